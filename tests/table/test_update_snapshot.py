@@ -165,7 +165,7 @@ def test_a_rewrite_keeps_rows_and_their_sequence_number(table: Table) -> None:
         change.delete_file(old).add_file(write_file(table, range(5), "a")).validate_from_snapshot(before).data_sequence_number(1)
     assert ids(table) == list(range(10))
     assert table.current_snapshot().operation == "replace"  # type: ignore[union-attr]
-    with pytest.raises(InvalidInputError, match="replaces no data file"):
+    with pytest.raises(InvalidInputError, match="is added, and no data file is removed"):
         table.update_snapshot().rewrite_files().add_file(write_file(table, range(1), "a")).commit()
     with pytest.raises(InvalidInputError, match="a rewrite removes files"):
         table.update_snapshot().rewrite_files().commit()

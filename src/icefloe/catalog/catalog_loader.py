@@ -95,7 +95,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     check_names(settings, catalog_name)
     catalog_type = _type_of(catalog_name, settings)
     if catalog_type == "in-memory":
-        # SQLite in memory, as it is PyIceberg's; unlike `InMemoryCatalog` it keeps views too.
+        # SQLite in memory, as in PyIceberg.
         settings.setdefault("uri", "sqlite:///:memory:")
         catalog_type = "sql"
     if catalog_type in ("file-system", "hadoop"):

@@ -184,7 +184,9 @@ class CatalogTransaction:
         self._check_open()
         name = self._catalog.resolve_name(identifier)
         if name in self._members:
-            raise TableAlreadyExistsError(f"table {dotted(name)!r} is in this transaction already", next_step="choose another name")
+            raise TableAlreadyExistsError(
+                f"table {dotted(name)!r} is in this transaction already", table=dotted(name), next_step="choose another name"
+            )
         self._check_member(name)
         handle, metadata = self._catalog.new_table(name, schema, **options)
         self._members[name] = TableInTransaction(handle, metadata, None)

@@ -42,7 +42,7 @@ class CatalogViews(ABC):
 
     @property
     def keeps_views(self) -> bool:
-        """Whether this catalog can hold views: a SQL catalog can, unless its database was made before there were views."""
+        """Whether this catalog keeps views: SQL catalogs whose database has a column for them, catalogs in memory, REST catalogs whose server has views."""
         try:
             self._views()
         except UnsupportedFeatureError:
@@ -285,7 +285,7 @@ class CatalogViews(ABC):
     def _views(self) -> ViewStore:
         if not isinstance(self.store, KeepsViews):
             raise UnsupportedFeatureError(
-                f"catalog {self.name!r} keeps tables alone, and no views", next_step="use a SQL catalog for views"
+                f"catalog {self.name!r} keeps no views", next_step="use a SQL catalog, or a REST catalog whose server has views"
             )
         return self.store.views()
 

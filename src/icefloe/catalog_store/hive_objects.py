@@ -197,7 +197,8 @@ def set_namespace_properties(database: Any, properties: Mapping[str, str], setti
     kind = properties.get(_OWNER_TYPE, "USER")
     if kind not in types.PrincipalType._NAMES_TO_VALUES:
         raise InvalidInputError(
-            f"{_OWNER_TYPE} is {kind!r}, and no kind of owner in Hive", next_step=f"write {', '.join(types.PrincipalType._NAMES_TO_VALUES)}"
+            f"{_OWNER_TYPE} is {kind!r}, which is not a kind of owner in Hive",
+            next_step=f"write {', '.join(types.PrincipalType._NAMES_TO_VALUES)}",
         )
     database.locationUri = properties.get(NAMESPACE_LOCATION) or database.locationUri
     database.description = properties.get(_NAMESPACE_COMMENT)

@@ -93,7 +93,7 @@ def _check(table: str, *, apply: bool, undo_last: bool, only: list[str] | None, 
     """Refuse options that exclude each other, and a table without a catalog."""
     if is_path(table):
         raise ReadOnlyTableError(
-            "a table named by its metadata file cannot be repaired: the catalog would not know of it",
+            "a table named by its metadata file cannot be repaired: no catalog would name the repaired metadata",
             path=table,
             next_step="name it as namespace.table, with the catalog it is in; icefloe validate takes a metadata file",
         )

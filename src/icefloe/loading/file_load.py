@@ -242,7 +242,11 @@ class FileLoad:
         except SchemaMismatchError:
             raise
         except pa.ArrowException as error:
-            raise InvalidInputError(f"the rows cannot be read: {error}", path=self.files.described) from error
+            raise InvalidInputError(
+                f"the rows cannot be read: {error}",
+                path=self.files.described,
+                next_step="check the file with another reader; icefloe load --help lists the options of the format",
+            ) from error
         self.bad_rows.publish()
         self._is_commit_begun = True
         transaction.commit_transaction()

@@ -53,7 +53,7 @@ STATUS_CHECK_NUM_RETRIES = number(
     3,
     0,
     "retries",
-    "How often the status of a commit whose answer was lost is checked again in the catalog.",
+    "How often the status of a commit whose response was lost is checked again in the catalog.",
 )
 STATUS_CHECK_MIN_WAIT_MS = number(
     "commit.status-check.min-wait-ms",

@@ -136,5 +136,8 @@ class SourceColumns:
         """Return a column of a curve, which the rows have. Raises `InvalidInputError` for a column of no primitive type."""
         field_type = self._schema.find_type(source_id)
         if not isinstance(field_type, PrimitiveType):
-            raise InvalidInputError(f"a curve cannot order rows by the type {field_type}")
+            raise InvalidInputError(
+                f"a curve cannot order rows by column {self._schema.find_column_name(source_id)!r}: its type is {field_type}",
+                next_step="name columns of primitive types",
+            )
         return CurveSource(self.transformed(source_id, IdentityTransform()), field_type)

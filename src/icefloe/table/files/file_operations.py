@@ -212,7 +212,9 @@ class OverwriteFiles(_CheckedSnapshot):
     def _action(self) -> Action:
         if self._added_match and self._row_filter is None:
             raise InvalidInputError(
-                "added files must match the overwrite filter, and there is no overwrite filter", next_step="overwrite_by_row_filter"
+                "added files must match the overwrite filter, and there is no overwrite filter",
+                table=self._start.handle.table_name,
+                next_step="state it with overwrite_by_row_filter(...)",
             )
         context = self._context()
         return Overwrite(
@@ -376,7 +378,10 @@ class RowChanges(_CheckedSnapshot):
         both = sorted(self._required & {file.file_path for file in self._removed_data})
         if both:
             raise InvalidInputError(
-                f"{both[0]} is removed by this commit, and is also named as a file that its deletes refer to", path=both[0]
+                f"{both[0]} is removed by this commit, and is also named as a file that its deletes refer to",
+                table=self._start.handle.table_name,
+                path=both[0],
+                next_step="do not remove it, or leave it out of validate_data_files_exist",
             )
         context = self._context()
         rules = replace(
@@ -471,9 +476,18 @@ class RewriteDataFiles(_CheckedSnapshot):
     def _action(self) -> Action:
         for added, removed, kind in ((self._data, self._removed_data, "data"), (self._deletes, self._removed_deletes, "delete")):
             if added and not removed:
-                raise InvalidInputError(f"{added[0].file_path} replaces no {kind} file: none is removed", path=added[0].file_path)
+                raise InvalidInputError(
+                    f"{added[0].file_path} is added, and no {kind} file is removed: a rewrite replaces files",
+                    table=self._start.handle.table_name,
+                    path=added[0].file_path,
+                    next_step="name the replaced files with delete_file(...), or append the file",
+                )
         if not self._removed_data and not self._removed_deletes:
-            raise InvalidInputError("a rewrite removes files, and none is named", next_step="delete_file(...)")
+            raise InvalidInputError(
+                "a rewrite removes files, and no file to remove is named",
+                table=self._start.handle.table_name,
+                next_step="name the files with delete_file(...)",
+            )
         context = self._context()
         return RewriteFiles(
             added=self._data,

@@ -103,17 +103,22 @@ class PendingSnapshot(PendingChange):
         if spec is None:
             spec_ids = ", ".join(str(spec.spec_id) for spec in metadata.partition_specs)
             raise InvalidInputError(
-                f"{file.file_path} is of partition spec {file.spec_id}, which {name} does not have; it has {spec_ids}", path=file.file_path
+                f"{file.file_path} is of partition spec {file.spec_id}, which {name} does not have; it has {spec_ids}",
+                table=name,
+                path=file.file_path,
+                next_step="write the file with one of these specs",
             )
         if len(file.partition) != len(spec.fields):
             raise InvalidInputError(
                 f"{file.file_path} has {len(file.partition)} partition values, and spec {file.spec_id} of {name} has {len(spec.fields)} fields",
+                table=name,
                 path=file.file_path,
+                next_step=f"state the {len(spec.fields)} values of spec {file.spec_id}",
             )
         check_added(file, metadata.format_version)
         key = delete_key(file)
         if key in self._added_keys or key in self._removed_keys:
-            raise InvalidInputError(f"{file.file_path} is listed twice in this commit", path=file.file_path)
+            raise self._listed_twice(file.file_path)
         self._added_keys.add(key)
         return file
 
@@ -125,13 +130,26 @@ class PendingSnapshot(PendingChange):
 
     def _remove(self, key: DeleteKey) -> None:
         if key in self._added_keys or key in self._removed_keys:
-            raise InvalidInputError(f"{key[0]} is listed twice in this commit", path=key[0])
+            raise self._listed_twice(key[0])
         self._removed_keys.add(key)
+
+    def _listed_twice(self, path: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{path} is listed twice in this commit",
+            table=self._start.handle.table_name,
+            path=path,
+            next_step="add or remove each file once",
+        )
 
     def _check_content(self, file: DataFile, contents: Iterable[FileContent]) -> None:
         if file.content not in contents:
             expected = " or ".join(content.name for content in contents)
-            raise InvalidInputError(f"{file.file_path} contains {file.content.name}; {expected} is required here", path=file.file_path)
+            raise InvalidInputError(
+                f"{file.file_path} contains {file.content.name}; {expected} is required here",
+                table=self._start.handle.table_name,
+                path=file.file_path,
+                next_step="add data files with add_file, and delete files with add_deletes",
+            )
 
     def _known_snapshot(self, snapshot_id: int) -> int:
         """Return the snapshot id. Raises `NoSuchSnapshotError` if the table does not have the snapshot."""

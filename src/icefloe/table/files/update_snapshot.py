@@ -260,8 +260,10 @@ class ReplacePartitionFiles(PendingSnapshot):
         """
         if any(other.spec_id != file.spec_id for other in self._files):
             raise InvalidInputError(
-                f"{file.file_path} is of partition spec {file.spec_id}, others of this commit of {self._files[0].spec_id}",
+                f"{file.file_path} has partition spec {file.spec_id}, and the files before it in this commit have spec {self._files[0].spec_id}",
+                table=self._start.handle.table_name,
                 path=file.file_path,
+                next_step="replace the partitions of each spec in a commit of its own",
             )
         self._files.append(self._added(file, FileContent.DATA))
         return self

@@ -7,6 +7,7 @@ Spec: Snapshots; Column Projection.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import filterfalse
 
 import pyarrow.compute as pc
 
@@ -141,8 +142,13 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
         NoSuchFileError: a folder or pattern has no files, unless `missing_is_empty`.
     """
     locations = [file_paths] if isinstance(file_paths, str) else list(file_paths)
-    if not all(isinstance(location, str) for location in locations):
-        raise InvalidInputError("one of the files to add is not a location", next_step="pass locations as text")
+    invalid = list(filterfalse(lambda location: isinstance(location, str), locations))
+    if invalid:
+        raise InvalidInputError(
+            f"the files to add contain {invalid[0]!r:.200}, which is not a location",
+            table=handle.table_name,
+            next_step="pass locations as text",
+        )
     files: list[str] = []
     for location in map(qualified, locations):
         expands = isinstance(file_paths, str) or location.endswith("/") or any(sign in location for sign in _SIGNS)

@@ -41,7 +41,7 @@ class Keys:
     field_ids: tuple[int, ...]
 
 
-def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Keys:
+def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None, table_name: str) -> Keys:
     """Return the key columns of the rows, in the table's types.
 
     Raises:
@@ -52,7 +52,8 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Key
     ids = sorted(schema.identifier_field_ids) if key_columns is None else [schema.find_field(name).field_id for name in key_columns]
     if not ids:
         raise InvalidInputError(
-            "no key columns are given, and the table has no identifier fields",
+            f"no key columns are given, and {table_name} has no identifier fields",
+            table=table_name,
             next_step='pass key_columns=["id"], or set them with table.update_schema().set_identifier_fields("id")',
         )
     keys = key_schema(schema, ids)
@@ -61,7 +62,12 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None) -> Key
     column_names = rows.columns if table is None else table.column_names
     missing = [Problem(where=name, what="is a key column, and the rows lack it") for name in keys.names if name not in column_names]
     if missing:
-        raise SchemaMismatchError("the rows do not have every key column", problems=missing)
+        raise SchemaMismatchError(
+            "the rows do not have every key column",
+            table=table_name,
+            problems=missing,
+            next_step="add these columns to the rows, or pass other key_columns",
+        )
     table = rows.select(*keys.names).toArrow() if table is None else table
     return Keys(rows=cast_to_schema(table.select(keys.names), keys), schema=keys, field_ids=tuple(dict.fromkeys(ids)))
 

@@ -219,7 +219,7 @@ def delete_keys(
 ) -> PreparedWrite:
     """Prepare one snapshot of equality deletes by key columns, the table's identifier fields by default. Raises as `keys_of`."""
     context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)
-    keys = keys_of(rows, base.schema(), key_columns)
+    keys = keys_of(rows, base.schema(), key_columns, handle.table_name)
     action = DeleteKeys(handle, keys, context)
     return PreparedWrite(
         action=action,

@@ -204,7 +204,11 @@ def upsert_keys(handle: TableHandle, schema: Schema, join_cols: Sequence[str] | 
     for field_id in key_ids:
         fault = _key_fault(schema, field_id)
         if fault:
-            raise InvalidInputError(f"{schema.find_column_name(field_id)!r} cannot be a key column: {fault}", table=handle.table_name)
+            raise InvalidInputError(
+                f"{schema.find_column_name(field_id)!r} cannot be a key column: {fault}",
+                table=handle.table_name,
+                next_step="choose another key column",
+            )
     return tuple(dict.fromkeys(key_ids))
 
 
