@@ -62,7 +62,7 @@ SECTIONS = (
     ("Settings of the session", "Settings without effect", "none"),
 )
 SENTENCES = {
-    "none": "Accepted without effect, with a warning where a table or catalog sets it:",
+    "none": "Accepted without effect, with a warning where it is set:",
     "refused": "Refused, because a setting that is ignored in silence would change results:",
 }
 

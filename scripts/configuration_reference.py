@@ -116,7 +116,7 @@ def _limits() -> Iterator[Option]:
 
 
 def _default(value: object) -> str:
-    if value is None or value == "":
+    if value in (None, "", ()):
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 

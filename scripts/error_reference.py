@@ -70,7 +70,7 @@ ENTRIES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("there is no column … in the schema", "A filter, a selection or a change names a column that the table does not have.", ""),
         (
             "a table of format version … cannot have the columns …",
-            "Nanoseconds, variants, shapes and columns of nulls came with format version 3.",
+            "The types variant, geometry, geography and unknown, and timestamps in nanoseconds, came with format version 3.",
             "",
         ),
     ),
@@ -170,7 +170,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "After this page you know what an error of Icefloe means and what to do about it. Search it for the words of your message."
     yield ""
-    yield "Every error has a message, the table, file and snapshot concerned, a list of problems where there are several, and a last line that begins"
+    yield "Every error has a message. Where they are known, it also has the table, the file, the snapshot, a list of problems, and a last line that begins"
     yield "with `Next:`."
     yield "In Python these are `error.message`, `.table`, `.path`, `.snapshot_id`, `.problems` and `.next_step`; `error.code` never changes between versions."
     yield f"Below, `{VALUE}` is a value."
