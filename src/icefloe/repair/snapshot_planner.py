@@ -28,7 +28,7 @@ from icefloe.repair.repair_plan import RepairChange
 from icefloe.repair.repaired_snapshot import ManifestEdits, RebuiltManifest, SnapshotEdits, build_manifests, entries_of
 from icefloe.table.rows.write_context import snapshot_context
 from icefloe.table.table_handle import LoadedMetadata, TableHandle
-from icefloe.validation.delete_rules import DANGLING_DELETE, DANGLING_VECTOR, DeleteCheck
+from icefloe.validation.delete_rules import DANGLING_DELETE, DANGLING_VECTOR, DeleteCheck, SnapshotWithDeletes
 from icefloe.validation.finding import Finding
 from icefloe.validation.manifest_check import total_of
 
@@ -442,7 +442,7 @@ class SnapshotPlanner:
         manifests += [line for _, line in built.manifests]
         types = {spec.spec_id: spec_partition_type(self._metadata, spec.spec_id) for spec in self._metadata.partition_specs}
         check = DeleteCheck(read=read, partition_types=types)
-        for finding in check.findings(number, manifests, is_whole=True):
+        for finding in check.findings([SnapshotWithDeletes(snapshot_id=number, manifests=manifests, is_whole=True)]):
             if finding.rule in (DANGLING_DELETE.id, DANGLING_VECTOR.id) and finding.path is not None:
                 self._drop_by_path(sources.get(finding.file or "", finding.file or ""), finding, cause)
 

@@ -1,7 +1,7 @@
 """Rules of delete files beside the data files of one snapshot: which file each deletes from, and whether engines agree on that.
 
-Manifests are read one after the other: delete files are kept, of data files only the oldest of each partition and those that a delete file names. The
-content of delete files is in `delete_file_rules.py`. Spec: Row-level Deletes; Deletion Vectors; Scan Planning.
+Each manifest is read once, however many snapshots have it: delete files are kept, of data files only the oldest of each partition and those that a delete
+file names. The content of delete files is in `delete_file_rules.py`. Spec: Row-level Deletes; Deletion Vectors; Scan Planning.
 """
 
 import math
@@ -17,6 +17,7 @@ from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError,
 from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntryStatus
+from icefloe.kernel.manifest.manifest_columns import partition_column
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.ports import Read
@@ -83,13 +84,19 @@ Key = tuple[Any, ...]
 class _Delete:
     """A live delete file: its entry, kind, partition with the id of its spec in front, and the one data file that it applies to, in plain spelling."""
 
-    place: Place
+    manifest: str
+    entry: int
+    path: str
     content: FileContent
     is_vector: bool
     partition: Key
     is_unpartitioned: bool
     sequence_number: int | None
     target: str | None
+
+    def place(self, snapshot_id: int) -> Place:
+        """Return the place of a finding about it in a snapshot."""
+        return Place(snapshot_id=snapshot_id, file=self.manifest, entry=self.entry, path=self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +107,40 @@ class _Target:
     sequence_number: int | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _DataFiles:
+    """What is kept of the live data files of a manifest: those that a delete file refers to, by plain path, and the least sequence number by partition."""
+
+    targets: dict[str, _Target] = field(default_factory=dict)
+    oldest: dict[Key, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class _SnapshotFiles:
     """What is known of the live files of a snapshot.
 
     Attributes:
+        snapshot_id: The snapshot.
         deletes: The delete files.
         targets: The data files that delete files refer to, by plain path.
         oldest: The least sequence number of the data files of each partition.
         is_whole: False if a manifest could not be read, so that a file may be there that is not known.
-        has_partition_deletes: Whether a delete file is for a whole partition or table.
     """
 
-    deletes: list[_Delete] = field(default_factory=list)
-    targets: dict[str, _Target] = field(default_factory=dict)
-    oldest: dict[Key, int] = field(default_factory=dict)
-    is_whole: bool = True
-    has_partition_deletes: bool = False
+    snapshot_id: int
+    deletes: list[_Delete]
+    targets: dict[str, _Target]
+    oldest: dict[Key, int]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotWithDeletes:
+    """A snapshot to check: its manifests, and whether these are all that it has."""
+
+    snapshot_id: int
+    manifests: Sequence[ManifestFile]
+    is_whole: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,95 +155,127 @@ class DeleteCheck:
     read: Read
     partition_types: Mapping[int, StructType]
 
-    def findings(self, snapshot_id: int, manifests: Sequence[ManifestFile], *, is_whole: bool) -> Iterator[Finding]:
-        """Yield what is wrong with the delete files of a snapshot. Manifests that cannot be read are left out: their own check reports them.
+    def findings(self, snapshots: Sequence[SnapshotWithDeletes]) -> Iterator[Finding]:
+        """Yield what is wrong with the delete files of snapshots, each of whose manifests is read once.
+
+        Manifests that cannot be read are left out: their own check reports them.
 
         Args:
-            snapshot_id: The snapshot.
-            manifests: Its manifests.
-            is_whole: Whether these are all of its manifests.
+            snapshots: The snapshots, which may share manifests.
         """
-        deletes = [manifest for manifest in manifests if manifest.content is ManifestContent.DELETES]
-        if not deletes:
+        checked = [one for one in snapshots if any(manifest.content is ManifestContent.DELETES for manifest in one.manifests)]
+        by_path = {manifest.manifest_path: manifest for one in checked for manifest in one.manifests}
+        deletes = {path: self._deletes(manifest) for path, manifest in by_path.items() if manifest.content is ManifestContent.DELETES}
+        every = [delete for some in deletes.values() for delete in some or ()]
+        if not every:
             return
-        files = _SnapshotFiles(is_whole=is_whole)
-        for manifest in deletes:
-            self._read_deletes(manifest, snapshot_id, files)
-        if not files.deletes:
-            return
-        files.has_partition_deletes = any(delete.target is None and not delete.is_vector for delete in files.deletes)
-        paths = pa.array(
-            [name for target in {delete.target for delete in files.deletes if delete.target} for name in spellings(target)], pa.string()
-        )
-        for manifest in manifests:
-            if manifest.content is ManifestContent.DATA:
-                self._read_data(manifest, paths, files)
-        yield from _two_vectors(files.deletes)
-        yield from _replaced_deletes(files.deletes)
-        for delete in files.deletes:
-            yield from _delete_findings(delete, files)
+        targets = {delete.target for delete in every if delete.target}
+        paths = pa.array([name for target in targets for name in spellings(target)], pa.string())
+        has_partition_deletes = any(delete.target is None and not delete.is_vector for delete in every)
+        data = {
+            path: self._data_files(manifest, paths, counts_partitions=has_partition_deletes)
+            for path, manifest in by_path.items()
+            if manifest.content is ManifestContent.DATA
+        }
+        for one in checked:
+            files = _files_of(one, deletes, data)
+            yield from _two_vectors(files)
+            yield from _replaced_deletes(files)
+            for delete in files.deletes:
+                yield from _delete_findings(delete, files)
 
-    def _entries(self, manifest: ManifestFile, files: _SnapshotFiles) -> Any:
+    def _entries(self, manifest: ManifestFile) -> Any:
         """Return the entries of a manifest as columns, also the deleted ones; None if it cannot be read."""
         partition_type = self.partition_types.get(manifest.partition_spec_id)
         if partition_type is None:
-            files.is_whole = False
             return None
         statistics = PATH_BOUNDS if manifest.content is ManifestContent.DELETES else ()
         try:
             content = self.read(manifest.manifest_path)
             return read_columns(content, _unchecked(manifest, len(content)), partition_type, statistics=statistics).entries
         except _READ_ERRORS:
-            files.is_whole = False
             return None
 
-    def _read_deletes(self, manifest: ManifestFile, snapshot_id: int, files: _SnapshotFiles) -> None:
-        """Add the live delete files of a manifest."""
-        entries = self._entries(manifest, files)
+    def _deletes(self, manifest: ManifestFile) -> list[_Delete] | None:
+        """Return the live delete files of a manifest; None if it cannot be read."""
+        entries = self._entries(manifest)
         if entries is None:
-            return
+            return None
+        deletes = []
         spec_id, partition_type = manifest.partition_spec_id, self.partition_types[manifest.partition_spec_id]
-        tuples = partition_tuples(entries, partition_type)
+        keys = _keys(entries, spec_id, partition_type)
         names = ("status", "content", "file_format", "file_path", "sequence_number", "referenced_data_file")
-        rows = zip(*(entries[name].to_pylist() for name in names), tuples, path_of_bounds(entries).to_pylist(), strict=True)
-        for entry, (status, content, file_format, path, number, referenced, values, bound) in enumerate(rows):
+        rows = zip(*(entries[name].to_pylist() for name in names), keys, path_of_bounds(entries).to_pylist(), strict=True)
+        for entry, (status, content, file_format, path, number, referenced, partition, bound) in enumerate(rows):
             if status == ManifestEntryStatus.DELETED or content not in (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES):
                 continue
-            place = Place(snapshot_id=snapshot_id, file=manifest.manifest_path, entry=entry, path=path)
             is_vector = file_format == FileFormat.PUFFIN and content == FileContent.POSITION_DELETES
             target = bound.decode("utf-8", "replace") if bound is not None and not is_vector else referenced
-            files.deletes.append(
+            deletes.append(
                 _Delete(
-                    place=place,
+                    manifest=manifest.manifest_path,
+                    entry=entry,
+                    path=path,
                     content=FileContent(content),
                     is_vector=is_vector,
-                    partition=_key(spec_id, values),
+                    partition=partition,
                     is_unpartitioned=not partition_type.fields,
                     sequence_number=number,
                     target=None if target is None or content == FileContent.EQUALITY_DELETES else plain_location(target),
                 )
             )
+        return deletes
 
-    def _read_data(self, manifest: ManifestFile, paths: Any, files: _SnapshotFiles) -> None:
-        """Add the data files at the paths and, where a delete file is for a whole partition, the oldest data file of each partition."""
-        entries = self._entries(manifest, files)
+    def _data_files(self, manifest: ManifestFile, paths: Any, *, counts_partitions: bool) -> _DataFiles | None:
+        """Return the live data files at the paths and, where a delete file is for a whole partition, the oldest of each partition; None as `_deletes`."""
+        entries = self._entries(manifest)
         if entries is None:
-            return
+            return None
+        files = _DataFiles()
         entries = entries.filter(mask_array(numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)))
         spec_id, partition_type = manifest.partition_spec_id, self.partition_types[manifest.partition_spec_id]
         named = entries.filter(pc.is_in(entries["file_path"], value_set=paths))
-        columns = (named["file_path"].to_pylist(), partition_tuples(named, partition_type), named["sequence_number"].to_pylist())
-        for path, values, number in zip(*columns, strict=True):
-            files.targets[plain_location(path)] = _Target(_key(spec_id, values), number)
-        if not files.has_partition_deletes:
-            return
-        # Of an unknown age, so that every delete file may apply.
-        numbers = numpy_of(filled(array_of_chunks(entries["sequence_number"]), -1))
-        tuples = partition_tuples(entries, partition_type)
-        for values, number in zip(tuples, numbers.tolist(), strict=True):
-            key = _key(spec_id, values)
-            if number < files.oldest.get(key, _NEVER):
-                files.oldest[key] = number
+        columns = (named["file_path"].to_pylist(), _keys(named, spec_id, partition_type), named["sequence_number"].to_pylist())
+        for path, key, number in zip(*columns, strict=True):
+            files.targets[plain_location(path)] = _Target(key, number)
+        if counts_partitions:
+            # A number that is not known counts as the oldest, so that every delete file may apply.
+            numbers = filled(array_of_chunks(entries["sequence_number"]), -1)
+            partitions = [partition_column(field.field_id) for field in partition_type.fields]
+            grouped = entries.select(partitions).append_column("number", numbers).group_by(partitions).aggregate([("number", "min")])
+            for key, number in zip(_keys(grouped, spec_id, partition_type), grouped["number_min"].to_pylist(), strict=True):
+                if number is not None:
+                    files.oldest[key] = min(number, files.oldest.get(key, _NEVER))
+        return files
+
+
+def _files_of(
+    snapshot: SnapshotWithDeletes, deletes: Mapping[str, list[_Delete] | None], data: Mapping[str, _DataFiles | None]
+) -> _SnapshotFiles:
+    """Return the files of a snapshot, from what is kept of each manifest by its path."""
+    files = _SnapshotFiles(snapshot.snapshot_id, [], {}, {}, snapshot.is_whole)
+    for path in dict.fromkeys(manifest.manifest_path for manifest in snapshot.manifests):
+        files.deletes.extend(deletes.get(path) or ())
+        found = data.get(path)
+        if found is not None:
+            files.targets.update(found.targets)
+            for key, number in found.oldest.items():
+                files.oldest[key] = min(number, files.oldest.get(key, _NEVER))
+    unread = {path for kept in (deletes, data) for path, found in kept.items() if found is None}
+    is_whole = files.is_whole and not any(manifest.manifest_path in unread for manifest in snapshot.manifests)
+    return replace(files, is_whole=is_whole)
+
+
+def _keys(rows: Any, spec_id: int, partition_type: StructType) -> list[Key]:
+    """Return what identifies the partition of each row; most equal ones are one object."""
+    by_tuple: dict[int, Key] = {}  # by the identity of a tuple, each of which the list of tuples keeps
+    keys = []
+    tuples = partition_tuples(rows, partition_type)
+    for values in tuples:
+        if id(values) not in by_tuple:
+            by_tuple[id(values)] = _key(spec_id, values)
+        keys.append(by_tuple[id(values)])
+    return keys
 
 
 def _unchecked(manifest: ManifestFile, length: int) -> ManifestFile:
@@ -232,44 +288,41 @@ def _key(spec_id: int, values: tuple[Any, ...]) -> Key:
     return (spec_id, *("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values))
 
 
-def _two_vectors(deletes: Sequence[_Delete]) -> Iterator[Finding]:
+def _two_vectors(files: _SnapshotFiles) -> Iterator[Finding]:
     first: dict[str, _Delete] = {}
-    for delete in deletes:
+    for delete in files.deletes:
         if not delete.is_vector or delete.target is None:
             continue
         other = first.setdefault(delete.target, delete)
         if other is not delete:
             yield TWO_VECTORS.finding(
-                f"{shown(delete.target)} has deletion vectors in {shown(other.place.get('path'))} and {shown(delete.place.get('path'))}",
+                f"{shown(delete.target)} has deletion vectors in {shown(other.path)} and {shown(delete.path)}",
                 expected=1,
                 actual=2,
-                **delete.place,
+                **delete.place(files.snapshot_id),
             )
 
 
-def _replaced_deletes(deletes: Sequence[_Delete]) -> Iterator[Finding]:
-    vectors = {delete.target: delete for delete in deletes if delete.is_vector}
-    for delete in deletes:
+def _replaced_deletes(files: _SnapshotFiles) -> Iterator[Finding]:
+    vectors = {delete.target: delete for delete in files.deletes if delete.is_vector}
+    for delete in files.deletes:
         vector = None if delete.is_vector or delete.target is None else vectors.get(delete.target)
         if vector is not None:
             yield REPLACED_DELETES.finding(
-                f"{shown(delete.place.get('path'))} deletes from {shown(delete.target)}, which has the deletion vector in "
-                f"{shown(vector.place.get('path'))}",
+                f"{shown(delete.path)} deletes from {shown(delete.target)}, which has the deletion vector in {shown(vector.path)}",
                 actual=delete.target,
-                **delete.place,
+                **delete.place(files.snapshot_id),
             )
 
 
 def _delete_findings(delete: _Delete, files: _SnapshotFiles) -> Iterator[Finding]:
-    path = shown(delete.place.get("path"))
+    path, place = shown(delete.path), delete.place(files.snapshot_id)
     if delete.target is not None:
         target = files.targets.get(delete.target)
         if target is None:
             if files.is_whole:
                 rule = DANGLING_VECTOR if delete.is_vector else DANGLING_DELETE
-                yield rule.finding(
-                    f"{path} deletes from {shown(delete.target)}, which is no live data file", actual=delete.target, **delete.place
-                )
+                yield rule.finding(f"{path} deletes from {shown(delete.target)}, which is no live data file", actual=delete.target, **place)
             return
         if target.partition != delete.partition:
             yield DELETE_PARTITION.finding(
@@ -277,7 +330,7 @@ def _delete_findings(delete: _Delete, files: _SnapshotFiles) -> Iterator[Finding
                 f"{shown(delete.target)} the partition {shown(target.partition[1:])} of spec {target.partition[0]}",
                 expected=shown(target.partition),
                 actual=shown(delete.partition),
-                **delete.place,
+                **place,
             )
             return
         if _is_older(delete, target.sequence_number):
@@ -286,7 +339,7 @@ def _delete_findings(delete: _Delete, files: _SnapshotFiles) -> Iterator[Finding
                 f"{target.sequence_number}",
                 actual=delete.sequence_number,
                 expected=target.sequence_number,
-                **delete.place,
+                **place,
             )
         return
     if delete.is_vector or not files.is_whole:
@@ -295,7 +348,7 @@ def _delete_findings(delete: _Delete, files: _SnapshotFiles) -> Iterator[Finding
     oldest = min(files.oldest.values(), default=None) if is_global else files.oldest.get(delete.partition)
     if oldest is None or _is_older(delete, oldest):
         yield DANGLING_DELETE.finding(
-            f"{path} applies to no data file: its partition has {'none' if oldest is None else 'newer ones only'}", **delete.place
+            f"{path} applies to no data file: its partition has {'none' if oldest is None else 'newer ones only'}", **place
         )
 
 

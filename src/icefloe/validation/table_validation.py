@@ -25,7 +25,7 @@ from icefloe.kernel.types import StructType
 from icefloe.table.available_engines import IN_PROCESS, running_engine
 from icefloe.table.parallel_requests import MANIFEST_THREADS, side_by_side
 from icefloe.validation.data_file_rules import TableLayout
-from icefloe.validation.delete_rules import DeleteCheck
+from icefloe.validation.delete_rules import DeleteCheck, SnapshotWithDeletes
 from icefloe.validation.entry_rules import EntryContext
 from icefloe.validation.file_check import FileCheck, check_files, run_check, tasks_of
 from icefloe.validation.file_history import LiveFiles
@@ -355,12 +355,14 @@ class _Run:
         """Add the findings of the delete files of the current snapshot, and of each branch and tag; or of the only snapshot of the arguments."""
         heads = {ref.snapshot_id for ref in content.refs.values()} | {content.current_snapshot_id}
         check = DeleteCheck(read=partial(read_plain, self._io), partition_types=content.partition_types())
+        checked = []
         for listed in snapshots:
             if listed.snapshot.snapshot_id in heads or self._arguments.snapshot is not None:
                 sound = [number for number in listed.numbers.tolist() if digests[number].live is not None]
                 manifests = [self._manifests[number].manifest_file() for number in sound]
                 is_whole = listed.is_whole and len(sound) == len(listed.numbers)
-                self._findings.add(check.findings(listed.snapshot.snapshot_id, manifests, is_whole=is_whole))
+                checked.append(SnapshotWithDeletes(snapshot_id=listed.snapshot.snapshot_id, manifests=manifests, is_whole=is_whole))
+        self._findings.add(check.findings(checked))
 
     def _check_files(self, digests: Sequence[ManifestDigest], content: TableContent) -> None:
         """Add the findings of statistics files, data files and delete files."""
