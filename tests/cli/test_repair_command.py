@@ -120,6 +120,20 @@ def test_the_procedure_plans_applies_and_undoes(broken: BrokenTable) -> None:
     assert len(call(broken.catalog, "repair", table="db.t")) == 1
 
 
+def test_the_procedure_restores_the_name_of_a_dropped_table(broken: BrokenTable) -> None:
+    metadata = Path(broken.location())
+    content = metadata.read_bytes()
+    metadata.write_bytes(b"{")
+    (row,) = [row for row in call(broken.catalog, "repair", table="db.t", apply=True, only=["drop-table"]) if row["chosen"]]
+    assert row["applied"]
+    assert not broken.catalog.table_exists("db.t")
+    metadata.write_bytes(content)
+    with pytest.raises(InvalidInputError, match="only for undo_last"):
+        call(broken.catalog, "repair", table="db.t", metadata_file=str(metadata))
+    assert call(broken.catalog, "repair", table="db.t", undo_last=True, metadata_file=str(metadata))[0]["applied"] is True
+    assert broken.catalog.table_exists("db.t")
+
+
 def test_the_procedure_has_a_row_for_what_no_repair_mends(broken: BrokenTable) -> None:
     broken.stored.edit(lambda document: document["sort-orders"].append({"order-id": 1, "fields": []}))
     rows: list[dict[str, Any]] = call(broken.catalog, "repair", table="db.t", only=["drop-lost-data-files"])

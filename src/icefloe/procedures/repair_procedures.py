@@ -31,12 +31,18 @@ def repair(
     files: Flag = True,
     data: Flag = False,
     undo_last: Flag = False,
+    metadata_file: Text | None = None,
 ) -> Rows:
-    """Plan the repair of a table, and commit it with apply => true; a row for each repair, and one for what no repair mends."""
+    """Plan the repair of a table, and commit it with apply => true; a row for each repair, and one for what no repair mends.
+
+    With undo_last => true the last repair is undone; metadata_file names that of a table that a repair dropped from the catalog.
+    """
+    if metadata_file is not None and not undo_last:
+        raise InvalidInputError("metadata_file is only for undo_last", next_step="add undo_last => true")
     if undo_last:
         if apply or only:
             raise InvalidInputError("undo_last excludes apply and only", next_step="undo first, and then plan again")
-        undone = undo(catalog, table, branch=branch)
+        undone = undo(catalog, table, branch=branch, metadata_file=metadata_file)
         return [(", ".join(undone.repairs), True, True, "", 0, 0, 0, "the last repair is undone", None, undone.snapshot_id, None)]
     planned = plan(catalog, table, only=tuple(only), branch=branch, files=files, data=data)
     result = planned.apply() if apply and planned.chosen else None

@@ -62,7 +62,7 @@ from icefloe.validation.table_content import TableContent, read_content
 
 _DIGITS = 20  # a snapshot id has fewer
 # Bytes of manifests from which a Spark job is faster than this process, where a session runs: some hundred thousand files.
-MANIFEST_BYTES_FOR_SPARK = 128 * 1024 * 1024
+MANIFEST_BYTES_FOR_SPARK = 64 * 1024 * 1024
 # Manifests that are read before they are checked. Decoded, one of 8 MB takes some 50 MB.
 _MANIFESTS_AHEAD = 6
 # Manifests whose paths are kept where entries of several are compared again.
