@@ -137,3 +137,8 @@ def test_an_owner_of_an_unknown_kind_is_refused() -> None:
     database = hive_types().Database(name="db")
     with pytest.raises(InvalidInputError, match="no kind of owner"):
         hive_objects.set_namespace_properties(database, {"hive.metastore.database.owner-type": "MOON"}, {})
+
+
+def test_the_folder_of_a_database_in_the_warehouse_is_the_one_that_it_is_created_with(tmp_path: Path) -> None:
+    assert HiveCatalog("lake", uri=NOWHERE, warehouse=f"{tmp_path}/").warehouse_folder(("db",)) == f"{tmp_path}/db.db"
+    assert HiveCatalog("lake", uri=NOWHERE).warehouse_folder(("db",)) is None

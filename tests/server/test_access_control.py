@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
+from tests.catalog_store.glue_double import Glue
 from tests.server.conftest import SCHEMA, Served, serve
 
 from icefloe.catalog import load_catalog
+from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.errors import IcefloeError, InvalidInputError, StoragePermissionError
 from icefloe.server.access_control import Grant, User, Users, new_token, token_digest
 from icefloe.server.access_tokens import AccessTokens
@@ -382,3 +385,25 @@ def test_clients_behind_one_proxy_get_tokens_whatever_others_guess(warehouse: Pa
     long = served.client.post("/v1/oauth/tokens", data={"grant_type": "x" * 100_000})
     assert long.status_code == 413
     catalog.close()
+
+
+@pytest.fixture
+def in_glue(warehouse: Path) -> Served:
+    catalog = GlueCatalog("lake", warehouse=str(warehouse))
+    catalog.store._glue = Glue()
+    users = Users.of([User(name="etl", token_sha256=token_digest(TOKENS["writer"]), grants=(Grant.of("write:sales"),))])
+    return Served(catalog, serve(catalog, users), warehouse)
+
+
+def test_a_writer_of_one_database_of_glue_creates_tables_in_the_folder_of_the_database(in_glue: Served) -> None:
+    created = in_glue.ask("POST", "/namespaces/sales/tables", {"name": "orders", "schema": SCHEMA}, token=TOKENS["writer"])
+    assert created["metadata"]["location"] == f"{in_glue.warehouse}/sales.db/orders"
+    assert in_glue.catalog.load_table("sales.orders").append(pa.table({"id": [1], "day": pa.array([2], pa.int32()), "name": ["a"]}))
+    planned = in_glue.ask("POST", "/namespaces/sales/tables/orders/plan", {}, token=TOKENS["writer"])
+    assert len(planned["file-scan-tasks"]) == 1
+
+
+@pytest.mark.parametrize("folder", ["sales/x", "hr.db/x", "hr.db", "x"])
+def test_a_writer_of_one_database_of_glue_names_no_folder_outside_of_it(in_glue: Served, folder: str) -> None:
+    body = {"name": "x", "schema": SCHEMA, "location": f"{in_glue.warehouse}/{folder}"}
+    in_glue.ask("POST", "/namespaces/sales/tables", body, token=TOKENS["writer"], expect=403)

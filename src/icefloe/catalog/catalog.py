@@ -537,13 +537,22 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         own = self.store.namespace_properties(tuple(namespace)).get("location")
         if own:
             return join(own, table)
-        warehouse = self.properties.get("warehouse")
-        if not warehouse:
+        folder = self.warehouse_folder(tuple(namespace))
+        if folder is None:
             raise InvalidPropertyError(
                 f"catalog {self.name!r} has no warehouse, so {dotted(identifier)!r} has no place",
                 next_step="give the catalog a `warehouse` folder, or pass location=",
             )
-        return join(warehouse, *namespace, table)
+        return join(folder, table)
+
+    def warehouse_folder(self, namespace: Identifier) -> str | None:
+        """Return the folder in the warehouse where new tables of a namespace are that has no `location`; None for a catalog without a warehouse.
+
+        Args:
+            namespace: the levels of the namespace, which need not exist.
+        """
+        warehouse = self.properties.get("warehouse")
+        return join(warehouse, *namespace) if warehouse else None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r})"

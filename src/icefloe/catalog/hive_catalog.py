@@ -3,6 +3,8 @@
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.options import check_names
 from icefloe.catalog_store.hive_store import HiveCatalogStore
+from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.metastore_store import folder_of_database
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import qualified
 
@@ -22,3 +24,7 @@ class HiveCatalog(Catalog):
             properties["warehouse"] = qualified(properties["warehouse"])
         store = HiveCatalogStore(name, properties, load_file_io(properties, properties.get("warehouse")))
         super().__init__(name, store, properties)
+
+    def warehouse_folder(self, namespace: Identifier) -> str | None:
+        """Return the folder that a database gets which is created here. See `Catalog.warehouse_folder`."""
+        return folder_of_database(self.properties, dotted(namespace))

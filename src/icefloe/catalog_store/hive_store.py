@@ -17,7 +17,7 @@ from icefloe.catalog_store.hive_lock import LockError, MetastoreLock
 from icefloe.catalog_store.hive_metastore import MetastoreError, MetastoreSession, check_settings, hive_types
 from icefloe.catalog_store.hive_objects import NAMESPACE_LOCATION, metadata_location_of
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.metastore_store import LOCATION, PREVIOUS_LOCATION, MetastoreStore
+from icefloe.catalog_store.metastore_store import LOCATION, PREVIOUS_LOCATION, MetastoreStore, folder_of_database
 from icefloe.catalog_store.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 from icefloe.errors import (
     IcefloeError,
@@ -79,7 +79,8 @@ class HiveCatalogStore(MetastoreStore):
         if len(namespace) != 1:
             raise self._nested(namespace)
         _check_name(namespace[0], _DATABASE_NAME)
-        database = hive_types().Database(name=namespace[0], locationUri=self._database_folder(namespace[0]))
+        # Without a warehouse the metastore chooses a folder in its own.
+        database = hive_types().Database(name=namespace[0], locationUri=folder_of_database(self._properties, namespace[0]))
         hive_objects.set_namespace_properties(database, properties, self._properties)
         with self._session(f"namespace {namespace[0]!r} was not created") as session:
             try:
@@ -307,11 +308,6 @@ class HiveCatalogStore(MetastoreStore):
 
     def _missing(self, session: MetastoreSession, identifier: Identifier) -> NoSuchTableError:
         return table_missing(self.name, identifier, partial(self._tables, session))
-
-    def _database_folder(self, name: str) -> str | None:
-        """Return the folder of a new database; None to let the metastore choose one in its own warehouse."""
-        warehouse = self._properties.get("warehouse")
-        return f"{warehouse.rstrip('/')}/{name}.db" if warehouse else None
 
 
 def _check_name(name: str, allowed: re.Pattern[str]) -> None:

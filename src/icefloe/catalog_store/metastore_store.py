@@ -5,18 +5,25 @@ Java's core has the same pair: BaseMetastoreCatalog and BaseMetastoreTableOperat
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import CommitUnknownError, IcefloeError, NoSuchTableError, UnfinishedDropError, UnsupportedFeatureError
+from icefloe.io.locations import WAREHOUSE, join
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.ports import FileIO
 
 # Parameters of a table in a metastore, and the value of the first for an Iceberg table.
 TABLE_TYPE, LOCATION, PREVIOUS_LOCATION = "table_type", "metadata_location", "previous_metadata_location"
 ICEBERG = "ICEBERG"
+
+
+def folder_of_database(properties: Mapping[str, str], name: str) -> str | None:
+    """Return the folder of a database that has no other location, as Hive, Java's GlueCatalog and PyIceberg name it; None without a warehouse."""
+    warehouse = properties.get(WAREHOUSE)
+    return join(warehouse, f"{name}.db") if warehouse else None
 
 
 class MetastoreStore(ABC):

@@ -67,5 +67,6 @@ def _check_location(served: ServedCatalog, call: Call, name: Identifier, propert
     if not location:
         return
     is_admin = call.access.role_in(()) >= Role.ADMIN
-    locations = ServedLocations.of_catalog(served.policy) if is_admin else ServedLocations.of_namespace(served.policy, name, None)
+    folder = served.catalog.warehouse_folder(name)
+    locations = ServedLocations.of_catalog(served.policy) if is_admin else ServedLocations.of_namespace(folder, None)
     locations.check_folder(location, f"the location of namespace {dotted(name)}")

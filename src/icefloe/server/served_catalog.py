@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, join, place_of_folder
+from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, place_of_folder
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.server.load_table_result import TableBodies
@@ -70,16 +70,17 @@ class ServedCatalog:
         if call.access.role_in(()) >= Role.ADMIN:
             return ServedLocations.of_catalog(self.policy)
         location = self.catalog.load_namespace_properties(namespace).get(NAMESPACE_LOCATION)
-        return ServedLocations.of_namespace(self.policy, namespace, location)
+        return ServedLocations.of_namespace(self.catalog.warehouse_folder(namespace), location)
 
     def file_io(self, call: Call, table: Table) -> FileIO:
         """Return the storage by which metadata of a table is read for the user of a request: its own folder, and where the user may name files.
 
         Manifests name other files, and a client writes them itself: without this, a scan would show the files of tables that the user may not read.
         """
-        if call.access.role_in(()) >= Role.READ or not self.policy.warehouse:
+        folder = self.catalog.warehouse_folder(table.name()[:-1])
+        if call.access.role_in(()) >= Role.READ or folder is None:
             return table.io
-        properties = {**self.catalog.properties, WAREHOUSE: join(self.policy.warehouse, *table.name()[:-1]), ALLOWED_LOCATIONS: ""}
+        properties = {**self.catalog.properties, WAREHOUSE: folder, ALLOWED_LOCATIONS: ""}
         return load_file_io(properties, table.metadata_location)
 
     def vends(self, call: Call) -> bool:

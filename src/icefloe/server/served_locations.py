@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.locations import (
     ALLOWED_LOCATIONS,
@@ -19,10 +18,10 @@ from icefloe.io.locations import (
     LocationScope,
     folders_of,
     is_relative,
-    join,
     listed,
     local_path,
     place_of_folder,
+    qualified,
     scheme_of,
 )
 from icefloe.kernel.metadata.metadata_updates import Update
@@ -72,16 +71,14 @@ class ServedLocations:
         return cls(folders=(*warehouse, *policy.allowed_locations), itself=policy.allowed_locations)
 
     @classmethod
-    def of_namespace(cls, policy: LocationPolicy, namespace: Identifier, location: str | None) -> "ServedLocations":
+    def of_namespace(cls, folder: str | None, location: str | None) -> "ServedLocations":
         """Return the folders that a user with rights in one namespace may name.
 
         Args:
-            policy: The policy of the catalog.
-            namespace: The namespace.
-            location: Its property `location`, which an admin has set.
+            folder: The folder of the namespace in the warehouse; None for a catalog without a warehouse.
+            location: The property `location` of the namespace, which an admin has set.
         """
-        warehouse = (join(policy.warehouse, *namespace),) if policy.warehouse else ()
-        return cls(folders=(*warehouse, *((location,) if location else ())))
+        return cls(folders=tuple(qualified(path) for path in (folder, location) if path))
 
     def scope(self, own: Sequence[str] = ()) -> LocationScope:
         """Return the folders, and those of a table."""
