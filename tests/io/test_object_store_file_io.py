@@ -1,12 +1,22 @@
 """Properties and missing libraries of object stores; the contract of every file IO is tested in `test_file_io.py`."""
 
 import errno
+import gc
+import os
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
+import fsspec
+import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
+from icefloe import load_catalog
 from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, NoSuchFileError, StoragePermissionError, UnsupportedFeatureError
-from icefloe.io import object_store_options
+from icefloe.io import object_store_file_io, object_store_options
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import fsspec_options
@@ -180,3 +190,89 @@ def test_an_error_without_an_errno_is_translated_by_its_type(monkeypatch) -> Non
     with pytest.raises(StoragePermissionError, match="s3://b/x"):
         ObjectStoreFileIO("s3").read("s3://b/x")
     assert PermissionError("Forbidden").errno != errno.EACCES
+
+
+class BucketWithoutListing(MemoryFileSystem):
+    """A store in memory, called s3, that answers as S3 does where a user may read and write, and not list: a missing key is no 404, but denied."""
+
+    protocol = ("s3",)
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    looked_up: ClassVar[list[str]] = []
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return MemoryFileSystem._strip_protocol(str(path).replace("s3://", "memory://"))
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
+        options.pop("max_concurrency", None)
+        return bytes(super().cat_file(path, start, end, **options))
+
+    req_kw: ClassVar[dict[str, Any]] = {}
+
+    def split_path(self, path: str) -> tuple[str, str, None]:
+        bucket, _, key = path.removeprefix("s3://").partition("/")
+        return bucket, key, None
+
+    def call_s3(self, operation: str, *_: Any, **names: str) -> None:
+        assert operation == "head_object"
+        self.looked_up.append(names["Key"])
+        if f"/{names['Bucket']}/{names['Key']}" not in self.store:
+            raise PermissionError("Forbidden")
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[BucketWithoutListing]]:
+    known = fsspec.registry.get("s3")
+    fsspec.register_implementation("s3", BucketWithoutListing, clobber=True)
+    object_store_file_io._connect.cache_clear()
+    yield BucketWithoutListing
+    object_store_file_io._connect.cache_clear()
+    if known is not None:
+        fsspec.register_implementation("s3", known, clobber=True)
+    BucketWithoutListing.clear_instance_cache()
+    BucketWithoutListing.store.clear()
+    BucketWithoutListing.looked_up.clear()
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_table_in_a_bucket_without_the_right_to_list_takes_rows_and_no_new_file_is_looked_up(
+    bucket: type[BucketWithoutListing], tmp_path: Path, file_format: str
+) -> None:
+    catalog = load_catalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse="s3://b/w")
+    catalog.create_namespace("db")
+    properties = {"write.format.default": file_format, "write.delete.mode": "merge-on-read"}
+    table = catalog.create_table("db.t", pa.schema({"n": pa.int64()}), properties=properties)
+    table.append(pa.table({"n": [1, 2]}))
+    table.delete("n = 1")
+    assert bucket.looked_up == []
+    assert table.scan().to_arrow()["n"].to_pylist() == [2]
+    assert any(file_format in path for path in bucket.store)
+    catalog.close()
+
+
+def test_a_file_system_and_its_keys_are_kept_as_long_as_it_is_one_of_the_last(bucket: type[BucketWithoutListing]) -> None:
+    most = object_store_file_io._connect.cache_info().maxsize
+    assert most is not None
+    opened = [weakref.ref(file_io_for("s3://b/x", {"s3.access-key-id": f"key-{number}"}).connect("s3://b/x")) for number in range(most + 5)]
+    gc.collect()
+    assert [store() is None for store in opened] == [True] * 5 + [False] * most
+    assert len(bucket._cache) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_opens_its_own_file_systems(bucket: type[BucketWithoutListing]) -> None:
+    io = file_io_for("s3://b/x", {"s3.access-key-id": "key"})
+    io.write("s3://b/x", b"content")
+    before = io.connect("s3://b/x")
+    assert io.connect("s3://b/x") is before
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            code = 0 if io.connect("s3://b/x") is not before and io.read("s3://b/x") == b"content" else 2
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert io.connect("s3://b/x") is before

@@ -16,7 +16,7 @@ from icefloe.datafile.file_metrics import FileMetrics, Leaf, MetricsMode
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.errors import UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.ports import FileIO
+from icefloe.kernel.ports import FileIO, OpensUniqueFiles
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType
 
@@ -106,6 +106,11 @@ class FileAppender(ABC):
             if isinstance(error, OSError):
                 raise storage_error(error, self.location) from error
             raise
+
+
+def new_output(io: FileIO, location: str) -> Any:
+    """Create the file of an appender, whose name has a UUID of its writer; or its caller has looked whether it is free."""
+    return io.open_unique_output(location) if isinstance(io, OpensUniqueFiles) else io.open_output(location)
 
 
 def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:

@@ -31,7 +31,7 @@ from icefloe.io.locations import (
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import ACCOUNT_HOST
-from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, StorageAccess
+from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, OpensUniqueFiles, StorageAccess
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -209,6 +209,11 @@ class SchemeFileIO:
         """Create a file, and return a `pyarrow.NativeFile` to write it."""
         return self.at(location).open_output(location)
 
+    def open_unique_output(self, location: str) -> Any:
+        """Create a file whose name no other writer has, and return a `pyarrow.NativeFile` to write it."""
+        storage = self.at(location)
+        return storage.open_unique_output(location) if isinstance(storage, OpensUniqueFiles) else storage.open_output(location)
+
 
 def load_file_io(
     properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False, access: StorageAccess | None = None
@@ -241,6 +246,11 @@ def check_locations(io: FileIO, locations: Any) -> None:
     """Check an Arrow array of locations that another library is about to read, as Spark does. Raises `LocationNotAllowedError`."""
     if isinstance(io, SchemeFileIO):
         io.allowed.check_all(locations)
+
+
+def has_vended_access(io: FileIO, locations: Any) -> bool:
+    """Return whether the catalog itself gives access to one of an Arrow array of locations, so that another library, such as Spark's, is not to open them."""
+    return isinstance(io, SchemeFileIO) and io.access is not None and io.access.vends_any(path.as_py() for path in locations)
 
 
 def file_version(io: FileIO, location: str) -> FileVersion | None:

@@ -5,6 +5,7 @@ Keys of a storage account of Azure, which are properties of the catalog, are sen
 """
 
 import errno
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -185,15 +186,15 @@ class ObjectStoreFileIO:
 
     def open_output(self, location: str) -> Any:
         """Return a `pyarrow.PythonFile` to a new object, which appears when the file is closed; a long one is uploaded in parts meanwhile."""
+        if self.exists(location):
+            raise storage_error(FileExistsError(errno.EEXIST, "exists", location), location)
+        return self.open_unique_output(location)
+
+    def open_unique_output(self, location: str) -> Any:
+        """Return a file as `open_output` does, without a request: whether an object has the name is not looked up, for which S3 wants the right to list."""
         path = self.own_form(location)
         options = {"block_size": int(self.properties[PART_BYTES])} if self.protocol == S3 and PART_BYTES in self.properties else {}
-
-        def create(store: Any) -> Any:
-            if self._is_object(store, path):
-                raise FileExistsError(errno.EEXIST, "exists", location)
-            return store.open(path, "wb", **options)
-
-        stream = self._call(location, create)
+        stream = self._call(location, lambda store: store.open(path, "wb", **options))
         if self.access is not None:
             stream = RenewedOutput(stream, lambda: self.connect(location))
         return pa.PythonFile(stream, mode="w")
@@ -258,10 +259,11 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
     feature = f"storage of scheme {protocol!r}"
     fsspec = optional_module("fsspec", extra=extra, feature=feature)
     try:
-        options = fsspec_options(protocol, dict(properties))
+        # fsspec's own cache would keep a file system, with its keys, for each of the credentials that a catalog renews, as long as this process.
+        options = {**fsspec_options(protocol, dict(properties)), "skip_instance_cache": True}
         if signer is None:
             return fsspec.filesystem(protocol, **options)
-        return with_remote_signing(fsspec.filesystem(protocol, **options, anon=True, skip_instance_cache=True), signer)
+        return with_remote_signing(fsspec.filesystem(protocol, **options, anon=True), signer)
     except ImportError as error:
         # fsspec replaces the error of the package that it could not import.
         raise not_installed(feature, _PACKAGES[extra], extra=extra, cause=error.__cause__ or error) from error
@@ -271,6 +273,11 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
         raise UnsupportedFeatureError(
             f"{feature} cannot be opened: {text}", next_step="use a file path, s3://, gs:// or abfss://"
         ) from cause_without_secrets(error, secrets)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    # A file system of fsspec works in the process alone that has opened it.
+    os.register_at_fork(after_in_child=_connect.cache_clear)
 
 
 def file_io_for(location: str, properties: Mapping[str, str], access: StorageAccess | None = None) -> ObjectStoreFileIO:

@@ -65,6 +65,14 @@ class OpensSizedFiles(Protocol):
 
 
 @runtime_checkable
+class OpensUniqueFiles(Protocol):
+    """A `FileIO` that spares a request where no other writer has the name of a new file; one without this requests whether the name is free."""
+
+    def open_unique_output(self, location: str) -> Any:
+        """Open a file as `open_output` does, without looking up whether it exists."""
+
+
+@runtime_checkable
 class PlannedInput(Protocol):
     """An open file whose storage is reached by requests, so that ranges are read together if they are stated in advance."""
 
@@ -92,6 +100,9 @@ class StorageAccess(Protocol):
 
     def gives(self, location: str) -> bool:
         """Return whether the catalog itself gives access to a location, by credentials of its own or by signatures."""
+
+    def vends_any(self, locations: Iterable[str]) -> bool:
+        """Return whether requests for one of several locations need what the catalog itself gives, so that no other library can make them."""
 
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""

@@ -14,7 +14,7 @@ import fastavro
 
 from icefloe.datafile.avro.avro_file_schema import record_schema, without_logical_types
 from icefloe.datafile.avro.avro_values import avro_records
-from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_fields
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_fields, new_output
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.kernel.avro.avro_codec import codec_name
@@ -84,7 +84,7 @@ class AvroAppender(FileAppender):
         self._records = 0
         # The sync marker must differ between files; the location is unique.
         self._sync = hashlib.blake2b(location.encode(), digest_size=SYNC_LENGTH).digest()
-        self._out = io.open_output(location)
+        self._out = new_output(io, location)
         with self._closed_on_failure():
             self._out.write(header_bytes(factory.schema_text, factory.metadata, factory.codec, self._sync))
 

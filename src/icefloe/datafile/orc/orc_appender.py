@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, to_file_schema
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, new_output, to_file_schema
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.orc.orc_tail import stripes_of
@@ -148,7 +148,7 @@ class OrcAppender(FileAppender):
         # Bytes of Arrow memory of all rows so far, and of those in stripes that were written.
         self._arrow_bytes = self._flushed_arrow_bytes = 0
         self._stripe_offsets: tuple[int, ...] = ()
-        self._out = io.open_output(location)
+        self._out = new_output(io, location)
         with self._closed_on_failure():
             self._writer = orc.ORCWriter(self._out, **factory.options)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, to_file_schema
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, new_output, to_file_schema
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, RowObservations, columns_with_modes, file_metrics
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
@@ -235,7 +235,7 @@ class ParquetAppender(FileAppender):
         self._observations = RowObservations(factory.columns)
         self._footers: list[Any] = []
         dictionaries = dictionary_columns(sample, (leaf for leaf, _ in factory.columns))
-        self._out = DeferredFooterFile(io.open_output(location)) if factory.annotations else io.open_output(location)
+        self._out = DeferredFooterFile(new_output(io, location)) if factory.annotations else new_output(io, location)
         with self._closed_on_failure():
             try:
                 self._writer = pq.ParquetWriter(
