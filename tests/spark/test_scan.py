@@ -3,6 +3,8 @@
 import datetime as dt
 import logging
 import uuid
+from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.spark.planned import Part, request, write_file
 
+from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTransform
 from icefloe.kernel.schema.schema import Schema
@@ -37,6 +40,7 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
+from icefloe.spark.scan import read_strategy
 from icefloe.spark.scan.native_scan import schemes_without_file_system
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.types.spark_types import SPARK_TIME
@@ -273,3 +277,34 @@ def test_a_file_without_field_ids_is_an_error_with_any_setting_of_the_session(sp
 
 def test_schemes_that_spark_has_no_file_system_for_are_returned(spark: SparkSession) -> None:
     assert schemes_without_file_system(spark, ["file", "nowhere"]) == ["nowhere"]
+
+
+class VendedAccess:
+    """A catalog that gives access to the files of one bucket, and none elsewhere."""
+
+    def vends_any(self, locations: Iterable[str]) -> bool:
+        return any(location.startswith("s3://vended/") for location in locations)
+
+    def secrets(self) -> list[str]:
+        return []
+
+
+def test_files_to_which_the_catalog_gives_access_are_read_through_python_though_spark_has_a_file_system(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_strategy, "schemes_without_file_system", lambda spark, schemes: [])
+    monkeypatch.setattr(read_strategy, "check_locations", lambda io, locations: None)
+    path = write_file(tmp_path / "1.parquet", TWO, {"a": [1], "b": [2]})
+
+    def reason_of(bucket: str, access: VendedAccess | None) -> str:
+        asked = request(TWO, Part([(path, ())]))
+        (part,) = asked.plan.parts
+        column = part.entries.schema.get_field_index("file_path")
+        moved = replace(part, entries=part.entries.set_column(column, "file_path", pa.array([f"s3://{bucket}/1.parquet"])))
+        asked = replace(asked, plan=replace(asked.plan, parts=(moved,)), io=SchemeFileIO(access=access))
+        _, groups, _ = read_strategy.grouped_files(spark, asked, 1.0, None)
+        return groups[0].reason
+
+    assert reason_of("vended", VendedAccess()) == read_strategy.VENDED_ACCESS
+    assert reason_of("other", VendedAccess()) == ""
+    assert reason_of("vended", None) == ""

@@ -448,3 +448,37 @@ def test_a_location_that_the_server_gives_access_to_is_written_whatever_names_th
     catalog = RestCatalog("r", uri=server.uri)
     catalog.load_table("db.t").append(pa.table({"n": pa.array([1, 2], pa.int64())}))
     assert catalog.load_table("db.t").scan().to_arrow().num_rows == 2
+
+
+FILE, OTHER = "s3a://lake/db/t/data/1.parquet", "gs://lake/1.parquet"
+
+
+@pytest.mark.parametrize(
+    ("result", "file", "other"),
+    [
+        ({}, False, False),
+        ({"config": {"s3.endpoint": "http://localhost", "client.region": "eu-west-1"}}, False, False),
+        ({"storage-credentials": [{"prefix": "s3://lake/db", "config": {"s3.session-token": "x"}}]}, True, False),
+        ({"storage-credentials": [{"prefix": "gs", "config": {"gcs.oauth2.token": "x"}}]}, False, True),
+        ({"config": {"s3.access-key-id": "x", "s3.secret-access-key": "y"}}, True, False),
+        ({"config": {"s3.access-key-id": "", "s3.secret-access-key": "y"}}, False, False),
+        ({"config": {"s3.remote-signing-enabled": "true"}}, True, False),
+    ],
+)
+def test_files_for_which_the_server_gives_access_are_known_so_that_no_other_library_opens_them(
+    server: RestDouble, in_store: OneTable, result: dict[str, Any], file: bool, other: bool
+) -> None:
+    in_store.result = result
+    given = access(server, **{"s3.access-key-id": "own", "s3.secret-access-key": "own"})
+    assert (given.vends_any([FILE]), given.vends_any([OTHER])) == (file, other)
+    assert given.vends_any(["/data/1.parquet", OTHER, FILE]) is (file or other)
+    assert given.vends_any(["/data/1.parquet", "file:///data/2.parquet"]) is False
+
+
+def test_keys_that_the_server_gives_for_all_tables_are_its_own_and_those_of_the_user_are_not(
+    server: RestDouble, in_store: OneTable
+) -> None:
+    keys = {"s3.access-key-id": "x", "s3.secret-access-key": "y"}
+    assert not access(server, **keys).vends_any([FILE])
+    server.on("GET", "/v1/config", Answer(200, {"defaults": keys, "overrides": {}, "endpoints": [str(endpoint) for endpoint in Endpoint]}))
+    assert access(server).vends_any([FILE])

@@ -56,6 +56,7 @@ STORE_OF_SCHEME = {
     **dict.fromkeys(("gs", "gcs"), GOOGLE),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), AZURE),
 }
+_KEYS = tuple(key for store in STORES for key in store.keys)
 _ACCOUNT = re.compile(r"[A-Za-z0-9-]{1,63}")
 # Variables of the environment that Azure's library prefers to a property which is set: their credentials would be sent in its place.
 _PREFERRED: Mapping[str, tuple[str, ...]] = {
@@ -67,6 +68,11 @@ _PREFERRED: Mapping[str, tuple[str, ...]] = {
 def is_account(text: str) -> bool:
     """Return whether a text can be an account's name, and not a part of another address."""
     return _ACCOUNT.fullmatch(text) is not None
+
+
+def names_credentials(properties: Mapping[str, str]) -> bool:
+    """Return whether a property may be a part of a credential, for any kind of store."""
+    return any(name.startswith(_KEYS) for name in properties)
 
 
 def hosts_of_server(store: Store, properties: Mapping[str, str], own: Mapping[str, str]) -> list[str]:

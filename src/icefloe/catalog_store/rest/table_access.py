@@ -24,6 +24,7 @@ from icefloe.catalog_store.rest.storage_trust import (
     has_credentials,
     hosts_of_server,
     is_account,
+    names_credentials,
     trusted_properties,
 )
 from icefloe.errors import IcefloeError, StoragePermissionError, in_one_line
@@ -190,6 +191,18 @@ class TableAccess:
     def gives(self, location: str) -> bool:
         """Return whether the server gives access to a location: credentials for its prefix, or signatures."""
         return self._credential_for(location) is not None or self.signs(location)
+
+    def vends_any(self, locations: Iterable[str]) -> bool:
+        """Return whether the server gives credentials or signatures for one of several locations, by a prefix, with the table or for all tables."""
+        of_server = _of_server({**self._defaults, **self.config})
+        if not (self._credentials or names_credentials(of_server) or self.config.get(REMOTE_SIGNING)):
+            return False
+        return any(self._vends(location, of_server) for location in locations)
+
+    def _vends(self, location: str, of_server: Mapping[str, str]) -> bool:
+        store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
+        is_given = self._credential_for(location) is not None or (store is S3 and self.signs(location))
+        return store is not None and (is_given or has_credentials(store, location, of_server))
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
         """Return the address and the headers of a request to S3 that the server has signed. Spec: REST catalog, RemoteSignRequest.

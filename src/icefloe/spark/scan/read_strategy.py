@@ -23,7 +23,7 @@ from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.projection import lacks_required
 from icefloe.errors import in_one_line
-from icefloe.io.file_io_by_scheme import check_locations
+from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.kernel.arrow_values import numpy_of
 from icefloe.kernel.expressions.bind import filter_field_ids
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -88,6 +88,8 @@ _Mask = NDArray[np.bool_]
 MOST_DELETE_BYTES = 256 * 1024 * 1024
 # The beginning of the reason why files of a store are not read natively; it holds for every table of the store, and is logged once for a session.
 NO_FILE_SYSTEM = "it has no file system for"
+# The reason where the files may be opened by the catalog's credentials or signatures alone: Spark's file system would send its own keys. It is logged once too.
+VENDED_ACCESS = "the catalog gives access to the files, by credentials or signatures that Spark's file systems do not have"
 # Returns the field ids in the files of tasks, in their order.
 ReadFieldIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
 
@@ -173,7 +175,7 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: File
     if not group.reason:
         return native_scan(spark, request, needed, group)
     tasks = [task for part in group.parts for task in part.tasks()]
-    if not (group.reason.startswith(NO_FILE_SYSTEM) and is_repeated(spark.sparkContext.applicationId, group.reason)):
+    if not (group.reason.startswith((NO_FILE_SYSTEM, VENDED_ACCESS)) and is_repeated(spark.sparkContext.applicationId, group.reason)):
         LOG.warning(
             "%d files of %s are read through Python, which is slower than Spark's own Parquet scan: %s",
             len(tasks),
@@ -200,6 +202,8 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
         return reason
     matches = pc.extract_regex(files["file_path"], r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://")
     schemes = {text.lower() for text in pc.unique(pc.struct_field(matches, "scheme")).to_pylist() if text is not None} - {"file"}
+    if schemes and has_vended_access(request.io, files["file_path"]):
+        return VENDED_ACCESS
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
     return f"{NO_FILE_SYSTEM} {', '.join(missing)}" if missing else ""
 
