@@ -1,17 +1,20 @@
 """Signatures of requests to S3: only files of the table, and only what the role allows."""
 
 import hashlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.server.conftest import Served
 
+from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import LocationPolicy, LocationScope, Place
 from icefloe.server.error_response import RefusedRequest
 from icefloe.server.request import Call
 from icefloe.server.request_signing import SignRequest, check_request, signed, signed_digest
-from icefloe.server.storage_access import folder_policy
+from icefloe.server.server_settings import Delegation
+from icefloe.server.storage_access import StorageAccess, folder_policy
 from icefloe.server.storage_operations import load_credentials
 
 SCOPE = LocationScope((Place("s3://lake", "/db/t"),))
@@ -170,6 +173,41 @@ def test_an_upload_is_signed_with_the_digest_of_the_client_or_without_one() -> N
         headers = signed(request, keys)
         assert headers["X-Amz-Content-SHA256"] == [digest]
         assert "x-amz-content-sha256" in headers["Authorization"][0]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"s3.access-key-id": "key", "s3.secret-access-key": "secret", "client.access-key-id": "other", "client.secret-access-key": "other"},
+        {"client.access-key-id": "key", "client.secret-access-key": "secret", "s3.profile-name": "other"},
+        {"s3.profile-name": "lake", "client.profile-name": "other"},
+        {"client.profile-name": "lake"},
+    ],
+)
+def test_the_server_signs_and_asks_for_credentials_with_the_keys_that_open_its_files(
+    properties: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("botocore", reason="the package that signs requests is not installed: pip install 'icefloe[s3]'")
+    profiles = {"lake": ("key", "secret"), "other": ("other", "other")}
+    text = "".join(f"[{name}]\naws_access_key_id={key}\naws_secret_access_key={secret}\n" for name, (key, secret) in profiles.items())
+    (tmp_path / "credentials").write_text(text)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "machine")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "machine")
+    assert "Credential=key/" in signed(sign_request(), properties)["Authorization"][0]
+    access = StorageAccess({**properties, "client.region": "eu-west-1"}, Delegation(sts_role="arn:x", signs_requests=False))
+    client = access._sts()
+    used = client._request_signer._credentials.get_frozen_credentials()
+    assert (used.access_key, used.secret_key) == ("key", "secret")
+    assert client.meta.region_name == "eu-west-1"
+    assert access._public_settings() == {"client.region": "eu-west-1", "s3.region": "eu-west-1"}
+
+
+def test_a_profile_that_is_missing_is_an_error_that_names_the_setting() -> None:
+    pytest.importorskip("botocore", reason="the package that signs requests is not installed: pip install 'icefloe[s3]'")
+    with pytest.raises(StorageUnavailableError, match=r"could not be loaded: ProfileNotFound\n  Next: check the profile"):
+        signed(sign_request(), {"s3.profile-name": "nowhere"})
 
 
 def test_a_policy_allows_the_folder_of_the_table_alone() -> None:

@@ -8,13 +8,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import LocationScope, Place
 from icefloe.optional_packages import optional_module
 from icefloe.server.error_response import bad_request, forbidden
+from icefloe.server.storage_keys import keys_of
 
 READ_METHODS = frozenset({"GET", "HEAD"})
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
@@ -108,7 +107,7 @@ def signed(request: SignRequest, properties: Mapping[str, str]) -> dict[str, lis
     auth = optional_module("botocore.auth", extra="s3", feature="remote signing")
     headers = {name: ",".join(values) for name, values in request.headers.items()}
     signable = requests.AWSRequest(method=request.method, url=request.uri, headers=headers, data=request.body or "")
-    signer = auth.S3SigV4Auth(_keys(properties), "s3", request.region)
+    signer = auth.S3SigV4Auth(keys_of(properties, "remote signing"), "s3", request.region)
     # botocore would sign the digest of the body that it has here, which is empty for an upload.
     signer.payload = lambda _: signed_digest(request)
     signer.add_auth(signable)
@@ -125,21 +124,6 @@ def signed_digest(request: SignRequest) -> str:
         return hashlib.sha256(request.body.encode()).hexdigest()
     sent = {name.lower(): ",".join(values) for name, values in request.headers.items()}
     return sent.get(_CONTENT_DIGEST, UNSIGNED)
-
-
-def _keys(properties: Mapping[str, str]) -> Any:
-    session = optional_module("botocore.session", extra="s3", feature="remote signing").get_session()
-    if properties.get("s3.access-key-id"):
-        credentials = optional_module("botocore.credentials", extra="s3", feature="remote signing")
-        return credentials.Credentials(
-            properties["s3.access-key-id"], properties.get("s3.secret-access-key", ""), properties.get("s3.session-token")
-        )
-    found = session.get_credentials()
-    if found is None:
-        raise StorageUnavailableError(
-            "the server has no keys to sign with", next_step="set s3.access-key-id and s3.secret-access-key for its catalog"
-        )
-    return found.get_frozen_credentials()
 
 
 def _target(uri: str, endpoint: str | None) -> tuple[str, str, dict[str, str]]:

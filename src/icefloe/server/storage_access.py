@@ -21,6 +21,7 @@ from icefloe.optional_packages import optional_module
 from icefloe.server.operations import Role
 from icefloe.server.request import SEPARATOR, Call
 from icefloe.server.server_settings import Delegation
+from icefloe.server.storage_keys import region_of, session_of
 
 HEADER = "x-iceberg-access-delegation"
 VENDED, SIGNED = "vended-credentials", "remote-signing"
@@ -132,12 +133,8 @@ class StorageAccess:
 
     def _public_settings(self) -> dict[str, str]:
         """Return the settings of the store that are no secrets."""
-        properties = self._properties
-        settings = {
-            "s3.endpoint": properties.get("s3.endpoint"),
-            "client.region": properties.get("s3.region"),
-            "s3.region": properties.get("s3.region"),
-        }
+        properties, region = self._properties, region_of(self._properties)
+        settings = {"s3.endpoint": properties.get("s3.endpoint"), "client.region": region, "s3.region": region}
         if properties.get("s3.endpoint"):
             settings["s3.path-style-access"] = "true"
         return {name: value for name, value in settings.items() if value}
@@ -168,16 +165,9 @@ class StorageAccess:
     def _sts(self) -> Any:
         with self._lock:
             if self._client is None:
-                session = optional_module("botocore.session", extra="s3", feature="vended credentials").get_session()
-                properties = self._properties
-                self._client = session.create_client(
-                    "sts",
-                    region_name=properties.get("s3.region") or "us-east-1",
-                    endpoint_url=self.delegation.sts_endpoint,
-                    aws_access_key_id=properties.get("s3.access-key-id"),
-                    aws_secret_access_key=properties.get("s3.secret-access-key"),
-                    aws_session_token=properties.get("s3.session-token"),
-                )
+                session = session_of(self._properties, "vended credentials")
+                region = region_of(self._properties) or "us-east-1"
+                self._client = session.create_client("sts", region_name=region, endpoint_url=self.delegation.sts_endpoint)
             return self._client
 
 
