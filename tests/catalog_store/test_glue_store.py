@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
+import pyarrow as pa
 import pytest
+from tests.catalog_store.glue_double import LOCATION, Glue, parameters
 
+from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.catalog_store import glue_client, glue_objects, glue_store
 from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.glue_client import GlueClient, GlueError
+from icefloe.catalog_store.glue_client import GlueError
 from icefloe.catalog_store.glue_store import GlueCatalogStore
 from icefloe.errors import (
     CommitConflictError,
@@ -25,69 +28,6 @@ from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Refused, Unknown
 
 OLD, NEW = ("db", "t"), ("db", "renamed")
-LOCATION = "s3://b/v1"
-
-
-class Glue(GlueClient):
-    """The tables of one database in memory, with their versions. `before` and `after` a request that changes a table a test can interfere."""
-
-    def __init__(self) -> None:
-        super().__init__({})
-        self.tables: dict[str, Any] = {}
-        self.sent_once: list[str] = []
-        self.before: Callable[[str], None] = lambda _: None
-        self.after: Callable[[str], None] = lambda _: None
-        self.put("t", LOCATION)
-
-    def put(self, name: str, location: str) -> None:
-        """Create an Iceberg table, as another writer."""
-        self.tables[name] = {
-            "Name": name,
-            "VersionId": "0",
-            "Parameters": parameters(location),
-        }
-
-    def commit(self, location: str) -> None:
-        """Commit to the table, as another writer."""
-        table = self.tables["t"]
-        parameters = {**table["Parameters"], "metadata_location": location}
-        self.tables["t"] = {**table, "VersionId": str(int(table["VersionId"]) + 1), "Parameters": parameters}
-
-    def locations(self) -> dict[str, str | None]:
-        """Return the metadata location of each table."""
-        return {name: table["Parameters"].get("metadata_location") for name, table in self.tables.items()}
-
-    def call(self, operation: str, **arguments: Any) -> Any:
-        if operation == "get_database":
-            return {"Database": {"Name": "db"}}
-        if operation == "get_tables":
-            return {"TableList": list(self.tables.values())}
-        self.before(operation)
-        result = self._carry_out(operation, arguments)
-        self.after(operation)
-        return result
-
-    def call_once(self, operation: str, **arguments: Any) -> Any:
-        self.sent_once.append(operation)
-        return self.call(operation, **arguments)
-
-    def _carry_out(self, operation: str, arguments: Any) -> Any:
-        name = arguments["Name"] if "Name" in arguments else arguments["TableInput"]["Name"]
-        if operation == "create_table":
-            if name in self.tables:
-                raise GlueError(glue_client.EXISTS, "exists", status=400)
-            self.tables[name] = {**arguments["TableInput"], "VersionId": "0"}
-            return {}
-        if name not in self.tables:
-            raise GlueError(glue_client.MISSING, "not found", status=400)
-        if operation == "update_table":
-            version = self.tables[name]["VersionId"]
-            if arguments["VersionId"] != version:
-                raise GlueError(glue_client.MODIFIED, "modified", status=400)
-            self.tables[name] = {**arguments["TableInput"], "VersionId": str(int(version) + 1)}
-        if operation == "delete_table":
-            del self.tables[name]
-        return {"Table": self.tables.get(name)}
 
 
 def on(operation: str, do: Callable[[], None], *, times: int = 1) -> Callable[[str], None]:
@@ -132,10 +72,6 @@ def with_metadata(store: GlueCatalogStore, monkeypatch: pytest.MonkeyPatch, **uu
     """Let the metadata files `s3://b/<name>` be there, with these uuids of tables."""
     monkeypatch.setattr(store, "_metadata", lambda location: SimpleNamespace(table_uuid=uuids[location.rsplit("/", 1)[-1]]))
     monkeypatch.setattr(glue_objects, "new_table", lambda name, location, _: {"Name": name, "Parameters": parameters(location)})
-
-
-def parameters(location: str) -> dict[str, str]:
-    return {"table_type": "ICEBERG", "metadata_location": location}
 
 
 def opening(store: GlueCatalogStore, *names: tuple[str, str]) -> dict[str, str]:
@@ -467,3 +403,36 @@ def test_a_drop_that_cannot_be_looked_up_may_have_been_made(store: GlueCatalogSt
 def test_a_table_that_does_not_exist_cannot_be_dropped(store: GlueCatalogStore) -> None:
     with pytest.raises(IcefloeError, match=r"the namespace holds db\.t|does not exist"):
         store.drop(("db", "none"))
+
+
+def test_the_folder_and_the_description_follow_the_metadata(glue: Glue, tmp_path: Path) -> None:
+    catalog = GlueCatalog("lake", warehouse=str(tmp_path))
+    catalog.store._glue = glue
+    table = catalog.create_table("db.shown", pa.schema({"n": pa.int64()}), properties={"comment": "first"})
+
+    def shown() -> tuple[str, str | None]:
+        found = glue.tables["shown"]
+        return found["StorageDescriptor"]["Location"], found.get("Description")
+
+    folder = f"{tmp_path}/db.db/shown"
+    assert shown() == (folder, "first")
+    table.set_properties({"comment": "second"})
+    assert shown() == (folder, "second")
+    table.set_properties({"other": "x"})
+    assert shown() == (folder, "second")
+    table.update_location(f"{tmp_path}/moved")
+    assert shown() == (f"{tmp_path}/moved", "second")
+    table.remove_properties("comment")
+    assert shown() == (f"{tmp_path}/moved", None)
+
+
+def test_a_description_that_a_console_has_set_stays(glue: Glue, tmp_path: Path) -> None:
+    catalog = GlueCatalog("lake", warehouse=str(tmp_path))
+    catalog.store._glue = glue
+    table = catalog.create_table("db.shown", pa.schema({"n": pa.int64()}))
+    glue.tables["shown"]["Description"] = "of a console"
+    table.set_properties({"other": "x"})
+    table.remove_properties("other")
+    with table.update_schema() as update:
+        update.add_column("m", "string")
+    assert glue.tables["shown"]["Description"] == "of a console"

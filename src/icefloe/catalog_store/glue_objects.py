@@ -16,6 +16,8 @@ from icefloe.kernel.schema.schema import Schema
 DROPPED_BY = "icefloe.dropped-by"
 # The parameter of such a table that is being renamed: its new name, with dots.
 RENAMED_TO = "icefloe.renamed-to"
+# The property of a table that Glue shows as its description.
+COMMENT = "comment"
 # Properties of a namespace that Glue has fields for.
 _NAMESPACE_FIELDS = {"location": "LocationUri", "comment": "Description"}
 # Fields of a table that an update may send; Glue returns more of them.
@@ -92,7 +94,7 @@ def dropped_parameters(table: Mapping[str, Any], process: str, renamed_to: str =
 def shown_fields(table: Mapping[str, Any], metadata: TableMetadata) -> dict[str, Any]:
     """Return the fields of a table that follow its metadata: the columns, the folder and the comment."""
     descriptor = {**(table.get("StorageDescriptor") or {}), "Location": metadata.location, "Columns": _columns(metadata.schema())}
-    comment = metadata.properties.get("comment")
+    comment = metadata.properties.get(COMMENT)
     return {"StorageDescriptor": descriptor, **({"Description": comment[:_MAX_DESCRIPTION]} if comment else {})}
 
 

@@ -32,8 +32,11 @@ from icefloe.errors import (
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata.layout_updates import AddSchema, SetCurrentSchema
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.kernel.metadata.table_updates import RemoveProperties, SetLocation, SetProperties
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.view.view_updates import ViewUpdate
 
 SKIP_ARCHIVE = "glue.skip-archive"
 # Times that a drop reads the table again after another writer has changed it.
@@ -153,7 +156,9 @@ class GlueCatalogStore(MetastoreStore):
             if (current := metadata_location_of(table)) != request.expected:
                 return Conflicted(current_location=current)
             changed = glue_objects.as_input(table, glue_objects.committed_parameters(table, request.new))
-            if any(isinstance(update, AddSchema | SetCurrentSchema) for update in request.updates):
+            if any(map(_removes_comment, request.updates)):
+                changed.pop("Description", None)
+            if any(map(_changes_shown_fields, request.updates)):
                 changed.update(glue_objects.shown_fields(table, self._metadata(request.new)))
         except NoSuchTableError:
             return Conflicted(current_location=None, reason="the table was dropped")
@@ -438,6 +443,18 @@ class GlueCatalogStore(MetastoreStore):
 def _is_marked(table: Mapping[str, Any] | None, marked: Mapping[str, str]) -> bool:
     """Return whether a table is still that whose drop was begun with these parameters."""
     return table is not None and parameters_of(table).get(DROPPED_BY) == marked[DROPPED_BY]
+
+
+def _changes_shown_fields(update: Update | ViewUpdate) -> bool:
+    """Return whether an update may change what Glue shows of a table: its columns, its folder or its comment."""
+    return isinstance(update, AddSchema | SetCurrentSchema | SetLocation) or (
+        isinstance(update, SetProperties) and glue_objects.COMMENT in update.updates
+    )
+
+
+def _removes_comment(update: Update | ViewUpdate) -> bool:
+    """Return whether an update removes the comment. A description that only a console has set stays."""
+    return isinstance(update, RemoveProperties) and glue_objects.COMMENT in update.removals
 
 
 def _refuse_upper_case(identifier: Identifier) -> None:
