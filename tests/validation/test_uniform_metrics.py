@@ -1,4 +1,4 @@
-"""`break_no_rule` is only a quick way to the findings of `metrics_rules`: whatever it passes has none."""
+"""`statistics_are_clean` is only a quick way to the findings of `metrics_rules`: whatever it passes has none."""
 
 import struct
 from typing import Any
@@ -15,10 +15,10 @@ from icefloe.validation.entry_rules import EntryReport
 from icefloe.validation.finding import Findings
 from icefloe.validation.manifest_entries import METRICS, ManifestEntries
 from icefloe.validation.metrics_rules import MetricsContext, check_metrics
-from icefloe.validation.uniform_metrics import break_no_rule
+from icefloe.validation.uniform_metrics import statistics_are_clean
 
 TYPES: dict[int, PrimitiveType] = {1: LongType(), 2: DoubleType(), 3: StringType(), 4: LongType(), 5: TimestampType(), 6: DateType()}
-CONTEXT = MetricsContext(types=TYPES, field_ids=frozenset(TYPES), plain_ids=frozenset({1, 2, 3}))
+CONTEXT = MetricsContext(types=TYPES, field_ids=frozenset(TYPES), top_level_ids=frozenset({1, 2, 3}))
 COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
 longs = st.sampled_from([struct.pack("<q", number) for number in (-5, 0, 7)])
 BOUNDS = {
@@ -92,7 +92,7 @@ def findings_of(entries: ManifestEntries) -> Findings:
 def test_the_quick_test_changes_no_finding(rows: list[dict[str, Any]]) -> None:
     quick = findings_of(entries_of(rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics_rules, "break_no_rule", lambda *_: False)
+        patch.setattr(metrics_rules, "statistics_are_clean", lambda *_: False)
         whole = findings_of(entries_of(rows))
     assert quick.counts == whole.counts
     assert quick.kept == whole.kept
@@ -108,4 +108,4 @@ def test_sound_uniform_statistics_are_passed_by_the_quick_test() -> None:
         "nan_value_counts": None,
     }
     entries = entries_of([{**row, "lower_bounds": [(1, pair)], "upper_bounds": [(1, pair)]}] * 3)
-    assert break_no_rule(entries, CONTEXT.bound_types, CONTEXT.field_ids, CONTEXT.plain_ids)
+    assert statistics_are_clean(entries, CONTEXT.bound_types, CONTEXT.field_ids, CONTEXT.top_level_ids)

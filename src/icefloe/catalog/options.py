@@ -55,7 +55,9 @@ CATALOG_OPTIONS = (
     Option("iceberg.hive.lock-check-max-wait-ms", "Longest wait.", "`5000`"),
     Option("iceberg.hive.lock-heartbeat-interval-ms", "How often a lock that is held is renewed.", "`240000`"),
     Option("iceberg.hive.table-property-max-size", "Longest text about a table that the metastore is given.", "`32672`"),
-    Option("ugi", "User whom the Hive metastore sees, and after a colon a group; by default the user of this process.", java=False),
+    Option(
+        "ugi", "User name that is sent to the Hive metastore, and after a colon a group; by default the user of this process.", java=False
+    ),
     Option("hive.hive2-compatible", "`true`: the metastore is of Hive 2, which has no time stamps with a zone.", "`false`", java=False),
     Option("hive.kerberos-authentication", "`true` is refused: there is no Kerberos.", "`false`", java=False),
     Option("echo", "`true`: SQLAlchemy logs every statement.", "`false`", java=False),

@@ -72,13 +72,13 @@ class GlueError(Exception):
                 next_step="grant the right to this identity in IAM or Lake Formation, or use other credentials",
             )
         if self.code in _REFUSED:
-            return InvalidInputError(f"{failure}: Glue refused it: {self}", next_step="correct what Glue names")
+            return InvalidInputError(f"{failure}: Glue refused it: {self}", next_step="correct the value in Glue's message")
         if not self.code or self.status >= 500 or self.is_throttled:
             return StorageUnavailableError(
                 f"{failure}: {self}",
                 next_step="check the network, the region and the credentials (glue.region, glue.endpoint), and try again",
             )
-        return StorageError(f"{failure}: {self.code}: {self}", next_step="see the text of AWS")
+        return StorageError(f"{failure}: {self.code}: {self}", next_step="look up this AWS error code; try again if it is temporary")
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def hive_types() -> ModuleType:
 
 
 def user_of(properties: Mapping[str, str]) -> str:
-    """Return the user whom the metastore sees: of the property `ugi`, else of this process."""
+    """Return the user name that is sent to the metastore: of the property `ugi`, or of this process."""
     if name := properties.get(USER, "").partition(":")[0]:
         return name
     try:
@@ -82,7 +82,9 @@ class MetastoreError(Exception):
                 next_step="set hive.metastore.disallow.incompatible.col.type.changes=false in the metastore",
             )
         if self.kind in _DENIALS:
-            return InvalidInputError(f"{failure}: the metastore refused it: {self}", next_step="correct what the metastore names")
+            return InvalidInputError(
+                f"{failure}: the metastore refused it: {self}", next_step="correct the value in the metastore's message"
+            )
         if self.kind in ("", _NOT_CONNECTED):
             return StorageUnavailableError(f"{failure}: {self}", next_step="check the network and the address (uri), and try again")
         return StorageError(f"{failure}: {self.kind}: {self}", next_step="see the log of the metastore")
@@ -188,10 +190,10 @@ def addresses(uri: str) -> tuple[tuple[str, int], ...]:
 
 
 def check_settings(properties: Mapping[str, str]) -> None:
-    """Refuse an address that is none, and Kerberos. Raises `InvalidInputError`, `UnsupportedFeatureError`."""
+    """Refuse an invalid address, and Kerberos. Raises `InvalidInputError`, `UnsupportedFeatureError`."""
     addresses(properties.get(URI, ""))
     if properties.get(KERBEROS, "").strip().lower() == "true":
         raise UnsupportedFeatureError(
-            "the catalog's Hive metastore requires Kerberos (hive.kerberos-authentication), which Icefloe does not have",
+            "the catalog's Hive metastore requires Kerberos (hive.kerberos-authentication), which Icefloe does not support",
             next_step="put a REST server with Kerberos before the metastore and use type: rest",
         )

@@ -77,7 +77,7 @@ def new_table(identifier: Identifier, metadata_location: str, metadata: TableMet
 def update_table(
     table: Any, metadata_location: str, metadata: TableMetadata, settings: Mapping[str, str], removed: Collection[str] = ()
 ) -> None:
-    """Let a table of the metastore follow its metadata.
+    """Change a table of the metastore to match its metadata.
 
     Args:
         table: The table, which is changed.

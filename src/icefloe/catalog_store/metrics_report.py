@@ -17,8 +17,8 @@ from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.schema import Schema
 from icefloe.version import VERSION
 
-# Names of metrics of a commit, by the entry of the snapshot's summary that has the value, and whether it counts bytes.
-_OF_SUMMARY = {
+# Metric of a commit report -> entry of the snapshot's summary that has its value.
+_SUMMARY_ENTRY_OF_METRIC = {
     "added-data-files": "added-data-files",
     "removed-data-files": "deleted-data-files",
     "total-data-files": "total-data-files",
@@ -125,7 +125,7 @@ def commit_report(table_name: str, snapshot: Snapshot, *, attempts: int, duratio
         duration_ns: Nanoseconds of all tries.
     """
     metrics: dict[str, Any] = {"total-duration": _timer(duration_ns), **_counters({"attempts": attempts}, "count")}
-    for name, entry in _OF_SUMMARY.items():
+    for name, entry in _SUMMARY_ENTRY_OF_METRIC.items():
         text = snapshot.summary.get(entry, "")
         if text.isdecimal() and len(text) < 19:
             metrics |= _counters({name: int(text)}, "bytes" if name.endswith("bytes") else "count")

@@ -158,7 +158,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return Refused(error=error)
         except StorageError as error:  # the request may have been carried out
             return Unknown(reason=error.message)
-        outcome = self._standing(identifier, published, content)
+        outcome = self._outcome_of_published(identifier, published, content)
         if isinstance(outcome, Committed):
             self._write_hint_of(identifier, version)
         return outcome
@@ -176,7 +176,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         content = self._content(request.new)
         if content is None or self._content(location) != content:
             return Conflicted(current_location=self._newest(request.identifier))
-        return self._standing(request.identifier, location, content)
+        return self._outcome_of_published(request.identifier, location, content)
 
     def _creation_status(self, request: CommitRequest, newest: str) -> Outcome:
         """Compare the identity of the table that has the name with that of the attempt: others may have committed to the new table since."""
@@ -190,7 +190,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return Conflicted(current_location=location)
         return Committed(stored=(Stored(location=location, metadata=metadata),))
 
-    def _standing(self, identifier: Identifier, published: str, content: bytes) -> Outcome:
+    def _outcome_of_published(self, identifier: Identifier, published: str, content: bytes) -> Outcome:
         """Return the outcome of a commit whose version was created: whether it is the newest, or newer ones were built on it."""
         names, is_table = self._listed(identifier)
         newest = max(names, default=0)

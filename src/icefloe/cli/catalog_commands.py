@@ -18,7 +18,7 @@ from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.expire_command import deletions_of
-from icefloe.cli.interrupts import AFTER_DROP, interrupts_state
+from icefloe.cli.interrupts import AFTER_DROP, state_after_interrupt
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
 from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_properties
 from icefloe.cli.screen import confirm, print_message
@@ -241,7 +241,7 @@ def drop(
     location, report, restored_by = None, None, None
     if found is Kind.TABLE:
         location = opened.load_table(name).metadata_location if not purge else None
-        with interrupts_state(AFTER_DROP):
+        with state_after_interrupt(AFTER_DROP):
             report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
         restored_by = _register_command(name, location, ctx.params) if location is not None else None
     elif found is Kind.VIEW:

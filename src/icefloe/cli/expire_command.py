@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, open_table
-from icefloe.cli.interrupts import AFTER_EXPIRY, interrupts_state
+from icefloe.cli.interrupts import AFTER_EXPIRY, state_after_interrupt
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, utc_time_of
 from icefloe.display.formatting import count_text, size_text, within
@@ -122,7 +122,7 @@ def expire(
     opened = open_table(table, CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
     if not isinstance(opened, TableMutations):
         raise ReadOnlyTableError(f"{table} is read-only: it was opened by its metadata file", next_step="name a table of a catalog")
-    with interrupts_state(AFTER_EXPIRY):
+    with state_after_interrupt(AFTER_EXPIRY):
         report = opened.expire_snapshots(
             older_than=None if older_than is None else time_of(older_than, datetime.now(UTC)),
             retain_last=retain_last,

@@ -8,7 +8,7 @@ AFTER_CHANGE = (
     "no table was left half changed: commits that were made stay, and the rest was not done. Look at `icefloe log TABLE` before you run it again; new files"
     " of the rest that are still there are found by `icefloe remove-orphan-files TABLE`."
 )
-# Files are deleted after the commit, and a second run does not know those that are left.
+# Files are deleted after the commit, and a second run does not find those that are left.
 AFTER_EXPIRY = (
     "if `icefloe log TABLE` no longer shows the snapshots, they are expired, and files of them that were not deleted yet are found by"
     " `icefloe remove-orphan-files TABLE`. Otherwise nothing was changed."
@@ -20,7 +20,7 @@ AFTER_DROP = (
 
 
 @contextmanager
-def interrupts_state(state: str) -> Iterator[None]:
+def state_after_interrupt(state: str) -> Iterator[None]:
     """Add the state that Ctrl-C leaves to a `KeyboardInterrupt`, unless it has a more exact one."""
     try:
         yield

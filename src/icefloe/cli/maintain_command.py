@@ -75,7 +75,7 @@ class Maintenance(View):
         for table in self.tables:
             parts += _parts(table, most)
         failed = sum(one.has_failures for one in self.tables)
-        planned = ". Nothing was changed. Each action is planned for the table as it is: after the ones before, less may be left to do."
+        planned = ". Nothing was changed. Each action is planned for the present table; earlier actions may leave it less to do."
         parts.append(Prose(f"{count_text(len(self.tables), 'table')}, {failed:,} with failures" + (planned if self.dry_run else "")))
         return Report(f"{'plan of maintenance' if self.dry_run else 'maintenance'} of {self.name}", tuple(parts))
 

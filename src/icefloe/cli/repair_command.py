@@ -11,7 +11,7 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
-from icefloe.cli.interrupts import AFTER_CHANGE, interrupts_state
+from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import show, step
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
@@ -65,7 +65,7 @@ def repair(
     choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     opened = open_catalog(choice)
     if undo_last:
-        with interrupts_state(AFTER_CHANGE):
+        with state_after_interrupt(AFTER_CHANGE):
             undone = undo(opened, table, branch=branch, metadata_file=metadata_file)
         show(undone, as_json=as_json, everything=everything)
         return
@@ -79,7 +79,7 @@ def repair(
         if planned.has_faults:
             raise typer.Exit(REFUSED)
         return
-    with interrupts_state(AFTER_CHANGE):
+    with state_after_interrupt(AFTER_CHANGE):
         applied = planned.apply()
     show(replace(applied, undo=undo_command), as_json=as_json, everything=everything)
 

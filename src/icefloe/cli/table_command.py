@@ -9,7 +9,7 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_changeable, open_table
 from icefloe.cli.failure_output import REFUSED
-from icefloe.cli.interrupts import AFTER_CHANGE, interrupts_state
+from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
 from icefloe.errors import IcefloeError
@@ -75,7 +75,7 @@ def _command(
     def command(**values: Any) -> None:
         choice = CatalogChoice(name=values["catalog"], uri=values["uri"], warehouse=values["warehouse"])
         named = [values[parameter.name] for parameter in subject]
-        with interrupts_state(after_interrupt):
+        with state_after_interrupt(after_interrupt):
             try:
                 opened = opening(*named, choice)
                 view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})

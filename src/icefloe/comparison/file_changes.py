@@ -1,6 +1,6 @@
 """What differs between two versions in files, rows by partition and column statistics, from manifests alone.
 
-Each distinct manifest is read once, several together and side by side with others; of a manifest that both versions have no file is compared. Files are
+Each distinct manifest is read once, several together and side by side with others; files of a manifest that both versions have are not compared. Files are
 compared as arrays. Spec: Manifests; Manifest Lists.
 """
 
@@ -143,7 +143,7 @@ class _Partitions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Digest:
-    """What is compared of some manifests. `names` and `counts` (bytes and rows of each file) are kept only of manifests that one version alone has."""
+    """The compared values of some manifests. `names` and `counts` (bytes and rows of each file) are kept only for manifests that are in one version."""
 
     total: FileCounts
     partitions: "_Partitions"

@@ -44,7 +44,7 @@ class StillRunningError(Exception):
 
 @dataclass(slots=True)
 class Results:
-    """Results of computations by key, the least recently used of which are dropped, and errors after some seconds. Any number of threads may use it."""
+    """Results of computations by key. The least recently used are dropped, and an error is dropped after some seconds. Any number of threads may use it."""
 
     patience_s: float | None = _PATIENCE_S
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="icefloe-explore"))

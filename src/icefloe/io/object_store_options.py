@@ -151,7 +151,7 @@ def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, An
     """Return the keyword arguments of fsspec for the properties of this protocol; other properties are left out.
 
     Raises:
-        InvalidPropertyError: A value is none that the property can have.
+        InvalidPropertyError: The property does not allow the value.
     """
     options: dict[str, Any] = _copied(_ALWAYS.get(protocol, {}))
     is_set: set[tuple[str, ...]] = set()

@@ -67,7 +67,7 @@ class JsonFault:
 
 @dataclass(slots=True, kw_only=True)
 class JsonRecords:
-    """The objects of a block, with the line on which each begins and its text, and the text that is none. With `exact` fractions are `ExactNumber`."""
+    """The objects of a block, with the line on which each begins and its text, and the text that is not an object. With `exact` fractions are `ExactNumber`."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)

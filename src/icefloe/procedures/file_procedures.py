@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.kernel.metadata.snapshot import count_of
 from icefloe.kernel.partitioning.partition_folders import HIVE_NULL, folders_in_path, hive_value
 from icefloe.kernel.types import LongType
 from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, procedure
@@ -24,8 +25,7 @@ def register_table(catalog: Catalog, table: Text, metadata_file: Text) -> Rows:
     snapshot = catalog.register_table(table, metadata_file).current_snapshot()
     if snapshot is None:
         return [(None, None, None)]
-    totals = [snapshot.summary.get(key) for key in ("total-records", "total-data-files")]
-    return [(snapshot.snapshot_id, *(None if total is None else int(total) for total in totals))]
+    return [(snapshot.snapshot_id, *(count_of(snapshot.summary.get(key)) for key in ("total-records", "total-data-files")))]
 
 
 @procedure(("added_files_count", LongType()), ("changed_partition_count", LongType()), optional=["changed_partition_count"])

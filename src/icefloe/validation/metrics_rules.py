@@ -24,7 +24,7 @@ from icefloe.validation.finding import Severity
 from icefloe.validation.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.validation.rule import Level, Rule, RuleGroup
 from icefloe.validation.table_content import TableContent
-from icefloe.validation.uniform_metrics import break_no_rule
+from icefloe.validation.uniform_metrics import statistics_are_clean
 
 _REWRITE = "let icefloe repair measure the file again, or rewrite it"
 
@@ -74,7 +74,7 @@ class MetricsContext:
 
     types: Mapping[int, PrimitiveType]
     field_ids: frozenset[int]
-    plain_ids: frozenset[int]
+    top_level_ids: frozenset[int]
 
     @cached_property
     def bound_types(self) -> Mapping[int, PrimitiveType]:
@@ -94,7 +94,7 @@ def metrics_context(content: TableContent) -> MetricsContext:
                 types[field.field_id] = field.field_type
                 if len(path) == 1:
                     plain.add(field.field_id)
-    return MetricsContext(types=types, field_ids=frozenset(content.field_ids), plain_ids=frozenset(plain))
+    return MetricsContext(types=types, field_ids=frozenset(content.field_ids), top_level_ids=frozenset(plain))
 
 
 class _Items(NamedTuple):
@@ -112,7 +112,7 @@ def check_metrics(report: EntryReport, context: MetricsContext) -> None:
     """Add the findings of the column statistics of one manifest."""
     entries = report.entries
     known_ids = context.field_ids | RESERVED_FIELD_IDS.keys()
-    if break_no_rule(entries, context.bound_types, known_ids, context.plain_ids):
+    if statistics_are_clean(entries, context.bound_types, known_ids, context.top_level_ids):
         return
     counts = {name: _items(entries, name) for name in ("value_counts", "null_value_counts", "nan_value_counts")}
     _counts(report, counts, context)
@@ -147,7 +147,7 @@ def _counts(report: EntryReport, counts: Mapping[str, _Items], context: MetricsC
             total = _aligned(items, values, totals)
             wrong |= (total != NO_NUMBER) & (numbers > total)
         _add(report, METRICS_COUNT, items, wrong, name, numbers)
-    is_plain = _mask(values, context.plain_ids)
+    is_plain = _mask(values, context.top_level_ids)
     records = report.entries.numbers("record_count")[values.owners]
     has_columns = report.entries.file_content[values.owners] != 1
     _add(report, VALUE_COUNT, values, is_plain & has_columns & (totals != records) & (totals >= 0), "value_counts", totals)
@@ -230,7 +230,7 @@ def _by_type(items: _Items, context: MetricsContext) -> Iterator[tuple[Primitive
 
 
 def _typed(report: EntryReport, items: _Items, positions: NDArray[np.int64], kind: PrimitiveType, name: str) -> Any:
-    """Return the bounds of one type as values, null for those that are none, which are findings."""
+    """Return the bounds of one type as values, null for invalid ones, which are findings."""
     stored = items.values.take(positions_array(positions))
     values = bounds_to_array(kind, stored)
     if values.null_count > stored.null_count:

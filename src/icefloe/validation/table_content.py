@@ -311,7 +311,7 @@ class _ContentReader:
                 self._report_error(error, where, FIELD_TYPE)
         current = self._document.get("current-snapshot-id")
         if not stored and isinstance(current, int) and current != -1:
-            refs[MAIN] = SnapshotRef(snapshot_id=current)  # a writer that does not know references
+            refs[MAIN] = SnapshotRef(snapshot_id=current)  # older writers store no references
         return refs
 
     def _report_error(self, error: Exception, where: str, rule: Rule) -> None:

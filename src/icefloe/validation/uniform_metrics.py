@@ -1,4 +1,4 @@
-"""`break_no_rule`: a quick test that column statistics break no rule, for manifests whose entries all have the statistics of the same fields.
+"""`statistics_are_clean`: a quick test that column statistics break no rule, for manifests whose entries all have the statistics of the same fields.
 
 Writers write such manifests, and most break no rule: then the statistics are matrices of a row for each entry and a column for each field, which are compared
 without searching or sorting. Whatever is not uniform, or could be wrong, is left to `metrics_rules.py`, which makes the findings.
@@ -39,8 +39,8 @@ class _Matrix:
         return [places[field_id] for field_id in field_ids]
 
 
-def break_no_rule(
-    entries: ManifestEntries, kinds: Mapping[int, PrimitiveType], known_ids: AbstractSet[int], plain_ids: AbstractSet[int]
+def statistics_are_clean(
+    entries: ManifestEntries, kinds: Mapping[int, PrimitiveType], known_ids: AbstractSet[int], top_level_ids: AbstractSet[int]
 ) -> bool:
     """Return True if no statistic of a manifest breaks a rule; False if one does, or could.
 
@@ -48,7 +48,7 @@ def break_no_rule(
         entries: The entries of the manifest.
         kinds: The type of each column whose bounds can be compared, by field id.
         known_ids: All field ids that may have statistics.
-        plain_ids: The field ids of top-level columns.
+        top_level_ids: The field ids of top-level columns.
     """
     matrices = [
         _matrix(entries, name) for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
@@ -57,7 +57,7 @@ def break_no_rule(
     if len(whole) < len(matrices) or any(not known_ids >= set(matrix.ids) for matrix in whole):
         return False
     values, nulls, nans, lower, upper = whole
-    return _counts_fit(entries, values, (nulls, nans), plain_ids) and _bounds_fit(lower, upper, kinds)
+    return _counts_fit(entries, values, (nulls, nans), top_level_ids) and _bounds_fit(lower, upper, kinds)
 
 
 def _matrix(entries: ManifestEntries, name: str) -> _Matrix | None:
@@ -77,7 +77,7 @@ def _matrix(entries: ManifestEntries, name: str) -> _Matrix | None:
     return _Matrix(ids, values, entries.length) if len(set(ids)) == width and (by_entry == by_entry[0]).all() else None
 
 
-def _counts_fit(entries: ManifestEntries, values: _Matrix, others: Sequence[_Matrix], plain_ids: AbstractSet[int]) -> bool:
+def _counts_fit(entries: ManifestEntries, values: _Matrix, others: Sequence[_Matrix], top_level_ids: AbstractSet[int]) -> bool:
     totals = values.numbers
     if any(matrix.numbers.min(initial=0) < 0 for matrix in (values, *others)):
         return False
@@ -88,7 +88,7 @@ def _counts_fit(entries: ManifestEntries, values: _Matrix, others: Sequence[_Mat
             parts, wholes = parts[:, other.columns(shared)], wholes[:, values.columns(shared)]
         if (parts > wholes).any():
             return False
-    plain = [field_id for field_id in values.ids if field_id in plain_ids]
+    plain = [field_id for field_id in values.ids if field_id in top_level_ids]
     counted = totals if len(plain) == len(values.ids) else totals[:, values.columns(plain)]
     is_other = counted != entries.numbers("record_count")[:, None]
     # Of position deletes the rows of the table's columns are counted, if at all.

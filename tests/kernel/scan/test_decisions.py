@@ -17,7 +17,7 @@ from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns
 from icefloe.kernel.scan import decisions as module
 from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.decisions import DecidedFiles, Decisions, MadeDecisions
+from icefloe.kernel.scan.decisions import DecidedFiles, DecisionList, Decisions
 from icefloe.kernel.scan.pruning import FileMetricsEvaluator, explain
 
 FILES = 3_000
@@ -70,7 +70,7 @@ def test_decisions_are_those_of_all_sources_in_the_order_of_their_keys(data: Any
             eager = made(source)
         else:
             eager = [decision("manifest", row, kept=keep) for row, keep in enumerate(kept)]
-            source = MadeDecisions(level="manifest", made=eager)
+            source = DecisionList(level="manifest", entries=eager)
         sources.append((source, np.array(keys, dtype=np.int64)))
         expected += zip(keys, eager, strict=True)
     expected.sort(key=lambda pair: pair[0])

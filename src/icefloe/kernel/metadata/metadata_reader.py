@@ -173,7 +173,7 @@ class _MetadataDecoder:
         return orders if len(orders) else RawEntries(SORT_ORDERS, (_UNSORTED,), self._path)
 
     def _refs(self, current_snapshot_id: int | None) -> dict[str, SnapshotRef]:
-        """Return the references. `main` follows from the current snapshot where the writer did not know references."""
+        """Return the references. `main` follows from the current snapshot where the metadata has no references."""
         refs_json = _OBJECT.decode(self._top.get("refs", b"null")) or {}
         refs = {name: snapshot_ref_from_json(ref, f"$.refs.{name}") for name, ref in refs_json.items()}
         if MAIN not in refs and current_snapshot_id is not None:

@@ -1,7 +1,7 @@
 """`Decisions`: the decisions about the manifests and files of a plan, as a sequence whose objects are made when they are read.
 
 A plan of a million files has columns only, an explained one too: decisions are made for the page that is shown. The sources of the
-decisions are `MadeDecisions`, a list, and `DecidedFiles`, columns. `decision.py` describes one decision. Spec: Scan Planning.
+decisions are `DecisionList`, a list, and `DecidedFiles`, columns. `decision.py` describes one decision. Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,20 +41,20 @@ class DecisionSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeDecisions:
+class DecisionList:
     """Decisions that are objects already."""
 
     level: str
-    made: Sequence[Decision]
+    entries: Sequence[Decision]
 
     @property
     def kept(self) -> Mask:
         """Which of them the scan reads."""
-        return np.array([decision.kept for decision in self.made], dtype=bool)
+        return np.array([decision.kept for decision in self.entries], dtype=bool)
 
     def decisions(self, rows: NDArray[np.int64]) -> Sequence[Decision]:
         """Return the decisions with these numbers."""
-        return [self.made[row] for row in rows.tolist()]
+        return [self.entries[row] for row in rows.tolist()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +158,11 @@ class Decisions(Sequence[Decision]):
     def __getitem__(self, index: int | slice) -> "Decision | Decisions":
         if isinstance(index, slice):
             return Decisions(self._sources, self._numbers[index])
-        return self._made(self._numbers[[index]])[0]
+        return self._decisions_at(self._numbers[[index]])[0]
 
     def __iter__(self) -> Iterator[Decision]:
         for start in range(0, len(self), _STEP):
-            yield from self._made(self._numbers[start : start + _STEP])
+            yield from self._decisions_at(self._numbers[start : start + _STEP])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decisions | list | tuple):
@@ -175,14 +175,14 @@ class Decisions(Sequence[Decision]):
     def __repr__(self) -> str:
         return f"<{len(self):,} decisions>"
 
-    def _made(self, numbers: NDArray[np.int64]) -> list[Decision]:
+    def _decisions_at(self, numbers: NDArray[np.int64]) -> list[Decision]:
         """Return the decisions with these numbers, of each source in one step."""
         of_source = np.searchsorted(self._starts, numbers, side="right") - 1
-        made: dict[int, Decision] = {}
+        by_place: dict[int, Decision] = {}
         for source in np.unique(of_source).tolist():
             mine = np.flatnonzero(of_source == source)
-            made.update(zip(mine.tolist(), self._sources[source].decisions(numbers[mine] - self._starts[source]), strict=True))
-        return [made[place] for place in range(len(numbers))]
+            by_place.update(zip(mine.tolist(), self._sources[source].decisions(numbers[mine] - self._starts[source]), strict=True))
+        return [by_place[place] for place in range(len(numbers))]
 
 
 NO_DECISIONS = Decisions((), np.empty(0, dtype=np.int64))

@@ -22,7 +22,7 @@ from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS
 from icefloe.kernel.ports import StorageAccess
 from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.decisions import NO_DECISIONS, DecidedFiles, Decisions, DecisionSource, MadeDecisions
+from icefloe.kernel.scan.decisions import NO_DECISIONS, DecidedFiles, DecisionList, Decisions, DecisionSource
 from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.schema import Schema
@@ -315,7 +315,7 @@ class ScanPlan:
             )
             for file in self.delete_files
         ]
-        sources: list[DecisionSource] = [*data, MadeDecisions(level="delete file", made=deletes)]
+        sources: list[DecisionSource] = [*data, DecisionList(level="delete file", entries=deletes)]
         return replace(self, decisions=Decisions(sources, np.arange(self.kept.files + len(deletes))))
 
     def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":

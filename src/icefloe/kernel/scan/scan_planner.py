@@ -27,7 +27,7 @@ from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Parallel, Read
 from icefloe.kernel.scan.decision import Decision, Reason
-from icefloe.kernel.scan.decisions import NO_DECISIONS, Decisions, DecisionSource, MadeDecisions
+from icefloe.kernel.scan.decisions import NO_DECISIONS, DecisionList, Decisions, DecisionSource
 from icefloe.kernel.scan.delete_file_index import PATH_BOUNDS
 from icefloe.kernel.scan.file_objects import LazyFiles
 from icefloe.kernel.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
@@ -223,9 +223,9 @@ class _ManifestChoice:
         explanations = explain_manifests(self._all, self.context.bound, self.context.specs, self.context.schema)
         for content, level in ((ManifestContent.DATA, "manifest"), (ManifestContent.DELETES, "delete manifest")):
             positions = np.array([position for position, manifest in enumerate(self._all) if manifest.content is content], dtype=np.int64)
-            made = [self._decision(level, position, explanations[position]) for position in positions.tolist()]
+            decisions = [self._decision(level, position, explanations[position]) for position in positions.tolist()]
             # Manifests have even keys, and their files the odd ones after them.
-            sources.append((MadeDecisions(level=level, made=made), positions * 2))
+            sources.append((DecisionList(level=level, entries=decisions), positions * 2))
             read = positions[self._kept[positions]]
             sources += [(files, read[places] * 2 + 1) for files, places in of_files[content]]
         return Decisions.ordered(sources)

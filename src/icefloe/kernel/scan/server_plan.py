@@ -28,7 +28,7 @@ class PlanRequest:
         columns: The names of the columns to read; empty for all.
         statistics: Field ids of the columns whose statistics the plan has as columns.
         include_statistics: Whether the files of the tasks have them too.
-        enough_rows: Files with so many rows are enough; None for all files.
+        enough_rows: Number of rows after which planning may stop; None to plan all files.
     """
 
     table_name: str

@@ -1,4 +1,4 @@
-"""What Spark's scan builder requests of Python, and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
+"""The replies of Python to Spark's scan builder, and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
 
 `ReadableTable` and `ConnectorScan` are the base classes of what Spark SQL reads; those for metadata tables are in `spark/catalog`. `PushedScan` is the query
 that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs the query.

@@ -163,7 +163,7 @@ def _pending_commits(io: FileIO, loaded: LoadedMetadata, metadata_files: Iterabl
 
 
 def _staged_metadata(io: FileIO, location: str) -> TableMetadata | None:
-    """Return the metadata in a file; None for a file that is none, or that its writer has deleted."""
+    """Return the metadata in a file; None if the file is not metadata, or its writer has deleted it."""
     try:
         return read_table_metadata(io.read(location), location)
     except (NoSuchFileError, FormatError):
