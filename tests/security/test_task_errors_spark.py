@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 the name that users of Spark know
+from tests.combinations import repetitions
 from tests.security.forged_errors import pickled_attack
 
 from icefloe import SqlCatalog
@@ -48,9 +49,13 @@ def test_an_append_that_casts_a_hostile_cell_runs_nothing(spark: SparkSession, h
     "statement",
     [
         "INSERT INTO lake.db.target SELECT cast(s as bigint), s FROM lake.db.hostile",
-        "CREATE TABLE lake.db.made AS SELECT cast(s as bigint) AS id FROM lake.db.hostile",
-        "UPDATE lake.db.hostile SET id = cast(s as bigint)",
-        "DELETE FROM lake.db.hostile WHERE cast(s as bigint) + id = 5",
+        *repetitions(
+            [
+                "CREATE TABLE lake.db.made AS SELECT cast(s as bigint) AS id FROM lake.db.hostile",
+                "UPDATE lake.db.hostile SET id = cast(s as bigint)",
+                "DELETE FROM lake.db.hostile WHERE cast(s as bigint) + id = 5",
+            ]
+        ),
         "MERGE INTO lake.db.hostile t USING lake.db.hostile s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = cast(s.s as bigint)",
         "SELECT cast(s as bigint) FROM lake.db.hostile",
     ],

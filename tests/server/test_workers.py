@@ -172,6 +172,7 @@ def workers_in(log: Path) -> set[int]:
 
 
 @pytest.mark.postgres
+@pytest.mark.slow
 def test_workers_share_a_catalog_in_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
     (tmp_path / "w").mkdir()
     uri = postgres.uri(postgres.new_database())

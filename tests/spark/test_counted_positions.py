@@ -91,16 +91,16 @@ def test_rows_and_positions_are_those_of_a_plain_reader(table: Table, settings: 
         assert set(sources_of(frame)) == {"CountedParquet"}
 
 
-@pytest.mark.parametrize("settings", [SETTINGS[name] for name in ("split", "row by row", "interpreted", "small batches")])
+@pytest.mark.parametrize("name", repetitions(["split", "row by row", "interpreted", "small batches"], "split"))
 def test_without_access_to_row_groups_positions_are_sparks(
-    table: Table, settings: dict[str, str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    table: Table, name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(session: SparkSession, _: object, deleted: native_scan.DeletedRows | None) -> object:
         positions = None if deleted is None else deleted.positions(session)
         return new_object(session, "CountedParquet", POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions, False)
 
     monkeypatch.setattr(native_scan, "_format", unknown)
-    with set_to(spark, settings):
+    with set_to(spark, SETTINGS[name]):
         same_rows(table, "id > 11000 AND id < 12500", "_pos", "id")
         same_rows(table, "TRUE", "_deleted", "_pos", "id")
         same_rows(table)

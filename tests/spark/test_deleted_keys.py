@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.combinations import repetitions
 from tests.spark.comparing import plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_keys_everywhere, delete_positions
 
@@ -60,7 +61,7 @@ def test_a_key_is_looked_up_in_the_deletes_of_its_own_file(
     assert len(text) < 8000  # the plan contains no key
 
 
-@pytest.mark.parametrize("bits", [2**10, 2**23])
+@pytest.mark.parametrize("bits", repetitions([2**10, 2**23], 2**10))
 def test_lookups_find_the_keys_of_a_plain_model(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, bits: int) -> None:
     monkeypatch.setattr(deleted_keys, "_LEAST_BITS", bits)
     monkeypatch.setattr(deleted_keys, "_MOST_BITS", bits)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.combinations import combinations
 from tests.spark.comparing import plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_keys_everywhere, delete_positions
 
@@ -36,8 +37,7 @@ def paths(table: Table) -> list[str]:
     return [task.file.file_path for task in table.scan().plan_files()]
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize(("version", "partitioned"), combinations([2, 3], [False, True]))
 def test_rows_deleted_by_position_are_left_out_by_sparks_own_scan(
     spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture, version: int, partitioned: bool
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_system_without_the_number_keeps_the_default_of_spark(monkeypatch: pyt
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_jvm_of_a_new_session_has_that_memory() -> None:
     program = (
         "from icefloe.spark.runtime.start_session import session\n"

@@ -131,6 +131,7 @@ def test_a_newer_spark_is_probed_once_and_then_used(newer: SparkSession, lake: S
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +150,7 @@ def test_no_catalog_is_attached_to_a_newer_spark_that_returns_wrong_rows(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_newer_spark_whose_own_scan_returns_wrong_rows_is_refused(
     newer: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

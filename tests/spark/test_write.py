@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.combinations import combinations
 
 from icefloe import SqlCatalog
 from icefloe.datafile.write_target import WriteTarget
@@ -174,10 +175,11 @@ def test_spark_has_one_key_for_each_partition_in_any_time_zone(spark: SparkSessi
 DECIMALS = Schema(NestedField(1, "id", LongType()), NestedField(2, "d", DecimalType(18, 4)), NestedField(3, "wide", DecimalType(19, 4)))
 
 
-@pytest.mark.parametrize("partition", [[], ["d"], ["bucket(4, d)"], ["truncate(1, d)", "id"]])
-@pytest.mark.parametrize("mode", ["hash", "none", "range"])
+@pytest.mark.parametrize(
+    ("partition", "mode"), combinations([(), ("d",), ("bucket(4, d)",), ("truncate(1, d)", "id")], ["hash", "none", "range"])
+)
 def test_decimals_that_spark_holds_as_longs_are_written_exactly(
-    spark: SparkSession, tmp_path: Path, partition: list[str], mode: str
+    spark: SparkSession, tmp_path: Path, partition: tuple[str, ...], mode: str
 ) -> None:
     values = [None, Decimal(0), *(sign * Decimal(number) / 10000 for number in (1, 255, 10**9, 2**53 + 1, 10**18 - 1) for sign in (1, -1))]
     rows = spark.createDataFrame(list(enumerate(values)), "id bigint, d decimal(18, 4)").withColumn("wide", F.col("d"))

@@ -136,7 +136,7 @@ def configure(spark: SparkSession, name: str, catalog_class: str, settings: Mapp
     ("settings", "has_views"),
     [
         ("rest", True),
-        ("jdbc", True),
+        pytest.param("jdbc", True, marks=pytest.mark.slow),
         ("hadoop", False),
         pytest.param("rest_with_credential", True, marks=pytest.mark.slow),
         pytest.param("sql", True, marks=pytest.mark.slow),

@@ -6,6 +6,7 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -37,9 +38,7 @@ def test_every_metadata_table_has_the_rows_of_the_python_api(written: Run, lake:
     "name",
     [
         "entries",
-        "delete_files",
-        "all_data_files",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("files", "data_files", "all_files", "all_delete_files", "all_entries")),
+        *repetitions(["delete_files", "all_data_files", "files", "data_files", "all_files", "all_delete_files", "all_entries"]),
     ],
 )
 def test_a_spark_job_returns_the_same_rows(written: Run, spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -329,9 +329,9 @@ def test_tables_by_truncated_values_are_joined_without_a_shuffle(spark: SparkSes
     ("left", "right", "without"),
     [
         ("bucket(4, id)", "bucket(8, id)", 0),
-        ("bucket(4, id)", "bucket(6, id)", 0),
+        pytest.param("bucket(4, id)", "bucket(6, id)", 0, marks=pytest.mark.slow),
         ("bucket(4, id)", "bucket(3, id)", 2),
-        ("hours(ts)", "days(ts)", 0),
+        pytest.param("hours(ts)", "days(ts)", 0, marks=pytest.mark.slow),
         ("days(ts)", "months(ts)", 0),
         pytest.param("hours(ts)", "years(ts)", 0, marks=pytest.mark.slow),
         pytest.param("months(ts)", "years(ts)", 0, marks=pytest.mark.slow),

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, SparkRuntimeException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from tests.combinations import repetitions
+from tests.combinations import combinations, repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -295,9 +295,14 @@ def test_delete_files_have_the_table_s_granularity(sql: Run, lake: SqlCatalog) -
         sql("DROP TABLE lake.db.t")
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("statement", ["DELETE FROM lake.db.t t", "UPDATE lake.db.t t SET v = -1"])
-@pytest.mark.parametrize("test", ["lake.system.bucket(4, id) = 2", "lake.system.bucket(4, id) IN (1, 2)"])
+@pytest.mark.parametrize(
+    ("mode", "statement", "test"),
+    combinations(
+        ["copy-on-write", "merge-on-read"],
+        ["DELETE FROM lake.db.t t", "UPDATE lake.db.t t SET v = -1"],
+        ["lake.system.bucket(4, id) = 2", "lake.system.bucket(4, id) IN (1, 2)"],
+    ),
+)
 def test_files_of_other_buckets_are_not_read(sql: Run, lake: SqlCatalog, tmp_path: Path, mode: str, statement: str, test: str) -> None:
     modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
     sql(f"CREATE TABLE lake.db.t (id BIGINT, v BIGINT) PARTITIONED BY (bucket(4, id)) TBLPROPERTIES ('format-version' = '2', {modes})")
@@ -321,16 +326,19 @@ def test_files_of_other_buckets_are_not_read(sql: Run, lake: SqlCatalog, tmp_pat
 CORRELATED = "(SELECT max(s.x) FROM s WHERE s.y < t.id)"
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
-        (f"UPDATE lake.db.t t SET v = 9 WHERE v < {CORRELATED}", [(1, 1), (2, 2), (3, 3), (4, 9)]),
-        (f"UPDATE lake.db.t t SET v = {CORRELATED} WHERE id > 2", [(1, 1), (2, 2), (3, 3), (4, 5)]),
-        (f"DELETE FROM lake.db.t t WHERE v < {CORRELATED}", [(1, 1), (2, 2), (3, 3)]),
-    ],
+    ("case", "mode"),
+    combinations(
+        [
+            (f"UPDATE lake.db.t t SET v = 9 WHERE v < {CORRELATED}", ((1, 1), (2, 2), (3, 3), (4, 9))),
+            (f"UPDATE lake.db.t t SET v = {CORRELATED} WHERE id > 2", ((1, 1), (2, 2), (3, 3), (4, 5))),
+            (f"DELETE FROM lake.db.t t WHERE v < {CORRELATED}", ((1, 1), (2, 2), (3, 3))),
+        ],
+        ["copy-on-write", "merge-on-read"],
+    ),
 )
-def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql: Run, mode: str, statement: str, expected: Any) -> None:
+def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql: Run, mode: str, case: tuple[str, Any]) -> None:
+    statement, expected = case
     """A rule of Spark 4.3 refuses them, unless it is excluded."""
     modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
     sql(f"CREATE TABLE lake.db.t (id INT, v INT) TBLPROPERTIES ('format-version' = '2', {modes})")

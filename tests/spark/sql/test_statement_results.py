@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -45,7 +46,7 @@ STATEMENTS = (
 )
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", repetitions(["copy-on-write", "merge-on-read"], "merge-on-read"))
 def test_each_statement_returns_the_rows_that_it_changed_and_its_snapshot(
     spark: SparkSession, sql: Run, lake: SqlCatalog, mode: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from tests.combinations import combinations
 from tests.spark.sql.conftest import InsertOfSome, Run
 
 from icefloe import SqlCatalog
@@ -243,11 +244,11 @@ def test_an_option_writes_an_older_partition_spec(spark: SparkSession, table: Ta
 ISOLATION = [("snapshot", "append", False), ("serializable", "append", True), ("snapshot", "delete", True), (None, "delete", False)]
 
 
-@pytest.mark.parametrize("verb", ["partitions", "condition"])
-@pytest.mark.parametrize(("level", "other", "fails"), ISOLATION)
+@pytest.mark.parametrize(("isolation", "verb"), combinations(ISOLATION, ["partitions", "condition"]))
 def test_the_isolation_level_determines_which_concurrent_commits_are_allowed(
-    spark: SparkSession, sql: Run, table: Table, verb: str, level: str | None, other: str, fails: bool
+    spark: SparkSession, sql: Run, table: Table, verb: str, isolation: tuple[str | None, str, bool]
 ) -> None:
+    level, other, fails = isolation
     sql("INSERT INTO lake.db.t VALUES (5, 'a', 5)")
     since = str(table.refresh().snapshots()[-1].snapshot_id)
     sql("INSERT INTO lake.db.t VALUES (6, 'b', 6)")  # of another partition: no conflict

@@ -18,6 +18,7 @@ SLOW = (
     "inserts",
     "layouts",
     "merges",
+    "metadata_columns",
     "metadata_tables",
     "overwrites",
     "procedures",
