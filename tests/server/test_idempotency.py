@@ -86,7 +86,6 @@ def test_no_credentials_are_kept(served: Served, monkeypatch: pytest.MonkeyPatch
         return {"config": {}, "storage-credentials": [{"prefix": "s3://b/t", "config": {"s3.session-token": f"secret{next(numbers)}"}}]}
 
     monkeypatch.setattr(ServedCatalog, "access_to", access_to)
-    monkeypatch.setattr(ServedCatalog, "vends", lambda *_: True)
     kept: list[Answer | None] = []
 
     def recorded(answer: Answer, *, may_be_loaded: bool) -> Answer | None:

@@ -1,6 +1,8 @@
 """Signatures of requests to S3: only files of the table, and only what the role allows."""
 
 import hashlib
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ from tests.server.conftest import Served
 
 from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import LocationPolicy, LocationScope, Place
+from icefloe.server import storage_access
 from icefloe.server.error_response import RefusedRequest
 from icefloe.server.request import Call
 from icefloe.server.request_signing import SignRequest, check_request, signed, signed_digest
@@ -216,6 +219,32 @@ def test_a_policy_allows_the_folder_of_the_table_alone() -> None:
     assert read[0]["Action"] == ["s3:GetObject", "s3:GetObjectVersion"]
     assert {"s3:PutObject", "s3:DeleteObject"} < set(write[0]["Action"])
     assert read[1]["Condition"] == {"StringLike": {"s3:prefix": ["db/t${*}/*"]}}
+
+
+@pytest.mark.parametrize(
+    ("role", "partition"),
+    [
+        ("arn:aws:iam::123456789012:role/lake", "aws"),
+        ("arn:aws-cn:iam::123456789012:role/lake", "aws-cn"),
+        ("arn:aws-us-gov:iam::123456789012:role/lake", "aws-us-gov"),
+        ("arn:xxx:xxx:xxx:xxxx", "aws"),
+    ],
+)
+def test_a_policy_names_the_bucket_in_the_partition_of_the_role(monkeypatch: pytest.MonkeyPatch, role: str, partition: str) -> None:
+    policies: list[Any] = []
+    credentials = {"AccessKeyId": "k", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": datetime.now(UTC)}
+
+    def assume_role(**request: Any) -> Any:
+        policies.append(json.loads(request["Policy"]))
+        return {"Credentials": credentials}
+
+    access = StorageAccess({}, Delegation(sts_role=role))
+    monkeypatch.setattr(storage_access, "optional_module", lambda *_, **__: SimpleNamespace(BotoCoreError=OSError, ClientError=OSError))
+    monkeypatch.setattr(access, "_client", SimpleNamespace(assume_role=assume_role))
+    access.credentials("s3://lake/db/t", may_write=True)
+    resources = [resource for statement in policies[0]["Statement"] for resource in statement["Resource"]]
+    bucket = f"arn:{partition}:s3:::lake"
+    assert resources == [f"{bucket}/db/t/*", bucket, bucket]
 
 
 def test_no_credentials_are_given_for_a_location_outside_the_warehouse_whatever_the_properties_name() -> None:

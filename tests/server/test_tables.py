@@ -2,12 +2,16 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.server.conftest import SCHEMA, Served
+from tests.server.conftest import SCHEMA, Served, serve
 
+from icefloe.catalog import load_catalog
+from icefloe.server import storage_access, table_operations
 from icefloe.server.operations import OPERATIONS
+from icefloe.server.request import Call, page_of
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "day": pa.array([1, 1, 2], pa.int32()), "name": ["a", "b", None]})
 
@@ -122,6 +126,23 @@ def test_a_table_that_the_client_has_is_not_sent_again(served: Served) -> None:
     assert changed.headers["ETag"] != tag
 
 
+@pytest.mark.parametrize("wanted", ["", "vended-credentials", "vended-credentials,remote-signing"])
+def test_every_response_with_a_table_has_the_settings_of_the_store(warehouse: Path, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    monkeypatch.setattr(storage_access, "_is_s3", lambda _: True)
+    store = {"s3.endpoint": "http://minio:9000", "s3.region": "eu"}
+    with load_catalog("lake", warehouse=str(warehouse), **store) as catalog:
+        served = Served(catalog, serve(catalog), warehouse)
+        expected = {**store, "client.region": "eu", "s3.path-style-access": "true"}
+        assert served.create()["config"] == expected
+        for query in ("", "", "?snapshots=refs", "?snapshots=refs"):
+            loaded = served.ask("GET", f"/namespaces/db/tables/t{query}", X_Iceberg_Access_Delegation=wanted)
+            assert loaded["config"] == expected, query
+        assert served.create("staged", **{"stage-create": True})["config"] == expected
+        served.ask("DELETE", "/namespaces/db/tables/t", expect=204)
+        body = {"name": "t", "metadata-location": loaded["metadata-location"]}
+        assert served.ask("POST", "/namespaces/db/register", body)["config"] == expected
+
+
 def test_only_snapshots_with_names_are_sent_where_the_client_requests_them(served: Served) -> None:
     served.create()
     append(served)
@@ -143,6 +164,24 @@ def test_a_snapshot_of_an_older_version_of_the_table_is_a_conflict(served: Serve
         "POST", "/namespaces/db/tables/t", {"requirements": [], "updates": [{"action": "add-snapshot", "snapshot": stale}]}, expect=409
     )
     assert error["error"]["type"] == "CommitFailedException"
+
+
+def test_a_commit_whose_metadata_file_later_commits_delete_is_a_success(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    served.create(properties={"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"})
+    commit = table_operations.commit_requested
+
+    def committed(*arguments: Any) -> Any:
+        loaded = commit(*arguments)
+        for number in range(3):
+            with served.catalog.load_table("db.t").transaction() as later:
+                later.set_properties({"later": str(number)})
+        assert not Path(loaded[0].location).exists()
+        return loaded
+
+    monkeypatch.setattr(table_operations, "commit_requested", committed)
+    update = {"action": "set-properties", "updates": {"mine": "1"}}
+    answer = served.ask("POST", "/namespaces/db/tables/t", {"requirements": [], "updates": [update]})
+    assert answer["metadata"]["properties"]["mine"] == "1"
 
 
 def test_an_unregistered_table_keeps_its_files_and_can_be_registered(served: Served) -> None:
@@ -189,6 +228,16 @@ def test_pages_are_complete_while_names_are_created_and_dropped(served: Served) 
     assert [one["name"] for page in (second, third) for one in page["identifiers"]] == ["t2", "t3", "t4"]
     assert third["next-page-token"] is None
     served.ask("GET", "/namespaces/db/tables?pageSize=0", expect=400)
+
+
+@pytest.mark.parametrize("query", [{"pageSize": "999999999"}, {"pageToken": ""}, {"pageSize": "10000"}])
+def test_a_page_has_ten_thousand_names_at_most(query: dict[str, str]) -> None:
+    names = [("db", f"t{number:05}") for number in range(10_001)]
+    first = page_of(names, Call(query=query))
+    assert (len(first.items), first.next_token) == (10_000, "db\x1ft09999")
+    assert first.next_token is not None
+    last = page_of(names, Call(query={**query, "pageToken": first.next_token}))
+    assert (last.items, last.next_token) == ([("db", "t10000")], None)
 
 
 def test_nested_namespaces_have_tables_of_their_own(served: Served) -> None:

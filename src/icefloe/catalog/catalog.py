@@ -528,7 +528,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
 
     def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
-        return TableHandle(identifier=identifier, store=self.store, io=self._file_io(location, access), policy=self._policy())
+        return TableHandle(identifier=identifier, store=self.store, io=self._file_io(location, access), policy=self.location_policy())
 
     def _default_location(self, identifier: Identifier) -> str:
         *namespace, table = identifier

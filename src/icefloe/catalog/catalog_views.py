@@ -290,13 +290,13 @@ class CatalogViews(ABC):
         return self.store.views()
 
     def _view_handle(self, views: ViewStore, identifier: Identifier, location: str) -> ViewHandle:
-        return ViewHandle(identifier=identifier, store=views, io=self._file_io(location), policy=self._policy())
+        return ViewHandle(identifier=identifier, store=views, io=self._file_io(location), policy=self.location_policy())
 
     def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
         """Return the storage for a table or view whose metadata file or folder is at a location."""
         return load_file_io(self.properties, location, access=access)
 
-    def _policy(self) -> LocationPolicy:
+    def location_policy(self) -> LocationPolicy:
         """Return the locations that the configuration trusts."""
         return LocationPolicy.of(self.properties)
 

@@ -198,7 +198,7 @@ class RestCatalog(Catalog):
 
     def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
         """Return the storage of a table. Raises `LocationNotAllowedError` for a file of this machine that a server elsewhere names."""
-        own = self.store.connection.own_properties
+        own = self._own_properties()
         if scheme_of(location or UNPLACED) == "file" and not self._may_be_local(own):
             raise LocationNotAllowedError(
                 f"{location} is a file of this machine, and the server of catalog {self.name!r} is elsewhere",
@@ -214,9 +214,14 @@ class RestCatalog(Catalog):
             is_loopback(own["uri"]) or "file" in listed(own.get(ALLOWED_SCHEMES)) or any(scheme_of(place) == "file" for place in configured)
         )
 
-    def _policy(self) -> LocationPolicy:
-        own = self.store.connection.own_properties
+    def location_policy(self) -> LocationPolicy:
+        """See `Catalog.location_policy`: of what the server sends nothing is trusted."""
+        own = self._own_properties()
         return LocationPolicy.of(self._with_warehouse({name: text for name, text in own.items() if name.startswith("io.")}))
+
+    def _own_properties(self) -> Mapping[str, str]:
+        """Return the properties that the server does not set: the user's, and the policy of locations, which `icefloe serve` makes strict."""
+        return {**self.store.connection.own_properties, **{name: text for name, text in self.properties.items() if name.startswith("io.")}}
 
     def _with_warehouse(self, properties: dict[str, str]) -> dict[str, str]:
         """Return the properties with the user's warehouse, if it is a location; it is usually a name of the server."""

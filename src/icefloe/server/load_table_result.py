@@ -8,7 +8,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import msgspec
@@ -47,16 +47,24 @@ def is_current(call: Call, tag: str) -> bool:
     return any(text.strip().removeprefix("W/") == tag for text in header.split(","))
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTable:
+    """The metadata of a table as JSON, and the folder of the table, by which access to its files is given."""
+
+    folder: str
+    content: bytes
+
+
 class TableBodies:
-    """The metadata of tables as JSON, in bytes, of the responses that were made last. Any number of threads may use it."""
+    """The metadata of the tables whose responses were made last. What else a response has depends on its request. Any number of threads may use it."""
 
     def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, bytes] = OrderedDict()  # by ETag
+        self._kept: OrderedDict[str, KeptTable] = OrderedDict()  # by ETag
 
-    def get(self, tag: str) -> bytes | None:
+    def get(self, tag: str) -> KeptTable | None:
         """Return the metadata of a response by its ETag; None where it is not kept."""
         with self._lock:
             if tag in self._kept:
@@ -65,23 +73,23 @@ class TableBodies:
 
     def metadata_json(self, tag: str, metadata: TableMetadata, mode: SnapshotMode) -> bytes:
         """Return the metadata as JSON, and keep it under its ETag."""
-        content = self.get(tag)
-        if content is None:
-            content = write_table_metadata(with_snapshots(metadata, mode))
-            self._keep(tag, content)
-        return content
+        kept = self.get(tag)
+        if kept is None:
+            kept = KeptTable(metadata.location, write_table_metadata(with_snapshots(metadata, mode)))
+            self._keep(tag, kept)
+        return kept.content
 
-    def _keep(self, tag: str, content: bytes) -> None:
-        if len(content) > self._max_bytes // 4:
+    def _keep(self, tag: str, table: KeptTable) -> None:
+        if len(table.content) > self._max_bytes // 4:
             return
         with self._lock:
             if tag in self._kept:
                 return
-            self._kept[tag] = content
-            self._bytes += len(content)
+            self._kept[tag] = table
+            self._bytes += len(table.content)
             while self._bytes > self._max_bytes:
                 _, dropped = self._kept.popitem(last=False)
-                self._bytes -= len(dropped)
+                self._bytes -= len(dropped.content)
 
 
 def with_snapshots(metadata: TableMetadata, mode: SnapshotMode) -> TableMetadata:
@@ -116,10 +124,9 @@ def table_answer(
     return Answer(body=body, headers={"ETag": tag}, has_credentials=_has_credentials(extra))
 
 
-def answer_of_tag(bodies: TableBodies, location: str, tag: str, extra: Mapping[str, object] | None = None) -> Answer | None:
-    """Return the response of an ETag, if its metadata is kept: the file is not read."""
-    content = bodies.get(tag)
-    return None if content is None else Answer(body=_body(location, content, extra), headers={"ETag": tag})
+def kept_table_answer(table: KeptTable, location: str, tag: str, extra: Mapping[str, object]) -> Answer:
+    """Return the response with a table whose metadata is kept: its file is not read. Arguments as for `table_answer`."""
+    return Answer(body=_body(location, table.content, extra), headers={"ETag": tag}, has_credentials=_has_credentials(extra))
 
 
 def _has_credentials(extra: Mapping[str, object] | None) -> bool:

@@ -169,7 +169,7 @@ def _completed(
     if files > size:
         pages = [{"plan": request, "files": [start, min(start + size, files)]} for start in range(size, files, size)]
         members["plan-tasks"] = [served.plan_ids.sealed(page) for page in pages]
-    credentials = served.access_to(table.metadata, table.name(), call).get("storage-credentials")
+    credentials = served.access_to(table.metadata.location, table.name(), call).get("storage-credentials")
     if credentials:
         members["storage-credentials"] = credentials
     return _page(table, request, plan, (0, size), members, call)

@@ -7,7 +7,6 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, place_of_folder
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.server.load_table_result import TableBodies
 from icefloe.server.metrics_reports import MetricsReports
@@ -55,7 +54,7 @@ class ServedCatalog:
         catalog = settings.catalog
         return cls(
             catalog=catalog,
-            policy=LocationPolicy.of(catalog.properties),
+            policy=catalog.location_policy(),
             bodies=TableBodies(),
             reports=MetricsReports(),
             plans=PlannedScans(),
@@ -83,16 +82,18 @@ class ServedCatalog:
         properties = {**self.catalog.properties, WAREHOUSE: folder, ALLOWED_LOCATIONS: ""}
         return load_file_io(properties, table.metadata_location)
 
-    def vends(self, call: Call) -> bool:
-        """Return whether the response for a table has credentials, so that it depends on the request and is not kept."""
-        return self.storage.vends(call)
+    def access_to(self, location: str, name: Identifier, call: Call) -> dict[str, Any]:
+        """Return what a response with a table has about access to its files. Spec: REST catalog, LoadTableResult.
 
-    def access_to(self, metadata: TableMetadata, name: Identifier, call: Call) -> dict[str, Any]:
-        """Return what a response with a table has about access to its files. Spec: REST catalog, LoadTableResult."""
-        place = place_of_folder(metadata.location)
+        Args:
+            location: The folder of the table.
+            name: Its name.
+            call: The request.
+        """
+        place = place_of_folder(location)
         if place is None or not is_configured(self.policy, place):  # access is given to folders that the configuration names
             return {"config": {}}
-        return self.storage.access_to(metadata, name, call)
+        return self.storage.access_to(location, name, call)
 
 
 class Handler(Protocol):

@@ -5,6 +5,7 @@ table alone: reading for the role `read`, writing too from the role `write` on. 
 """
 
 import json
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -16,7 +17,6 @@ from urllib.parse import quote
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import STORE_OF_SCHEME, scheme_of
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.optional_packages import optional_module
 from icefloe.server.operations import Role
 from icefloe.server.request import SEPARATOR, Call
@@ -30,6 +30,7 @@ USED_PART = 0.5
 KEPT_CREDENTIALS = 1000
 # The session of the token service has no names of tables, which others can read in its log.
 SESSION_NAME = "icefloe"
+_ROLE = re.compile(r"arn:(aws[a-z-]*):")
 _READ_ACTIONS = ["s3:GetObject", "s3:GetObjectVersion"]
 _WRITE_ACTIONS = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
 
@@ -70,27 +71,23 @@ class StorageAccess:
         """The properties of the catalog."""
         return self._properties
 
-    def vends(self, call: Call) -> bool:
-        """Return whether a response for a table has credentials, or names of this server."""
-        return (self.delegation.sts_role is not None and VENDED in _wanted(call)) or self.delegation.signs_requests
-
-    def access_to(self, metadata: TableMetadata, name: Identifier, call: Call) -> dict[str, Any]:
+    def access_to(self, location: str, name: Identifier, call: Call) -> dict[str, Any]:
         """Return the keys of a response with a table that are about its files.
 
         Args:
-            metadata: The table.
+            location: The folder of the table.
             name: Its name.
             call: The request, which names the ways of access that the client has.
 
         Raises:
             StorageUnavailableError: The token service gives no credentials.
         """
-        if not _is_s3(metadata.location):
+        if not _is_s3(location):
             return {"config": {}}
         config = self._public_settings()
         wanted = _wanted(call)
         if self.delegation.sts_role is not None and VENDED in wanted:
-            vended = self.vended(metadata, name, call)
+            vended = self.vended(location, name, call)
             return {"config": vended[0]["config"], "storage-credentials": vended}
         if self.delegation.signs_requests and (SIGNED in wanted or not wanted):
             endpoint = f"v1/namespaces/{_quoted(SEPARATOR.join(name[:-1]))}/tables/{_quoted(name[-1])}/sign"
@@ -100,12 +97,12 @@ class StorageAccess:
             return {"config": {**config, **signing, **older}, "remote-signing-config": {"properties": {}}}
         return {"config": config}
 
-    def vended(self, metadata: TableMetadata, name: Identifier, call: Call) -> list[dict[str, Any]]:
+    def vended(self, location: str, name: Identifier, call: Call) -> list[dict[str, Any]]:
         """Return the credentials of a table's folder, with its prefix; none where the server vends none. Raises `StorageUnavailableError`."""
-        if self.delegation.sts_role is None or not _is_s3(metadata.location):
+        if self.delegation.sts_role is None or not _is_s3(location):
             return []
-        credentials = self.credentials(metadata.location, may_write=may_write(call, name))
-        return [{"prefix": metadata.location, "config": {**self._public_settings(), **_settings(credentials)}}]
+        credentials = self.credentials(location, may_write=may_write(call, name))
+        return [{"prefix": location, "config": {**self._public_settings(), **_settings(credentials)}}]
 
     def credentials(self, location: str, *, may_write: bool) -> TemporaryCredentials:
         """Return credentials for a folder: the kept ones while they are fresh, else new ones.
@@ -146,7 +143,7 @@ class StorageAccess:
                 RoleArn=self.delegation.sts_role,
                 RoleSessionName=SESSION_NAME,
                 DurationSeconds=self.delegation.sts_seconds,
-                Policy=json.dumps(folder_policy(location, may_write=may_write)),
+                Policy=json.dumps(folder_policy(location, may_write=may_write, partition=_partition_of(self.delegation.sts_role))),
             )
         except (botocore.BotoCoreError, botocore.ClientError) as error:
             # The text of the error may have parts of the request.
@@ -171,29 +168,37 @@ class StorageAccess:
             return self._client
 
 
-def folder_policy(location: str, *, may_write: bool) -> dict[str, Any]:
+def _partition_of(role: str | None) -> str:
+    """Return the partition of AWS that a role is in, such as `aws-cn`; `aws` for a role of another service, which takes policies of that name."""
+    found = _ROLE.match(role or "")
+    return found[1] if found else "aws"
+
+
+def folder_policy(location: str, *, may_write: bool, partition: str = "aws") -> dict[str, Any]:
     """Return the policy that allows the files of one folder alone.
 
     Args:
         location: The folder, such as `s3://bucket/db/t`.
         may_write: Whether it allows to write and delete.
+        partition: The partition of AWS, which begins the names of its resources.
     """
     bucket, _, prefix = location.partition("://")[2].partition("/")
     folder = prefix.rstrip("/")
     # A star or a question mark in a name would match other names.
     escaped = folder.replace("$", "${$}").replace("*", "${*}").replace("?", "${?}")
+    name = f"arn:{partition}:s3:::{bucket}"
     actions = [*_READ_ACTIONS, *(_WRITE_ACTIONS if may_write else ())]
     return {
         "Version": "2012-10-17",
         "Statement": [
-            {"Effect": "Allow", "Action": actions, "Resource": [f"arn:aws:s3:::{bucket}/{escaped}/*"]},
+            {"Effect": "Allow", "Action": actions, "Resource": [f"{name}/{escaped}/*"]},
             {
                 "Effect": "Allow",
                 "Action": ["s3:ListBucket"],
-                "Resource": [f"arn:aws:s3:::{bucket}"],
+                "Resource": [name],
                 "Condition": {"StringLike": {"s3:prefix": [f"{escaped}/*"]}},
             },
-            {"Effect": "Allow", "Action": ["s3:GetBucketLocation"], "Resource": [f"arn:aws:s3:::{bucket}"]},
+            {"Effect": "Allow", "Action": ["s3:GetBucketLocation"], "Resource": [name]},
         ],
     }
 

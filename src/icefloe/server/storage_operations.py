@@ -18,7 +18,7 @@ def load_credentials(served: ServedCatalog, call: Call) -> Answer:
     table = served.catalog.load_table(call.table())
     if place_of_folder(table.metadata.location) not in _folders(served, table).folders:
         raise _outside(table)
-    access = served.storage.vended(table.metadata, table.name(), call)
+    access = served.storage.vended(table.metadata.location, table.name(), call)
     return Answer(content={"storage-credentials": access})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
-from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError, Problem, StorageUnavailableError
+from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError, Problem, StorageError, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
@@ -20,7 +20,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_json import schema_from_json
 from icefloe.server.commit_request import commit_requested, requested_commit
 from icefloe.server.error_response import bad_request
-from icefloe.server.load_table_result import SnapshotMode, answer_of_tag, entity_tag, is_current, table_answer
+from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_table_answer, table_answer
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, data_folder, metadata_folder, read_metadata_at
@@ -58,9 +58,11 @@ def create_table(served: ServedCatalog, call: Call) -> Answer:
     locations.check_properties(metadata.properties, dotted(name), [metadata.location])
     if content.get("stage-create"):
         _prepare_folders(metadata)
-        return table_answer(served.bodies, LoadedMetadata(location="", metadata=metadata), extra=served.access_to(metadata, name, call))
+        return table_answer(
+            served.bodies, LoadedMetadata(location="", metadata=metadata), extra=served.access_to(metadata.location, name, call)
+        )
     table = served.catalog.create_table(name, schema, metadata.location, spec, order, properties)
-    return _answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
+    return _made_answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
 
 
 def _prepare_folders(metadata: TableMetadata) -> None:
@@ -103,7 +105,7 @@ def register_table(served: ServedCatalog, call: Call) -> Answer:
     locations.check_folder(metadata.location, f"the location in {location}")
     locations.check_properties(metadata.properties, location, [metadata.location])
     table = served.catalog.register_table(name, location, overwrite=bool(content.get("overwrite")))
-    return _answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
+    return _made_answer(served, table.handle, LoadedMetadata(location=table.metadata_location, metadata=table.metadata), call)
 
 
 def table_exists(served: ServedCatalog, call: Call) -> Answer:
@@ -123,8 +125,12 @@ def load_table(served: ServedCatalog, call: Call) -> Answer:
     tag = entity_tag(location, mode, version)
     if is_current(call, tag):
         return Answer(status=304, headers={"ETag": tag})
-    kept = None if served.vends(call) else answer_of_tag(served.bodies, location, tag, {"config": {}})
-    return _answer(served, handle, read_metadata_at(handle.io, location), call, mode) if kept is None else kept
+    kept = served.bodies.get(tag)
+    if kept is None:
+        loaded = read_metadata_at(handle.io, location)
+        extra = served.access_to(loaded.metadata.location, handle.identifier, call)
+        return table_answer(served.bodies, loaded, mode=mode, version=version, extra=extra)
+    return kept_table_answer(kept, location, tag, served.access_to(kept.folder, handle.identifier, call))
 
 
 def update_table(served: ServedCatalog, call: Call) -> Answer:
@@ -134,8 +140,7 @@ def update_table(served: ServedCatalog, call: Call) -> Answer:
     if requested.creates:
         served.catalog.load_namespace_properties(name[:-1])
     (loaded,) = commit_requested(served.catalog, lambda namespace: served.locations(call, namespace), [requested])
-    handle = served.catalog.new_handle(name, loaded.location)
-    return table_answer(served.bodies, loaded, version=file_version(handle.io, loaded.location))
+    return table_answer(served.bodies, loaded, version=_version_of(served.catalog.new_handle(name, loaded.location), loaded))
 
 
 def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
@@ -208,8 +213,18 @@ def renamed(call: Call) -> tuple[Identifier, Identifier]:
     return identifier_of(content["source"], "$.source"), identifier_of(content["destination"], "$.destination")
 
 
-def _answer(
-    served: ServedCatalog, handle: TableHandle, loaded: LoadedMetadata, call: Call, mode: SnapshotMode = SnapshotMode.ALL
-) -> Answer:
-    extra = served.access_to(loaded.metadata, handle.identifier, call)
-    return table_answer(served.bodies, loaded, mode=mode, version=file_version(handle.io, loaded.location), extra=extra)
+def _made_answer(served: ServedCatalog, handle: TableHandle, loaded: LoadedMetadata, call: Call) -> Answer:
+    """Return the response with a table that this request has made."""
+    extra = served.access_to(loaded.metadata.location, handle.identifier, call)
+    return table_answer(served.bodies, loaded, version=_version_of(handle, loaded), extra=extra)
+
+
+def _version_of(handle: TableHandle, loaded: LoadedMetadata) -> object:
+    """Return the version of a metadata file that this request has committed, for the ETag.
+
+    Later commits can have deleted the file already. The commit stays a success: for an error the client would delete the files that the table has now.
+    """
+    try:
+        return file_version(handle.io, loaded.location)
+    except (NoSuchFileError, StorageError):
+        return None
