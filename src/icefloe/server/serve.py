@@ -4,12 +4,14 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from icefloe.errors import InvalidInputError
 from icefloe.server.application import ApplicationFactory
+from icefloe.server.bounded_connection import BoundedConnection
 from icefloe.server.request_log import log_settings
 from icefloe.server.server_settings import ServerSettings
 
@@ -36,25 +38,7 @@ def serve(settings: ServerSettings, *, log_level: str = "INFO", started: Callabl
     listening = _listen(settings)
     host, port = listening.getsockname()[:2]
     scheme = "http" if settings.tls_certificate is None else "https"
-    limits = settings.limits
-    config = uvicorn.Config(
-        ApplicationFactory(settings),
-        factory=True,
-        host=settings.host,
-        port=port,
-        workers=settings.workers,
-        log_config=log_settings(log_level),
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        proxy_headers=False,
-        limit_concurrency=limits.connections,
-        timeout_keep_alive=limits.idle_s,
-        timeout_graceful_shutdown=limits.stop_s,
-        ssl_certfile=settings.tls_certificate,
-        ssl_keyfile=settings.tls_key,
-        lifespan="off",
-    )
+    config = server_config(settings, port, log_settings(log_level))
     try:
         started(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
         if settings.workers > 1:
@@ -63,6 +47,37 @@ def serve(settings: ServerSettings, *, log_level: str = "INFO", started: Callabl
             uvicorn.Server(config).run(sockets=[listening])
     finally:
         listening.close()
+
+
+def server_config(settings: ServerSettings, port: int, log_config: dict[str, Any] | None) -> uvicorn.Config:
+    """Return the configuration of uvicorn.
+
+    Args:
+        settings: The settings.
+        port: The port of the listening socket.
+        log_config: The configuration of logging; None to leave it as it is.
+    """
+    limits = settings.limits
+    return uvicorn.Config(
+        ApplicationFactory(settings),
+        factory=True,
+        host=settings.host,
+        port=port,
+        workers=settings.workers,
+        log_config=log_config,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        http=BoundedConnection,
+        ws="none",
+        limit_concurrency=limits.connections + 1,  # uvicorn refuses the request of the connection with this number
+        timeout_keep_alive=limits.idle_s,
+        timeout_graceful_shutdown=limits.stop_s,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        lifespan="off",
+    )
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -22,8 +22,8 @@ class ServerLimits:
         requests_per_second: Requests of one user in a second, per worker; 0 for no limit. A burst may be twice as long.
         refused_per_second: Requests without a valid token of one address in a second, per worker.
         threads: Operations that a worker runs at once. A catalog in a database has fewer than 15 connections.
-        connections: Connections of a worker at once.
-        idle_s: Seconds until an idle connection is closed.
+        connections: Connections of a worker at once. A new one over them takes the place of the one that has waited longest for its client.
+        idle_s: Seconds until a connection is closed whose client sends no whole head of a request, or does not read its response.
         stop_s: Seconds that a stopping server waits for requests that still run.
         plan_wait_s: Seconds that a client waits for a planned scan before it has to poll.
         files_of_page: Files of a response of planning.
