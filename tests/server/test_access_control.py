@@ -1,10 +1,12 @@
 """Who may do what: tokens, roles in namespaces, and every operation of the protocol tried with each role."""
 
+import json
 import os
 import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,18 +49,21 @@ def guarded(warehouse: Path) -> Iterator[Served]:
         served.ask("POST", "/namespaces", {"namespace": namespace}, token=TOKENS["admin"])
     for namespace in ("db", "sales", "open%1Fdata"):
         served.ask("POST", f"/namespaces/{namespace}/tables", {"name": "t", "schema": SCHEMA}, token=TOKENS["admin"])
-        version = {
-            "version-id": 1,
-            "schema-id": 0,
-            "timestamp-ms": 1,
-            "summary": {},
-            "default-namespace": ["db"],
-            "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
-        }
-        body = {"name": "v", "schema": {"type": "struct", "fields": []}, "view-version": version, "properties": {}}
-        served.ask("POST", f"/namespaces/{namespace}/views", body, token=TOKENS["admin"])
+        served.ask("POST", f"/namespaces/{namespace}/views", view_body("v"), token=TOKENS["admin"])
     yield served
     catalog.close()
+
+
+def view_body(name: str, **properties: str) -> dict[str, Any]:
+    version = {
+        "version-id": 1,
+        "schema-id": 0,
+        "timestamp-ms": 1,
+        "summary": {},
+        "default-namespace": ["db"],
+        "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+    }
+    return {"name": name, "schema": {"type": "struct", "fields": []}, "view-version": version, "properties": properties}
 
 
 def path_of(operation: Operation, namespace: str = "db") -> str:
@@ -169,6 +174,61 @@ def test_an_admin_of_a_namespace_gets_no_hold_of_the_folder_of_another(guarded: 
         {"action": "add-snapshot", "snapshot": snapshot_at(f"{folder}/metadata/snap.avro")},
     ):
         guarded.ask("POST", "/namespaces/sales/tables/t", {"requirements": [], "updates": [update]}, token=token, expect=403)
+
+
+@pytest.mark.parametrize("name", ["write.metadata.path", "write.data.path"])
+def test_no_view_is_written_into_the_folder_of_another_namespace(guarded: Served, name: str) -> None:
+    token, folder = TOKENS["sales"], f"{guarded.warehouse}/db/t/metadata"
+    before = sorted(guarded.warehouse.rglob("*"))
+    for path in (folder, f"file://{folder}", "../../db/t/metadata"):
+        guarded.ask("POST", "/namespaces/sales/views", view_body("w", **{name: path}), token=token, expect=403)
+        update = {"action": "set-properties", "updates": {name: path}}
+        guarded.ask("POST", "/namespaces/sales/views/v", {"requirements": [], "updates": [update]}, token=token, expect=403)
+    assert sorted(guarded.warehouse.rglob("*")) == before
+    own = f"{guarded.warehouse}/sales/w/files"
+    view = guarded.ask("POST", "/namespaces/sales/views", view_body("w", **{name: own}), token=token)
+    moved = {**view["metadata"], "properties": {name: folder}}
+    forged = Path(guarded.warehouse, "sales", "forged.metadata.json")
+    forged.write_text(json.dumps(moved))
+    guarded.ask("POST", "/namespaces/sales/register-view", {"name": "x", "metadata-location": str(forged)}, token=token, expect=403)
+    guarded.ask("DELETE", "/namespaces/sales/views/w", token=token, expect=204)
+    guarded.ask("POST", "/namespaces/sales/register-view", {"name": "x", "metadata-location": view["metadata-location"]}, token=token)
+
+
+def test_metrics_reports_are_shown_to_those_who_may_read_the_table(guarded: Served) -> None:
+    def report(number: int) -> dict[str, Any]:
+        return {
+            "report-type": "commit-report",
+            "table-name": "t",
+            "snapshot-id": number,
+            "sequence-number": number,
+            "operation": "append",
+            "metrics": {"total-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": number}},
+        }
+
+    def shown(user: str) -> list[Any]:
+        answer = guarded.client.get("/reports", headers={"Authorization": f"Bearer {TOKENS[user]}"})
+        assert answer.status_code == 200
+        reports: list[Any] = answer.json()["reports"]
+        return reports
+
+    assert shown("admin") == []
+    before_ms = time.time_ns() // 1_000_000
+    guarded.ask("POST", "/namespaces/db/tables/t/metrics", report(1), token=TOKENS["writer"], expect=204)
+    guarded.ask("POST", "/namespaces/sales/tables/t/metrics", report(2), token=TOKENS["sales"], expect=204)
+    guarded.ask("POST", "/namespaces/open%1Fdata/tables/t/metrics", report(3), token=TOKENS["reader"], expect=204)
+    guarded.ask("POST", "/namespaces/db/tables/t/metrics", report(4), token=TOKENS["sales"], expect=403)
+    guarded.ask("POST", "/namespaces/db/tables/missing/metrics", report(5), token=TOKENS["writer"], expect=404)
+    every = shown("admin")
+    assert all(before_ms <= entry.pop("received-ms") <= time.time_ns() // 1_000_000 for entry in every)
+    assert every == [
+        {"user": "reader", "table": {"namespace": ["open", "data"], "name": "t"}, "report": report(3)},
+        {"user": "sales", "table": {"namespace": ["sales"], "name": "t"}, "report": report(2)},
+        {"user": "writer", "table": {"namespace": ["db"], "name": "t"}, "report": report(1)},
+    ]
+    numbers = {user: [entry["report"]["snapshot-id"] for entry in shown(user)] for user in TOKENS}
+    assert numbers == {"admin": [3, 2, 1], "reader": [3, 2, 1], "writer": [3, 2, 1], "sales": [3, 2], "stranger": []}
+    assert guarded.client.get("/reports").status_code == 401
 
 
 def statistics_at(path: str) -> dict[str, Any]:

@@ -91,7 +91,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _change("renameTable", "POST", "/v1/tables/rename", Role.WRITE),
     _change("commitTransaction", "POST", "/v1/transactions/commit", Role.WRITE, commits=True),
     _look("listViews", "GET", f"{_NAMESPACE}/views"),
-    Operation(name="createView", method="POST", path=f"{_NAMESPACE}/views", role=Role.WRITE),
+    Operation(name="createView", method="POST", path=f"{_NAMESPACE}/views", role=Role.WRITE, commits=True),
     _look("viewExists", "HEAD", _VIEW),
     _look("loadView", "GET", _VIEW),
     _change("replaceView", "POST", _VIEW, Role.WRITE, commits=True),

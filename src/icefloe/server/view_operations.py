@@ -5,7 +5,7 @@ from typing import Any
 
 from icefloe.catalog_store.identifier import dotted, to_table_identifier
 from icefloe.errors import FormatError, UnsupportedFeatureError
-from icefloe.kernel.metadata.table_updates import SetLocation
+from icefloe.kernel.metadata.table_updates import SetLocation, SetProperties
 from icefloe.kernel.schema.json_shape import Key, a_string, an_array, an_object, strings_by_name
 from icefloe.kernel.schema.schema_json import schema_from_json
 from icefloe.kernel.view.view_metadata import ViewMetadata, dialect_problems
@@ -51,14 +51,16 @@ def create_view(served: ServedCatalog, call: Call) -> Answer:
         raise RefusedRequest(
             BAD_REQUEST, "IllegalArgumentException", f"Invalid view version: Cannot add multiple queries for dialect {', '.join(dialects)}"
         )
-    folder = served.catalog.view_location(name, content.get("location"))
-    served.locations(call, name[:-1]).check_folder(folder, f"the location of view {dotted(name)}")
+    folder, properties = served.catalog.view_location(name, content.get("location")), content.get("properties") or {}
+    locations = served.locations(call, name[:-1])
+    locations.check_folder(folder, f"the location of view {dotted(name)}")
+    locations.check_properties(properties, f"view {dotted(name)}", [folder])
     view = served.catalog.create_view(
         name,
         view_version=version,
         schema=schema,
         default_namespace=version.default_namespace,  # also the empty one
-        properties=content.get("properties") or {},
+        properties=properties,
         location=folder,
     )
     return _answer(view.loaded)
@@ -78,6 +80,7 @@ def register_view(served: ServedCatalog, call: Call) -> Answer:
     except FormatError as error:
         raise bad_request(str(error)) from error
     locations.check_folder(metadata.location, f"the location in {location}")
+    locations.check_properties(metadata.properties, location, [metadata.location])
     return _answer(served.catalog.register_view(name, location).loaded)
 
 
@@ -96,10 +99,15 @@ def replace_view(served: ServedCatalog, call: Call) -> Answer:
     """Commit updates to a view. Spec: REST catalog, replaceView."""
     content = call.json_object(Key("requirements", an_array, required=False), Key("updates", an_array))
     requirements, updates = _parsed(content.get("requirements") or [], content["updates"])
-    view = served.catalog.load_view(call.view())
+    view, what = served.catalog.load_view(call.view()), f"view {dotted(call.view())}"
+    locations, own = served.locations(call, call.view()[:-1]), [view.metadata.location]
     for update in updates:
-        if isinstance(update, SetLocation) and update.location.rstrip("/") != view.metadata.location:
-            served.locations(call, call.view()[:-1]).check_folder(update.location, f"the location of view {dotted(call.view())}")
+        match update:
+            case SetLocation(location) if location.rstrip("/") != view.metadata.location:
+                locations.check_folder(location, f"the location of {what}")
+                own.append(location)
+            case SetProperties(properties):
+                locations.check_properties(properties, what, own)
 
     def change(base: ViewMetadata, _: int) -> Sequence[ViewUpdate]:
         for requirement in requirements:
