@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from icefloe.errors import CommitConflictError
+from icefloe.kernel.metadata.created_table import created_table
 from icefloe.kernel.metadata.metadata_updates import apply_updates
 from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
 from icefloe.kernel.metadata.new_table import new_table_metadata
@@ -131,7 +132,7 @@ def running(double: RestDouble) -> Iterator[RestDouble]:
 
 
 class OneTable:
-    """The table `db.t` behind the protocol: loads with tags, and commits that check requirements and apply updates."""
+    """The table `db.t` behind the protocol: loads with tags, and commits that check requirements and apply updates; without metadata, one that creates it."""
 
     path = "/v1/namespaces/db/tables/t"
 
@@ -188,15 +189,23 @@ class OneTable:
         replaced = self.answers.pop(0) if self.answers else None
         return answer if replaced is None else replaced
 
+    def staged(self, double: RestDouble) -> None:
+        """Take the table away, and let a staged create return its metadata, which the first commit creates."""
+        prepared = {"metadata": self._body()["metadata"]}
+        self.metadata = None
+        double.on("POST", "/v1/namespaces/db/tables", Answer(200, prepared))
+
     def _carried_out(self, request: Request) -> Answer:
-        assert self.metadata is not None
         try:
             for requirement in request.json["requirements"]:
                 requirement_from_json(requirement).check(self.metadata)
         except CommitConflictError as error:
             return problem(409, "CommitFailedException", str(error))
-        updates = [update_from_json(update) for update in request.json["updates"]]
-        self.metadata = apply_updates(self.metadata, updates, max(time.time_ns() // 1_000_000, self.metadata.last_updated_ms + 1))
+        updates, now_ms = [update_from_json(update) for update in request.json["updates"]], time.time_ns() // 1_000_000
+        if self.metadata is None:
+            self.metadata = created_table(updates, table_uuid="22222222-2222-3333-4444-555555555555", now_ms=now_ms)
+        else:
+            self.metadata = apply_updates(self.metadata, updates, max(now_ms, self.metadata.last_updated_ms + 1))
         self.version += 1
         self.commits += 1
         self._write()

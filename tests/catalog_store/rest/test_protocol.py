@@ -4,8 +4,11 @@ import gzip
 import pickle
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
 
@@ -16,10 +19,13 @@ from icefloe.catalog_store.rest import http_client
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.rest_store import RestCatalogStore
 from icefloe.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
     IcefloeError,
     InvalidPropertyError,
     LocationNotAllowedError,
     MetadataFormatError,
+    NamespaceAlreadyExistsError,
     NoSuchCatalogError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -28,6 +34,9 @@ from icefloe.errors import (
     StorageUnavailableError,
     UnsupportedFeatureError,
 )
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import LongType, NestedField
+from icefloe.server.served_locations import strict_properties
 
 TOKEN = {"token": "tttt"}
 SECRET = {"token": "very-secret-token"}
@@ -185,6 +194,16 @@ def test_the_cache_is_bounded_and_can_be_switched_off(server: RestDouble, stored
     for _ in range(2):
         store.load(("db", "t"))
     assert all("if-none-match" not in request.headers for request in server.of("GET", stored.path))
+    store = RestCatalogStore("r", {"uri": server.uri, "rest-table-cache.max-entries": "2"})
+    for name in ("a", "b", "c"):
+        server.on("GET", f"/v1/namespaces/db/tables/{name}", call=stored.load)
+        store.load(("db", name))
+    for name in ("c", "b", "a"):
+        store.load(("db", name))
+    last = [server.of("GET", f"/v1/namespaces/db/tables/{name}")[-1] for name in ("a", "b", "c")]
+    assert ["if-none-match" in request.headers for request in last] == [False, True, True], (
+        "the table that was loaded longest ago is dropped"
+    )
 
 
 def test_a_request_is_sent_again_only_where_it_can_do_nothing_twice(server: RestDouble) -> None:
@@ -192,7 +211,7 @@ def test_a_request_is_sent_again_only_where_it_can_do_nothing_twice(server: Rest
     server.on("GET", "/v1/namespaces", problem(500, "X"), Answer(200, {"namespaces": []}))
     assert catalog.list_namespaces() == []
     server.on("POST", "/v1/namespaces", problem(500, "X"), Answer(200, {"namespace": ["a"]}))
-    with pytest.raises(StorageUnavailableError):
+    with pytest.raises(CommitUnknownError):
         catalog.create_namespace("a")
     assert len(server.of("POST", "/v1/namespaces")) == 1
     server.on(
@@ -213,6 +232,100 @@ def test_with_an_idempotency_key_a_lost_request_is_sent_again_under_the_same_key
     assert keys[0][14] == "7"
     catalog.create_namespace("b")
     assert server.requests[-1].headers["idempotency-key"] != keys[0]
+
+
+CHANGES: dict[str, tuple[tuple[str, str], Answer, Callable[[RestCatalog], object]]] = {
+    "create a namespace": (
+        ("POST", "/v1/namespaces"),
+        problem(409, "NamespaceAlreadyExistsException"),
+        lambda catalog: catalog.create_namespace("a"),
+    ),
+    "drop a namespace": (
+        ("DELETE", "/v1/namespaces/a"),
+        problem(404, "NoSuchNamespaceException"),
+        lambda catalog: catalog.drop_namespace("a"),
+    ),
+    "create a table": (
+        ("POST", "/v1/namespaces/db/tables"),
+        problem(409, "AlreadyExistsException"),
+        lambda catalog: catalog.create_table("db.n", Schema(NestedField(1, "n", LongType()))),
+    ),
+    "register a table": (
+        ("POST", "/v1/namespaces/db/register"),
+        problem(409, "AlreadyExistsException"),
+        lambda catalog: catalog.register_table("db.n", "s3://b/n.metadata.json"),
+    ),
+    "unregister a table": (
+        ("POST", "/v1/namespaces/db/tables/t/unregister"),
+        problem(404, "NoSuchTableException"),
+        lambda catalog: catalog.unregister_table("db.t"),
+    ),
+    "rename a table": (
+        ("POST", "/v1/tables/rename"),
+        problem(404, "NoSuchTableException"),
+        lambda catalog: catalog.rename_table("db.t", "db.u"),
+    ),
+    "drop a table": (
+        ("DELETE", "/v1/namespaces/db/tables/t"),
+        problem(404, "NoSuchTableException"),
+        lambda catalog: catalog.drop_table("db.t"),
+    ),
+    "purge a table": (
+        ("DELETE", "/v1/namespaces/db/tables/t"),
+        problem(404, "NoSuchTableException"),
+        lambda catalog: catalog.purge_table("db.t"),
+    ),
+    "register a view": (
+        ("POST", "/v1/namespaces/db/register-view"),
+        problem(409, "AlreadyExistsException"),
+        lambda catalog: catalog.register_view("db.v", "s3://b/v.metadata.json"),
+    ),
+    "rename a view": (
+        ("POST", "/v1/views/rename"),
+        problem(404, "NoSuchViewException"),
+        lambda catalog: catalog.rename_view("db.v", "db.w"),
+    ),
+    "drop a view": (
+        ("DELETE", "/v1/namespaces/db/views/v"),
+        problem(404, "NoSuchViewException"),
+        lambda catalog: catalog.drop_view("db.v"),
+    ),
+}
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_whose_reply_is_lost_is_unknown_whatever_its_repeat_gets(server: RestDouble, change: str, has_keys: bool) -> None:
+    lifetime = {"idempotency-key-lifetime": "PT30M"} if has_keys else {}
+    configure(server, endpoints=[str(endpoint) for endpoint in Endpoint], **lifetime)
+    route, error, make = CHANGES[change]
+    catalog = opened(server)
+    for lost in (Answer(hangs_up=True), problem(502, "X")):
+        server.on(*route, lost, error)
+        with pytest.raises(CommitUnknownError, match="may or may not have been"):
+            make(catalog)
+    server.on(*route, error)
+    with pytest.raises((NotFoundError, AlreadyExistsError)):
+        make(catalog)
+    assert len(server.of(*route)) == (5 if has_keys else 3)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"metadata-location": "s3://b/x", "metadata": {}}'])
+@pytest.mark.parametrize("change", ["create a table", "register a table", "register a view"])
+def test_a_success_that_cannot_be_read_leaves_a_creation_unknown(server: RestDouble, change: str, body: bytes) -> None:
+    configure(server, endpoints=[str(endpoint) for endpoint in Endpoint])
+    route, _, make = CHANGES[change]
+    server.on(*route, Answer(200, body))
+    with pytest.raises(CommitUnknownError, match="may or may not have been"):
+        make(opened(server))
+
+
+def test_a_request_that_was_refused_for_the_load_was_not_begun(server: RestDouble) -> None:
+    configure(server, **{"idempotency-key-lifetime": "PT30M"})
+    taken = problem(409, "NamespaceAlreadyExistsException")
+    server.on("POST", "/v1/namespaces", problem(429, "X"), problem(503, "X", headers={"Retry-After": "1"}), taken)
+    with pytest.raises(NamespaceAlreadyExistsError):
+        opened(server).create_namespace("a")
 
 
 def test_keys_are_uuids_of_version_7_in_the_order_of_time() -> None:
@@ -268,6 +381,20 @@ def test_a_server_elsewhere_cannot_lead_to_files_of_this_machine(
         opened(server).load_table("db.t")
     opened(server, **{"io.allowed-schemes": "file"}).load_table("db.t")
     opened(server, warehouse=str(stored.location)).load_table("db.t")
+
+
+def test_the_policy_of_locations_that_a_server_in_front_sets_holds(server: RestDouble, stored: OneTable, tmp_path: Path) -> None:
+    assert stored.metadata is not None
+    stored.metadata = replace(stored.metadata, properties={"write.data.path": str(tmp_path / "elsewhere")})
+    rows = pa.table({"n": [1]})
+    catalog = opened(server)
+    catalog.properties = strict_properties(catalog.properties)
+    with pytest.raises(LocationNotAllowedError, match="elsewhere"):
+        catalog.load_table("db.t").append(rows)
+    assert not (tmp_path / "elsewhere").exists()
+    catalog.properties = strict_properties(catalog.properties, [str(tmp_path / "elsewhere")])
+    catalog.load_table("db.t").append(rows)
+    assert list((tmp_path / "elsewhere").iterdir())
 
 
 def test_names_of_a_misspelt_property_are_refused() -> None:

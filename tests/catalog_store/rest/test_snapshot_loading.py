@@ -111,10 +111,22 @@ def test_a_pickled_table_has_the_whole_history(catalogs: tuple[RestCatalog, Rest
     assert len(copy.snapshots()) == COMMITS
 
 
-def test_a_second_load_is_an_answer_without_a_body(catalogs: tuple[RestCatalog, RestCatalog]) -> None:
+def test_a_second_load_is_an_answer_without_a_body(catalogs: tuple[RestCatalog, RestCatalog], monkeypatch: pytest.MonkeyPatch) -> None:
+    replies: list[tuple[str, int, bool]] = []
+    request = RestConnection.request
+
+    def recorded(self: Any, endpoint: Any, *arguments: Any, **options: Any) -> Any:
+        reply = request(self, endpoint, *arguments, **options)
+        replies.append((options["query"]["snapshots"], reply.status, bool(reply.content)))
+        return reply
+
+    monkeypatch.setattr(RestConnection, "request", recorded)
     first, second = (catalogs[1].load_table("db.t") for _ in range(2))
+    assert replies == [("refs", 200, True), ("refs", 304, False)]
     assert first.metadata.current_snapshot() == second.metadata.current_snapshot()
+    replies.clear()
     assert len(first.snapshots()) == len(second.snapshots()) == COMMITS
+    assert replies == [("all", 200, True)], "both have the history that was loaded once"
 
 
 def test_another_table_of_the_name_is_not_taken_for_the_history(catalogs: tuple[RestCatalog, RestCatalog]) -> None:

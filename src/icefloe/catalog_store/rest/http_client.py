@@ -1,7 +1,8 @@
 """`HttpClient`: requests to a REST catalog, with authentication, retries, limits and TLS; each answer is a `Reply`.
 
 A request is sent again only if that cannot do anything twice: the connection was not made; the server refused it for its load (429, or 503 with Retry-After);
-or the request changes nothing, or carries an idempotency key. Redirects are not followed, because they would carry credentials to another host.
+or the request changes nothing, or carries an idempotency key. A server can have lost the key, so that the answer to a repeat is marked: its error does not show
+whether the first request had its effect. Redirects are not followed, because they would carry credentials to another host.
 Spec: REST catalog, Idempotency-Key, AuthenticationTimeoutResponse.
 """
 
@@ -13,12 +14,13 @@ import time
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
 from icefloe.catalog_store.rest import settings
-from icefloe.catalog_store.rest.http_reply import NO_REPLY, TOKEN_EXPIRED, TOO_MANY, UNAUTHORIZED, UNAVAILABLE, Reply, failed_reply, shown
+from icefloe.catalog_store.rest.http_reply import NO_REPLY, TOKEN_EXPIRED, UNAUTHORIZED, Reply, failed_reply, shown
 from icefloe.errors import InvalidPropertyError
 from icefloe.optional_packages import optional_module
 from icefloe.version import VERSION
@@ -125,21 +127,24 @@ class HttpClient:
         all_headers = {**self._common, **(headers or {})}
         if content:
             all_headers["Content-Type"] = content_type
-        has_renewed = False
+        has_renewed = is_repeat = False
         for attempt in range(self._retries + 1):
             reply = self._send_once(named, method, url, auth, all_headers, content, secrets)
             if reply.status in (UNAUTHORIZED, TOKEN_EXPIRED) and not has_renewed and auth.renew():
                 has_renewed = True
                 reply = self._send_once(named, method, url, auth, all_headers, content, secrets)
+            if is_repeat:
+                reply = replace(reply, was_repeated=True)
             if reply.is_success or attempt == self._retries or not self._may_repeat(reply, method in _SAFE or is_repeatable):
                 return reply
+            is_repeat = is_repeat or (reply.is_unknown and not reply.is_refused_for_load)
             time.sleep(_wait(attempt, reply))
         raise AssertionError("unreachable")
 
     def _may_repeat(self, reply: Reply, is_repeatable: bool) -> bool:
         if reply.status == NO_REPLY:
             return is_repeatable or not reply.was_sent
-        if reply.status == TOO_MANY or (reply.status == UNAVAILABLE and "retry-after" in reply.headers):
+        if reply.is_refused_for_load:
             return True
         return is_repeatable and reply.status in _RETRIED
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from icefloe.errors import (
+    CommitUnknownError,
     IcefloeError,
     InvalidInputError,
     MetadataFormatError,
@@ -24,6 +25,8 @@ from icefloe.kernel.storage_errors import without_secrets
 
 # Characters of a server's message that are kept.
 SHOWN_CHARACTERS = 600
+# The next step after a change that may or may not have happened.
+LOOK = "look in the catalog whether it happened before you repeat it"
 NO_REPLY = 0
 NOT_MODIFIED, NO_CONTENT = 304, 204
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOKEN_EXPIRED, TOO_MANY = 400, 401, 403, 404, 409, 419, 429
@@ -58,6 +61,7 @@ class Reply:
         kind: The name of the error's type, such as `NoSuchTableException`; empty where the server sent none.
         message: The server's text, or that of the connection's error: one line, bounded, without secrets.
         was_sent: Whether the server may have received the request.
+        was_repeated: Whether the request was sent before, and may have had its effect then.
     """
 
     request: str
@@ -67,6 +71,7 @@ class Reply:
     kind: str = ""
     message: str = ""
     was_sent: bool = True
+    was_repeated: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -75,12 +80,27 @@ class Reply:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is unknown if the request had its effect: the reply was lost, or the server or a gateway failed."""
+        """Whether it is unknown if the request had its effect: the reply was lost, or the server or a gateway failed, this time or before a repeat.
+
+        The error of a repeat determines nothing. A table that already exists can be the one that the first request created.
+        """
         return (
-            (self.status == NO_REPLY and self.was_sent)
+            (self.was_repeated and not self.is_success)
+            or (self.status == NO_REPLY and self.was_sent)
             or self.status in (408, 425)
             or (self.status >= 500 and self.status != NOT_IMPLEMENTED)
         )
+
+    @property
+    def is_refused_for_load(self) -> bool:
+        """Whether the server refused the request because it has too many, and did not begin it."""
+        return self.status == TOO_MANY or (self.status == UNAVAILABLE and "retry-after" in self.headers)
+
+    @property
+    def failure(self) -> str:
+        """What failed, as the text of a message: the server's message, or the status without one."""
+        text = self.message or f"the server responded with status {self.status}"
+        return f"{text} (to a request that was sent again after a lost reply)" if self.was_repeated else text
 
     @property
     def etag(self) -> str | None:
@@ -100,6 +120,15 @@ class Reply:
                 f"the answer of the REST catalog to {self.request} is not of the protocol: {in_one_line(str(error))[:SHOWN_CHARACTERS]}",
                 next_step="check that the catalog property uri is that of a REST catalog, and the version of the server",
             ) from None
+
+    def unknown_error(self, what: str, *, path: str | None = None) -> CommitUnknownError:
+        """Return the error for a change of which it is unknown whether it happened.
+
+        Args:
+            what: What is unknown, as the beginning of the message.
+            path: The file or folder of the change.
+        """
+        return CommitUnknownError(f"{what}: {self.failure}", path=path, next_step=LOOK)
 
     def error(self, what: str) -> IcefloeError:
         """Return the error for a request that failed for a reason that every request can fail for.

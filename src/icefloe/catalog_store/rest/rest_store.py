@@ -17,7 +17,7 @@ import msgspec
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
-from icefloe.catalog_store.rest.http_reply import CONFLICT, NOT_FOUND, Reply
+from icefloe.catalog_store.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
 from icefloe.catalog_store.rest.metrics_sender import RestMetricsReporter
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
@@ -27,6 +27,7 @@ from icefloe.catalog_store.rest.table_loader import TableLoader
 from icefloe.errors import (
     CommitConflictError,
     CommitUnknownError,
+    FormatError,
     IcefloeError,
     InvalidInputError,
     NamespaceAlreadyExistsError,
@@ -135,6 +136,7 @@ class RestCatalogStore:
         """See `CatalogStore.create_namespace`."""
         body = {"namespace": list(namespace), "properties": dict(properties)}
         reply = self.connection.request(Endpoint.CREATE_NAMESPACE, body=body)
+        self._require_known(reply, f"namespace {dotted(namespace)!r}", "created")
         if reply.status == CONFLICT:
             raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
         if reply.status == NOT_FOUND:
@@ -144,6 +146,7 @@ class RestCatalogStore:
     def drop_namespace(self, namespace: Identifier) -> None:
         """See `CatalogStore.drop_namespace`."""
         reply = self.connection.request(Endpoint.DROP_NAMESPACE, namespace)
+        self._require_known(reply, f"namespace {dotted(namespace)!r}", "dropped")
         if reply.status == CONFLICT or reply.kind.startswith("NamespaceNotEmpty"):
             held = ", ".join(map(dotted, self._content(namespace)[:_SHOWN_NAMES])) or reply.message
             raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
@@ -275,11 +278,11 @@ class RestCatalogStore:
         if location is not None:
             body["location"] = location
         reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
-        self._raise_for_new_name(reply, identifier, "created", location)
-        table = self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request)
-        if not is_staged:
-            self._loader.forget(identifier)
-        return _with_own_values(table)
+        if is_staged:  # it changes nothing, so that no reply leaves anything unknown
+            self._raise_for_new_name(reply, identifier, "prepared")
+            return _with_own_values(self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request))
+        self._loader.forget(identifier)
+        return self._new_table(reply, identifier, "created", location)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`: the table is registered."""
@@ -292,18 +295,35 @@ class RestCatalogStore:
             body["overwrite"] = True
         reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
         self._loader.forget(identifier)
-        self._raise_for_new_name(reply, identifier, "registered", metadata_location)
-        return _with_own_values(self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request))
+        return self._new_table(reply, identifier, "registered", metadata_location)
 
     def unregister(self, identifier: Identifier) -> str:
-        """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`."""
+        """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`, `CommitUnknownError`."""
         reply = self.connection.request(Endpoint.UNREGISTER_TABLE, identifier)
         self._loader.forget(identifier)
+        self._require_known(reply, f"table {dotted(identifier)!r}", "unregistered")
         self._require_table(reply, identifier, "was not unregistered")
         return reply.parsed(_CommitTableResponse).metadata_location
 
-    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> None:
-        """Raise the error of a table that was not made; `location` is its folder or metadata file, None where the server chooses it."""
+    def _new_table(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> TableLocation:
+        """Return the table that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
+        what = f"table {dotted(identifier)!r}"
+        self._require_known(reply, what, done, location)
+        self._raise_for_new_name(reply, identifier, done)
+        try:
+            return _with_own_values(self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request))
+        except FormatError as error:  # the catalog shows whether the server made it, or the response is of a proxy
+            raise CommitUnknownError(
+                f"{what} may or may not have been {done} in catalog {self.name!r}: {error.message}", path=location, next_step=LOOK
+            ) from error
+
+    def _require_known(self, reply: Reply, what: str, done: str, location: str | None = None) -> None:
+        """Raise `CommitUnknownError` for a change that may or may not have happened."""
+        if reply.is_unknown:
+            raise reply.unknown_error(f"{what} may or may not have been {done} in catalog {self.name!r}", path=location)
+
+    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str) -> None:
+        """Raise the error of a table that was not made."""
         what = f"table {dotted(identifier)!r}"
         if reply.is_success:
             return
@@ -315,12 +335,6 @@ class RestCatalogStore:
             )
         if reply.status == NOT_FOUND:
             raise self._no_namespace(identifier[:-1])
-        if reply.is_unknown:
-            raise CommitUnknownError(
-                f"{what} may or may not have been {done} in catalog {self.name!r}: {reply.message or f'status {reply.status}'}",
-                path=location,
-                next_step="look whether it exists before creating it again; no file was deleted",
-            )
         raise reply.error(f"{what} was not {done} in catalog {self.name!r}")
 
     def _taken(self, identifier: Identifier) -> TableAlreadyExistsError | ViewAlreadyExistsError:
@@ -337,6 +351,8 @@ class RestCatalogStore:
                 self._loader.forget(request.identifier)
         if reply.is_success:
             return self._committed(requests, reply)
+        if reply.is_unknown:
+            return Unknown(reason=reply.failure)
         first, creates = requests[0], [request for request in requests if request.expected is None]
         names = ", ".join(dotted(request.identifier) for request in requests)
         match reply.status:
@@ -349,8 +365,6 @@ class RestCatalogStore:
                 return self._missing_in_commit(requests, reply)
             case 429:
                 return Refused(error=reply.error(f"the commit to {names} was refused for the server's load"))
-        if reply.is_unknown:
-            return Unknown(reason=reply.message or f"the server responded with status {reply.status}")
         if reply.status == 0:
             return Refused(error=reply.error(f"the commit to {names} was not sent"))
         return Refused(error=reply.error(f"the server refused the commit to {names}"))
@@ -441,6 +455,7 @@ class RestCatalogStore:
         reply = self.connection.request(Endpoint.RENAME_TABLE, body={"source": _name(source), "destination": _name(target)})
         self._loader.forget(source)
         self._loader.forget(target)
+        self._require_known(reply, f"table {dotted(source)!r}", f"renamed to {dotted(target)!r}")
         if reply.status == CONFLICT:
             raise self._taken(target)
         if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.table_exists(source))):
@@ -453,6 +468,7 @@ class RestCatalogStore:
             return False
         reply = self.connection.request(Endpoint.DROP_TABLE, identifier, query={"purgeRequested": "true" if purge else "false"})
         self._loader.forget(identifier)
+        self._require_known(reply, f"table {dotted(identifier)!r}", "dropped")
         self._require_table(reply, identifier, "was not dropped")
         return True
 

@@ -7,13 +7,14 @@ import msgspec
 
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.rest.http_reply import CONFLICT, NOT_FOUND, Reply
+from icefloe.catalog_store.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.errors import (
     AlreadyExistsError,
     CommitConflictError,
     CommitUnknownError,
+    FormatError,
     IcefloeError,
     InvalidInputError,
     NoSuchNamespaceError,
@@ -116,31 +117,38 @@ class RestViews:
         if location is not None:
             body["location"] = location
         reply = self._connection.request(Endpoint.CREATE_VIEW, identifier[:-1], body=body)
-        self._raise_for_new_name(reply, identifier, location)
-        return self._view(identifier, reply)
+        return self._new_view(reply, identifier, location)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `ViewStore.create`: the view is registered."""
         body = {"name": identifier[-1], "metadata-location": metadata_location}
         reply = self._connection.request(Endpoint.REGISTER_VIEW, identifier[:-1], body=body)
-        self._raise_for_new_name(reply, identifier, metadata_location)
-        return self._view(identifier, reply).metadata_location
+        return self._new_view(reply, identifier, metadata_location).metadata_location
 
-    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, location: str | None) -> None:
-        """Raise the error of a view that was not made; `location` is its folder or metadata file, None where the server chooses it."""
-        if reply.is_success:
-            return
+    def _new_view(self, reply: Reply, identifier: Identifier, location: str | None) -> TableLocation:
+        """Return the view that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
+        self._require_known(reply, identifier, "created", location)
         if reply.status == CONFLICT:
             raise self._taken(identifier)
         if reply.status == NOT_FOUND and not reply.kind.startswith("NotFound"):
             raise self._no_namespace(identifier[:-1])
-        if reply.is_unknown:
+        if not reply.is_success:
+            raise reply.error(f"view {dotted(identifier)!r} was not created in catalog {self.name!r}")
+        try:
+            return self._view(identifier, reply)
+        except FormatError as error:  # the catalog shows whether the server made it, or the response is of a proxy
             raise CommitUnknownError(
-                f"view {dotted(identifier)!r} may or may not have been created in catalog {self.name!r}: {reply.message or f'status {reply.status}'}",
+                f"view {dotted(identifier)!r} may or may not have been created in catalog {self.name!r}: {error.message}",
                 path=location,
-                next_step="look whether it exists before creating it again; no file was deleted",
+                next_step=LOOK,
+            ) from error
+
+    def _require_known(self, reply: Reply, identifier: Identifier, done: str, location: str | None = None) -> None:
+        """Raise `CommitUnknownError` for a change that may or may not have happened."""
+        if reply.is_unknown:
+            raise reply.unknown_error(
+                f"view {dotted(identifier)!r} may or may not have been {done} in catalog {self.name!r}", path=location
             )
-        raise reply.error(f"view {dotted(identifier)!r} was not created in catalog {self.name!r}")
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
         """See `ViewStore.commit`."""
@@ -151,15 +159,18 @@ class RestViews:
             "updates": [view_update_to_json(update) for update in request.updates],  # type: ignore[arg-type]
         }
         reply = self._connection.request(Endpoint.REPLACE_VIEW, request.identifier, body=body, key=request.key)
+        if reply.is_unknown:
+            return Unknown(reason=reply.failure)
         if reply.is_success:
-            view = self._view(request.identifier, reply)
+            try:
+                view = self._view(request.identifier, reply)
+            except FormatError as error:  # the view shows whether the server committed, or the response is of a proxy
+                return Unknown(reason=f"the server's response cannot be read: {error.message}")
             return Committed(stored=(Stored(location=view.metadata_location, metadata=view.metadata),))
         if reply.status == CONFLICT:
             return Conflicted(current_location=request.expected)
         if reply.status == NOT_FOUND:
             return Conflicted(current_location=None)
-        if reply.is_unknown:
-            return Unknown(reason=reply.message or f"the server responded with status {reply.status}")
         return Refused(error=reply.error(f"the server refused the change of view {dotted(request.identifier)!r}"))
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
@@ -183,6 +194,7 @@ class RestViews:
             "destination": {"namespace": list(target[:-1]), "name": target[-1]},
         }
         reply = self._connection.request(Endpoint.RENAME_VIEW, body=body)
+        self._require_known(reply, source, f"renamed to {dotted(target)!r}")
         if reply.status == CONFLICT:
             raise self._taken(target)
         if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.view_exists(source))):
@@ -192,6 +204,7 @@ class RestViews:
     def drop(self, identifier: Identifier) -> None:
         """See `ViewStore.drop`."""
         reply = self._connection.request(Endpoint.DROP_VIEW, identifier)
+        self._require_known(reply, identifier, "dropped")
         self._require_view(reply, identifier, "was not dropped")
 
     def _require_view(self, reply: Reply, identifier: Identifier, failure: str) -> None:
