@@ -1,18 +1,23 @@
 """Authentication of a REST catalog, by Java's names and PyIceberg's, and what is never shown of it."""
 
 import base64
+import hashlib
+import hmac
 import json
 import pickle
 import time
-from urllib.parse import parse_qs
+from contextlib import suppress
+from dataclasses import replace
+from urllib.parse import parse_qs, quote
 
 import pytest
 from tests.catalog_store.rest.rest_double import Answer, Request, RestDouble, problem
 
 from icefloe.catalog.rest_catalog import RestCatalog
-from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, StoragePermissionError
+from icefloe.errors import IcefloeError, InvalidPropertyError, LocationNotAllowedError, NoSuchNamespaceError, StoragePermissionError
 
 CREDENTIAL = "client:top-secret"
+JWT = "urn:ietf:params:oauth:token-type:jwt"
 
 
 def opened(server: RestDouble, **properties: str) -> RestCatalog:
@@ -135,10 +140,43 @@ def test_the_expiry_of_a_jwt_is_that_of_its_claim(server: RestDouble) -> None:
 
 def test_a_users_token_is_exchanged_with_the_catalogs_as_the_actor(server: RestDouble) -> None:
     server.on("POST", "/v1/oauth/tokens", token("catalog"), token("user"))
-    opened(server, credential=CREDENTIAL, **{"urn:ietf:params:oauth:token-type:jwt": "my.jwt.x"})
+    opened(server, credential=CREDENTIAL, **{JWT: "my.jwt.x"})
     assert sent(server) == "Bearer user"
     exchanged = form(server.of("POST", "/v1/oauth/tokens")[-1])
     assert (exchanged["subject_token"], exchanged["actor_token"]) == ("my.jwt.x", "catalog")
+
+
+def test_a_users_token_alone_is_exchanged_without_an_actor(server: RestDouble) -> None:
+    server.on("POST", "/v1/oauth/tokens", token("user"))
+    catalog = opened(server, **{JWT: "my.jwt.x"})
+    assert sent(server) == "Bearer user"
+    request = server.of("POST", "/v1/oauth/tokens")[-1]
+    assert (form(request)["subject_token"], form(request)["subject_token_type"]) == ("my.jwt.x", JWT)
+    assert "actor_token" not in form(request)
+    assert "authorization" not in request.headers
+    server.on("GET", "/v1/namespaces", Answer(401), Answer(200, {"namespaces": []}))
+    server.on("POST", "/v1/oauth/tokens", token("again"))
+    catalog.list_namespaces()
+    assert (sent(server), form(server.of("POST", "/v1/oauth/tokens")[-1])["subject_token"]) == ("Bearer again", "my.jwt.x")
+
+
+def test_a_users_token_is_exchanged_with_the_token_of_the_catalog_as_the_actor(server: RestDouble) -> None:
+    server.on("POST", "/v1/oauth/tokens", token("user"))
+    opened(server, **{"token": "catalogs", JWT: "my.jwt.x"})
+    assert sent(server) == "Bearer user"
+    request = server.of("POST", "/v1/oauth/tokens")[-1]
+    assert (form(request)["subject_token"], form(request)["actor_token"]) == ("my.jwt.x", "catalogs")
+    assert request.headers["authorization"] == "Bearer catalogs"
+
+
+@pytest.mark.parametrize("of_catalog", [{"credential": CREDENTIAL}, {"token": "catalogs"}])
+def test_a_user_whose_token_is_refused_gets_no_token_of_the_catalog(server: RestDouble, of_catalog: dict[str, str]) -> None:
+    refusal = Answer(400, {"error": "invalid_grant", "error_description": "my.jwt.x has expired"})
+    server.on("POST", "/v1/oauth/tokens", *([token("catalogs")] if "credential" in of_catalog else []), refusal)
+    with pytest.raises(IcefloeError, match="invalid_grant") as refused:
+        opened(server, **{**of_catalog, JWT: "my.jwt.x"})
+    assert "my.jwt.x" not in str(refused.value)
+    assert not server.of("GET", "/v1/config")
 
 
 def test_the_token_endpoint_may_be_elsewhere_if_the_user_names_it(server: RestDouble) -> None:
@@ -184,6 +222,27 @@ def test_a_class_of_the_users_own(server: RestDouble) -> None:
             opened(server, **{"rest.auth.type": wrong, "auth.custom.key": "x"})
 
 
+class OneTimeValues:
+    """A class of a user's own whose every value is for one request."""
+
+    calls = 0
+
+    def auth_header(self) -> str:
+        OneTimeValues.calls += 1
+        return f"Key once-{OneTimeValues.calls}"
+
+
+def test_a_class_of_the_users_own_is_called_once_for_each_request(server: RestDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OneTimeValues, "calls", 0)
+    catalog = opened(server, **{"rest.auth.type": f"{OneTimeValues.__module__}.OneTimeValues"})
+    server.on("GET", "/v1/namespaces", problem(400, "X", "what are Key once-2 and once-1?"))
+    with pytest.raises(IcefloeError, match="what are") as refused:
+        catalog.list_namespaces()
+    assert [request.headers["authorization"] for request in server.requests] == ["Key once-1", "Key once-2"]
+    assert OneTimeValues.calls == 2
+    assert "once-" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "properties",
     [{"rest.auth.type": "kerberos"}, {"rest.auth.type": "basic"}, {"credential": ":x"}, {"token-refresh-enabled": "maybe", "token": "t"}],
@@ -211,6 +270,45 @@ def test_requests_are_signed_for_aws(server: RestDouble) -> None:
     assert "/eu-west-1/execute-api/aws4_request" in sent(server)
     assert server.requests[-1].headers["original-authorization"] == "Bearer inner"
     assert "original-authorization" in sent(server)
+    with suppress(NoSuchNamespaceError):
+        catalog.list_tables("a b~.c")
+    assert len(server.requests) > 2
+    for request in server.requests:
+        assert signature(request) == aws_signature(request, "very-secret", "eu-west-1/execute-api")
+        for changed in (replace(request, body=b"{}"), replace(request, path="/v1/x"), replace(request, query={"a": "b"})):
+            assert signature(request) != aws_signature(changed, "very-secret", "eu-west-1/execute-api")
+
+
+def signature(request: Request) -> str:
+    return request.headers["authorization"].rpartition("Signature=")[2]
+
+
+def aws_signature(request: Request, secret: str, scope: str) -> str:
+    """Return the signature of a request as AWS documents it: "Create a signed AWS API request".
+
+    Args:
+        request: The request as it came.
+        secret: The secret of the key.
+        scope: The region and the service.
+    """
+    names = request.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    assert {"host", "x-amz-date", "original-authorization"} <= set(names)
+    canonical = [
+        request.verb,
+        quote(request.path, safe="/~"),  # of services other than S3 the path is encoded twice
+        "&".join(f"{quote(name, safe='~')}={quote(text, safe='~')}" for name, text in sorted(request.query.items())),
+        *(f"{name}:{' '.join(request.headers[name].split())}" for name in names),
+        "",
+        ";".join(names),
+        hashlib.sha256(request.body).hexdigest(),
+    ]
+    time_text = request.headers["x-amz-date"]
+    whole_scope = f"{time_text[:8]}/{scope}/aws4_request"
+    text = "\n".join(["AWS4-HMAC-SHA256", time_text, whole_scope, hashlib.sha256("\n".join(canonical).encode()).hexdigest()])
+    key = f"AWS4{secret}".encode()
+    for part in (*whole_scope.split("/"), text):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return key.hex()
 
 
 def test_no_secret_is_in_the_text_of_an_object(server: RestDouble) -> None:

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,6 +26,8 @@ TOKENS_PATH = "v1/oauth/tokens"
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 # Headers that are not signed: connections and proxies change them.
 _UNSIGNED = frozenset({"connection", "user-agent", "accept-encoding", "accept", "content-length", "expect", "transfer-encoding"})
+# Values of a header, the last ones of a class of the user's own, that are kept to hide them in messages about requests that still run.
+_KEPT_VALUES = 100
 # The names of PyIceberg and of Java for each type.
 _TYPES = {
     "none": "none",
@@ -217,6 +220,7 @@ class OwnAuth:
         self._name = name
         self._arguments = {key.removeprefix("auth.custom."): text for key, text in properties.items() if key.startswith("auth.custom.")}
         self._source = self._made()
+        self._sent = deque[str](maxlen=_KEPT_VALUES)
 
     def __reduce__(self) -> tuple[object, ...]:
         return OwnAuth, (self._name, {f"auth.custom.{key}": text for key, text in self._arguments.items()})
@@ -240,6 +244,8 @@ class OwnAuth:
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
         """See `AuthSession.headers`."""
         value = self._source.auth_header()
+        if value and value not in self._sent:
+            self._sent.append(value)
         return {**headers, "Authorization": value} if value else headers
 
     def renew(self) -> bool:
@@ -248,8 +254,8 @@ class OwnAuth:
 
     def secrets(self) -> list[str]:
         """See `AuthSession.secrets`."""
-        value = self._source.auth_header() or ""
-        return [text for text in (value, value.rpartition(" ")[2], *self._arguments.values()) if text]
+        values = list(self._sent)
+        return [text for text in (*values, *(value.rpartition(" ")[2] for value in values), *self._arguments.values()) if text]
 
 
 def auth_session(properties: Mapping[str, str], client: HttpClient, trusted: TrustedOrigins) -> AuthSession:

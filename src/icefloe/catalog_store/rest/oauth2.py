@@ -97,7 +97,9 @@ class OAuth2Session:
         self._may_exchange = settings.is_on(properties, settings.TOKEN_EXCHANGE, default=True)
         self._subject = next(((properties[kind], kind) for kind in SUBJECT_KINDS if properties.get(kind)), None)
         lifetime_s = settings.number(properties, settings.TOKEN_EXPIRES_IN_MS, 3_600_000, 1) / 1000
-        self._token = properties.get(settings.TOKEN) or ""
+        given_token = properties.get(settings.TOKEN) or ""
+        # A user's own token is exchanged before the first request, and the catalog's is then only the actor's.
+        self._token, self._actor = (given_token, "") if self._subject is None else ("", given_token)
         self._is_user_token = bool(self._token)
         claimed_s = _lifetime(self._token)
         self._set_expiry(lifetime_s if claimed_s is None else claimed_s)
@@ -130,7 +132,8 @@ class OAuth2Session:
     def secrets(self) -> list[str]:
         """See `AuthSession.secrets`."""
         secret = self._credential.partition(":")[2] or self._credential
-        return [text for text in (self._token, self._credential, secret, self._subject[0] if self._subject else "") if text]
+        subject = self._subject[0] if self._subject else ""
+        return [text for text in (self._token, self._credential, secret, subject, self._actor) if text]
 
     def _current(self) -> str:
         if not self._token or time.time() >= self._refresh_at:
@@ -140,38 +143,42 @@ class OAuth2Session:
         return self._token
 
     def _fetch(self, *, is_refused: bool) -> None:
-        """Get a token, by the credential or in exchange for the present one; keep the present one if the server gives none and it may still be valid."""
+        """Get a token by the credential, for the user's own token, or in exchange for the present one.
+
+        The present one is kept if the server gives none and it may still be valid. The catalog's is never used in place of the user's: it has other rights.
+        """
         if self._credential:
-            form = self._client_credentials()
+            reply = self._requested(self._client_credentials(), "")
+            if reply is not None and self._subject is not None:
+                reply = self._requested(_exchange(*self._subject, actor=reply.access_token), reply.access_token)
         elif self._token and self._may_exchange and not is_refused:
-            form = _exchange(self._token, ACCESS_TOKEN)
+            reply = self._requested(_exchange(self._token, ACCESS_TOKEN), self._token)
+        elif self._subject is not None:
+            reply = self._requested(_exchange(*self._subject, actor=self._actor), self._actor)
         else:
             return
-        if not self._request(form):
-            return
-        if self._subject is not None:
-            self._request({**_exchange(*self._subject), "actor_token": self._token, "actor_token_type": ACCESS_TOKEN})
+        if reply is not None:
+            self._token, self._is_user_token = reply.access_token, False
+            self._set_expiry(reply.expires_in or _lifetime(reply.access_token) or 3600.0)
 
     def _client_credentials(self) -> dict[str, str]:
         client_id, colon, secret = self._credential.partition(":")
         form = {"grant_type": "client_credentials", "client_secret": secret if colon else client_id}
         return {**form, "client_id": client_id} if colon else form
 
-    def _request(self, form: Mapping[str, str]) -> bool:
+    def _requested(self, form: Mapping[str, str], bearer: str) -> _TokenReply | None:
+        """Return the token that the server gives for a form, which is sent with a bearer token unless that is empty; None if the present one is kept."""
         content = urlencode({**form, **self._optional}).encode()
-        auth = StaticToken(self._token) if form["grant_type"] == EXCHANGE and self._token else NoAuth()
+        auth = StaticToken(bearer) if bearer else NoAuth()
         reply = self._client.send(
             "POST", self._server_uri, auth=auth, content=content, content_type=FORM, is_repeatable=True, secrets=self.secrets()
         )
-        if not reply.is_success:
-            if self._is_user_token or (self._token and time.time() < self._expires_at):
-                self._refresh_at = time.time() + 60  # the server decides whether the present one is good
-                return False
-            raise reply.error("no token could be had from the OAuth2 server")
-        token = reply.parsed(_TokenReply)
-        self._token, self._is_user_token = token.access_token, False
-        self._set_expiry(token.expires_in or _lifetime(token.access_token) or 3600.0)
-        return True
+        if reply.is_success:
+            return reply.parsed(_TokenReply)
+        if self._is_user_token or (self._token and time.time() < self._expires_at):
+            self._refresh_at = time.time() + 60  # the server decides whether the present one is good
+            return None
+        raise reply.error("no token could be had from the OAuth2 server")
 
     def _set_expiry(self, lifetime_s: float) -> None:
         now = time.time()
@@ -182,8 +189,9 @@ class OAuth2Session:
         return f"OAuth2Session({self._server_uri!r})"
 
 
-def _exchange(token: str, kind: str) -> dict[str, str]:
-    return {"grant_type": EXCHANGE, "subject_token": token, "subject_token_type": kind}
+def _exchange(token: str, kind: str, *, actor: str = "") -> dict[str, str]:
+    form = {"grant_type": EXCHANGE, "subject_token": token, "subject_token_type": kind}
+    return {**form, "actor_token": actor, "actor_token_type": ACCESS_TOKEN} if actor else form
 
 
 def _lifetime(token: str) -> float | None:
