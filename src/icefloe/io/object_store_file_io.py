@@ -222,16 +222,22 @@ class ObjectStoreFileIO:
         return _connect(self.protocol, tuple(sorted(options.items())), self.extra, signer)
 
     def _call(self, location: str, request: Callable[[Any], Any]) -> Any:
+        store = self.connect(location)
         try:
-            return self._requested(location, request)
+            return self._requested(location, store, request)
         except StoragePermissionError:
             # A store may refuse credentials before the time that the catalog gave for their expiry.
-            if self.access is None or not self.access.renew():
+            if not self._is_renewed(location, store):
                 raise
-        return self._requested(location, request)
+        return self._requested(location, self.connect(location), request)
 
-    def _requested(self, location: str, request: Callable[[Any], Any]) -> Any:
-        store = self.connect(location)
+    def _is_renewed(self, location: str, refused: Any) -> bool:
+        """Return whether there are other credentials than those of a file system that the store refused: another thread may have got them meanwhile."""
+        if self.access is None:
+            return False
+        return self.connect(location) is not refused or self.access.renew() or self.connect(location) is not refused
+
+    def _requested(self, location: str, store: Any, request: Callable[[Any], Any]) -> Any:
         try:
             return request(store)
         except IcefloeError:

@@ -1,6 +1,7 @@
 """Credentials that a REST catalog gives with a table: which of them a file gets, and their renewal, here and in another process."""
 
 import pickle
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -351,6 +352,38 @@ def test_a_store_that_refuses_early_gets_new_credentials(server: RestDouble, in_
     table.append(pa.table({"n": [1]}))
     time.sleep(LIFETIME_S)
     assert table.scan().to_arrow()["n"].to_pylist() == [1]
+
+
+def test_a_thread_that_used_the_old_key_reads_with_the_one_that_another_thread_got(
+    server: RestDouble, in_store: OneTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Vending(server, in_store, tells_expiry=False)
+    io = RestCatalog("r", uri=server.uri).load_table("db.t").io
+    io.write("s3://lake/db/t/data/x", b"abc")
+    monkeypatch.setattr(table_access, "LEAST_WAIT_S", LIFETIME_S)
+    time.sleep(LIFETIME_S)
+    both, first_is_done, read = threading.Barrier(2), threading.Event(), []
+    check = ExpiringStore._check
+
+    def refuse(store: ExpiringStore) -> None:
+        if store.key == "key-1":
+            both.wait(20)
+            if threading.current_thread().name == "second":
+                first_is_done.wait(20)
+        check(store)
+
+    def run() -> None:
+        read.append(io.read("s3://lake/db/t/data/x"))
+        first_is_done.set()
+
+    monkeypatch.setattr(ExpiringStore, "_check", refuse)
+    threads = [threading.Thread(target=run, name=name) for name in ("first", "second")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert read == [b"abc", b"abc"]
+    assert len(server.of("GET", CREDENTIALS)) == 1
 
 
 def test_a_server_without_an_operation_for_credentials_gives_them_with_the_table(server: RestDouble, in_store: OneTable) -> None:
