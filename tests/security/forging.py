@@ -33,17 +33,18 @@ def forged(table: Table, folder: Path, change: Change = nothing, paths: Mapping[
 
 def _forged_list(source: str, folder: Path, paths: Mapping[str, str]) -> str:
     def line(record: dict[str, Any]) -> None:
-        made, _ = _rewritten(record["manifest_path"], folder, lambda entry: _replace(entry["data_file"], paths))
+        made, _ = rewritten_avro(record["manifest_path"], folder, lambda entry: _replace(entry["data_file"], paths))
         record.update(manifest_path=made, manifest_length=Path(made).stat().st_size)
 
-    return _rewritten(source, folder, line)[0]
+    return rewritten_avro(source, folder, line)[0]
 
 
 def _replace(file: dict[str, Any], paths: Mapping[str, str]) -> None:
     file["file_path"] = paths.get(file["file_path"], file["file_path"])
 
 
-def _rewritten(source: str, folder: Path, change: Change) -> tuple[str, int]:
+def rewritten_avro(source: str, folder: Path, change: Change) -> tuple[str, int]:
+    """Write an Avro file again in a folder, with `change` made to its records; return where it is, and the number of its records."""
     reader = fastavro.reader(io.BytesIO(Path(source).read_bytes()))
     records = list(reader)
     for record in records:
