@@ -3,7 +3,7 @@
 import pickle
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -399,15 +399,83 @@ def test_a_server_without_an_operation_for_credentials_gives_them_with_the_table
     assert not server.of("GET", CREDENTIALS)
 
 
-def test_a_copy_in_another_process_renews_by_itself(server: RestDouble, in_store: OneTable) -> None:
-    Vending(server, in_store)
-    table = RestCatalog("r", uri=server.uri, credential="client:top-secret", **{"rest.auth.type": "none"}).load_table("db.t")
+# Properties of a catalog, each with a value that is in no other text, and whether a Spark task needs them to renew its credentials and to read.
+OF_REQUESTS = {"credential": "the-client:the-secret", "header.X-Gateway": "of-the-gateway", "rest.client.proxy.password": "of-the-proxy"}
+OF_STORAGE = {"s3.connect-timeout": "98765"}
+OF_THE_DRIVER = {
+    "warehouse": "the-warehouse",
+    "rest.auth.basic.password": "not-used-by-oauth2",
+    "table-default.owner": "of-new-tables",
+    "py-io-impl": "of-pyiceberg",
+    "glue.secret-access-key": "of-another-catalog",
+    "password": "of-something-else",
+}
+
+
+def in_a_copy(copied: bytes, properties: Mapping[str, str]) -> set[str]:
+    """Return the properties of which a part of the value is in pickled bytes."""
+    return {name for name, text in properties.items() if any(part.encode() in copied for part in text.split(":"))}
+
+
+@pytest.fixture
+def oauth2(server: RestDouble) -> RestDouble:
+    server.on("POST", "/v1/oauth/tokens", Answer(200, {"access_token": "the-token", "token_type": "bearer", "expires_in": 3600}))
+    return server
+
+
+def test_a_copy_in_another_process_renews_by_itself_and_has_no_more_properties_than_that_needs(
+    oauth2: RestDouble, in_store: OneTable
+) -> None:
+    Vending(oauth2, in_store)
+    properties = {**OF_REQUESTS, **OF_STORAGE, **OF_THE_DRIVER}
+    table = RestCatalog("r", uri=oauth2.uri, **properties).load_table("db.t")
     table.append(pa.table({"n": [1]}))
     copied = pickle.dumps(table.io)
-    assert b"top-secret" not in copied, "a task gets no credential of the catalog that it does not need"
+    assert in_a_copy(copied, properties) == {*OF_REQUESTS, *OF_STORAGE}
     time.sleep(LIFETIME_S)
     (path,) = [file.file_path for file in (task.file for task in table.scan().plan_files())]
+    oauth2.requests.clear()
     assert len(pickle.loads(copied).read(path)) > 100
+    assert {request.headers["authorization"] for request in oauth2.requests} == {"Bearer the-token"}
+
+
+def test_a_copy_has_nothing_that_authenticates_the_catalog_where_the_server_sent_a_token_with_the_table(
+    oauth2: RestDouble, in_store: OneTable
+) -> None:
+    Vending(oauth2, in_store)
+    in_store.result = {**in_store.result, "config": {"token": "of-the-table"}}
+    table = RestCatalog("r", uri=oauth2.uri, credential="the-client:the-secret").load_table("db.t")
+    table.append(pa.table({"n": [1]}))
+    copied = pickle.dumps(table.io)
+    assert in_a_copy(copied, {"credential": "the-client:the-secret", "token": "the-token"}) == set()
+    time.sleep(LIFETIME_S)
+    (path,) = [file.file_path for file in (task.file for task in table.scan().plan_files())]
+    oauth2.requests.clear()
+    assert len(pickle.loads(copied).read(path)) > 100
+    assert {request.headers["authorization"] for request in oauth2.requests} == {"Bearer of-the-table"}
+
+
+def test_no_secret_of_a_copy_is_in_its_text_or_in_an_error_that_repeats_it(
+    oauth2: RestDouble, in_store: OneTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    Vending(oauth2, in_store)
+    table = RestCatalog("r", uri=oauth2.uri, **OF_REQUESTS).load_table("db.t")
+    given = pickle.loads(pickle.dumps(table.io)).access
+    echo = " ".join([*OF_REQUESTS.values(), "the-secret", "the-token", "vended-secret"])
+    oauth2.on("GET", CREDENTIALS, problem(403, "ForbiddenException", echo))
+    time.sleep(LIFETIME_S)
+    with caplog.at_level("DEBUG"):
+        given.properties_for("s3://lake/x")
+    assert "could not be fetched" in caplog.text
+    for text in (
+        caplog.text,
+        repr(given),
+        repr(table.io),
+        repr(given._connection),
+        repr(given._connection.auth),
+        repr(given._connection.client),
+    ):
+        assert not any(secret in text for secret in echo.split())
 
 
 def test_credentials_that_cannot_be_renewed_are_used_as_long_as_the_store_takes_them(server: RestDouble, in_store: OneTable) -> None:

@@ -67,6 +67,8 @@ class HttpClient:
         self._properties = {name: text for name, text in properties.items() if name.startswith(_OF_CONNECTION)}
         self._retries = settings.number(properties, settings.MAX_RETRIES, 5)
         self._secrets = settings.secrets_of(properties)
+        own = {name: text for name, text in properties.items() if name.startswith((*_OF_CONNECTION, settings.HEADER_PREFIX))}
+        self._own_secrets = settings.secrets_of(own)
         self._common = {"Accept": "application/json", "X-Client-Version": CLIENT_VERSION, "User-Agent": CLIENT_VERSION}
         self._common |= {
             name.removeprefix(settings.HEADER_PREFIX): text for name, text in properties.items() if name.startswith(settings.HEADER_PREFIX)
@@ -77,7 +79,7 @@ class HttpClient:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in ("_pool", "_lock")}
-        return {**state, "_secrets": []}  # another process needs those that it sends, which its authentication has
+        return {**state, "_secrets": self._own_secrets}  # another process needs those that it sends; its authentication has the others
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

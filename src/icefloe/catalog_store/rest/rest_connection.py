@@ -20,7 +20,7 @@ from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.auth_sessions import auth_session
 from icefloe.catalog_store.rest.http_client import AuthSession, HttpClient
 from icefloe.catalog_store.rest.http_reply import NOT_FOUND, Reply
-from icefloe.catalog_store.rest.oauth2 import StaticToken
+from icefloe.catalog_store.rest.oauth2 import NoAuth, StaticToken
 from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, URI, TrustedOrigins
 from icefloe.catalog_store.rest.rest_paths import DEFAULT_ENDPOINTS, DEFAULT_SEPARATOR, VIEW_ENDPOINTS, Endpoint, RestPaths
 from icefloe.errors import InvalidPropertyError, MetadataFormatError, NoSuchCatalogError, in_one_line
@@ -101,9 +101,17 @@ class RestConnection:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
-    def for_requests(self) -> "RestConnection":
-        """Return the connection without the user's properties, for a process that only sends requests; what authenticates them stays."""
+    def for_requests(self, *, has_own_token: bool = False) -> "RestConnection":
+        """Return the connection without the user's properties, for a process that only sends requests; what authenticates them stays.
+
+        An OAuth2 session stays whole, with its secret: a job may last longer than a token, and many servers exchange none for a client without a secret.
+
+        Args:
+            has_own_token: Whether each request has the token that the server gave with a table, so that nothing else authenticates it.
+        """
         reduced = copy(self)
+        if has_own_token:
+            reduced.auth = NoAuth()
         reduced._lock = threading.Lock()
         reduced.own_properties = {}
         reduced._properties = {}

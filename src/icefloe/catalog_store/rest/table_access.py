@@ -1,7 +1,7 @@
 """`TableAccess`: what a REST catalog gives for the files of one table: properties of the storage, vended credentials, and their renewal.
 
 Credentials of `storage-credentials` win over those of `config`, and among them the longest prefix of the location. They are fetched again ahead of their
-expiry, by this process or by the Spark task that holds a copy: a copy has the address of the server and a token, and none of the user's other properties.
+expiry, by this process or by the Spark task that holds a copy: it has what a request to the server needs, and of the user's other properties those of storage.
 Spec: REST catalog, LoadTableResult, StorageCredential, loadCredentials.
 """
 
@@ -30,6 +30,7 @@ from icefloe.catalog_store.rest.storage_trust import (
 from icefloe.errors import IcefloeError, StoragePermissionError, in_one_line
 from icefloe.kernel.azure_accounts import ACCOUNT_NAMES
 from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
+from icefloe.kernel.storage_errors import without_secrets
 
 LOG = logging.getLogger(__name__)
 # Properties of storage that a server may set for a table.
@@ -276,7 +277,8 @@ class TableAccess:
             try:
                 credentials, config = self._fetched()
             except IcefloeError as error:
-                LOG.warning("%s; the present ones are used as long as the store takes them", in_one_line(error.message))
+                shown = without_secrets(in_one_line(error.message), self.secrets())
+                LOG.warning("%s; the present ones are used as long as the store takes them", shown)
                 self._next_fetch_s = time.time() + LEAST_WAIT_S
                 return False
             is_newer = bool(credentials) or any(map(_is_credential, config))
@@ -307,7 +309,7 @@ class TableAccess:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
-        return {**state, "_connection": self._connection.for_requests()}
+        return {**state, "_connection": self._connection.for_requests(has_own_token=self.token is not None)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
