@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.catalog_store.rest.own_server import serving
 from tests.emulators import KEY, SECRET, ObjectStore, new_bucket, running, s3_properties
 
 from icefloe import Catalog, load_catalog
@@ -74,6 +75,27 @@ class TestGlue(CatalogSuite):
     @pytest.fixture
     def reopen(self, store: ObjectStore) -> Callable[[], Catalog]:
         return lambda: load_catalog("lake", type="glue", warehouse=f"{store.bucket}/w", **store.properties)
+
+    @pytest.fixture
+    def catalog(self, reopen: Callable[[], Catalog]) -> Catalog:
+        return reopen()
+
+
+class TestGlueBehindTheOwnServer(CatalogSuite):
+    """`icefloe serve` in front of Glue; its clients have keys of their own to the store."""
+
+    commits_several_tables = nests_namespaces = False
+    refused_names = TestGlue.refused_names
+
+    @pytest.fixture
+    def address(self, store: ObjectStore) -> Iterator[str]:
+        with serving(GlueCatalog("lake", warehouse=f"{store.bucket}/w", **store.properties)) as address:
+            yield address
+
+    @pytest.fixture
+    def reopen(self, address: str, store: ObjectStore) -> Callable[[], Catalog]:
+        keys = {name: text for name, text in store.properties.items() if name.startswith("s3.")}
+        return lambda: load_catalog("own", type="rest", uri=address, warehouse=f"{store.bucket}/w", **keys)
 
     @pytest.fixture
     def catalog(self, reopen: Callable[[], Catalog]) -> Catalog:

@@ -7,11 +7,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from icefloe import SqlCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -45,42 +48,71 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_clients_without_icefloe_have_the_whole_sql_and_ctrl_c_ends_the_server(tmp_path: Path) -> None:
-    catalog = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
-    catalog.create_namespace("db")
-    catalog.close()
+@contextmanager
+def connect_server(folder: Path, *options: str) -> Iterator[str]:
+    """Start `icefloe connect-server` in a folder, yield the address of its clients, and end it as Ctrl-C does."""
     port = free_port()
-    command = [sys.executable, "-m", "icefloe", "connect-server", "--catalog", "prod", "--uri", f"sqlite:///{tmp_path}/catalog.db"]
-    command += [
-        "--warehouse",
-        f"{tmp_path}/warehouse",
-        "--port",
-        str(port),
-        "--master",
-        "local[2]",
-        "--conf",
-        "spark.sql.shuffle.partitions=2",
-    ]
-    with (tmp_path / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path)
+    command = [sys.executable, "-m", "icefloe", "connect-server", "--port", str(port), "--master", "local[2]"]
+    command += ["--conf", "spark.sql.shuffle.partitions=2", *options]
+    path = folder / "server.log"
+    with path.open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:
         until = time.monotonic() + 240
-        while "listens on" not in (tmp_path / "server.log").read_text():
-            assert server.poll() is None, (tmp_path / "server.log").read_text()
+        while "listens on" not in path.read_text():
+            assert server.poll() is None, path.read_text()
             assert time.monotonic() < until
             time.sleep(0.5)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-        client = subprocess.run(
-            [sys.executable, "-c", CLIENT, f"sc://127.0.0.1:{port}"],
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-            env=environment,
-        )
-        assert client.returncode == 0, client.stderr[-3000:] + (tmp_path / "server.log").read_text()[-3000:]
-        assert [json.loads(line) for line in client.stdout.splitlines()] == [[["df", 2], ["k", 8], ["m", 1]], [[11]], 3, [[4]], 1, [[11]]]
+        yield f"sc://127.0.0.1:{port}"
     finally:
         server.send_signal(signal.SIGINT)
         server.wait(timeout=120)
-    assert SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/catalog.db").load_table("db.t").scan().count() == 11
+
+
+def run_client(program: str, address: str, folder: Path) -> list[object]:
+    """Run a program of plain PySpark, and return the values that it prints."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    command = [sys.executable, "-c", program, address]
+    client = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
+    assert client.returncode == 0, client.stderr[-3000:] + (folder / "server.log").read_text()[-3000:]
+    return [json.loads(line) for line in client.stdout.splitlines()]
+
+
+def test_clients_without_icefloe_have_the_whole_sql_and_ctrl_c_ends_the_server(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = SqlCatalog("prod", uri=uri, warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    catalog.close()
+    with connect_server(tmp_path, "--catalog", "prod", "--uri", uri, "--warehouse", f"{tmp_path}/warehouse") as address:
+        assert run_client(CLIENT, address, tmp_path) == [[["df", 2], ["k", 8], ["m", 1]], [[11]], 3, [[4]], 1, [[11]]]
+    assert SqlCatalog("prod", uri=uri).load_table("db.t").scan().count() == 11
+
+
+CLIENT_OF_SETTINGS = """
+import json, sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+spark.sql("CREATE NAMESPACE folders.db")
+spark.sql("CREATE TABLE folders.db.t (id BIGINT)")
+spark.range(3).writeTo("folders.db.t").append()
+spark.sql("CREATE TABLE lake.db.t AS SELECT id + 10 AS id FROM folders.db.t")
+print(json.dumps([row[0] for row in spark.sql("SELECT id FROM folders.db.t UNION ALL SELECT id FROM lake.db.t ORDER BY id").collect()]))
+print(json.dumps(spark.conf.get("spark.sql.catalog.folders.warehouse").endswith("folders")))
+"""
+
+
+def test_catalogs_of_the_settings_are_there_for_clients_beside_those_that_are_named(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    catalog = SqlCatalog("lake", uri=uri, warehouse=str(tmp_path / "lake"))
+    catalog.create_namespace("db")
+    catalog.close()
+    settings = {
+        "spark.sql.catalog.folders": "icefloe",
+        "spark.sql.catalog.folders.type": "file-system",
+        "spark.sql.catalog.folders.warehouse": str(tmp_path / "folders"),
+    }
+    options = [part for name, text in settings.items() for part in ("--conf", f"{name}={text}")]
+    with connect_server(tmp_path, *options, "--catalog", "lake", "--uri", uri, "--warehouse", f"{tmp_path}/lake") as address:
+        assert run_client(CLIENT_OF_SETTINGS, address, tmp_path) == [[0, 1, 2, 10, 11, 12], True]
+    assert FileSystemCatalog("folders", warehouse=str(tmp_path / "folders")).load_table("db.t").scan().count() == 3
+    assert SqlCatalog("lake", uri=uri).load_table("db.t").scan().count() == 3

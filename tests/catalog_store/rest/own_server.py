@@ -1,4 +1,4 @@
-"""`icefloe serve` in a thread of this process, for an empty SQL catalog."""
+"""`icefloe serve` in a thread of this process, for a catalog of any kind."""
 
 import socket
 import threading
@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 from tests.server.openapi import CheckedApplication
 
+from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.server.application import application
 from icefloe.server.served_locations import strict_properties
@@ -21,7 +22,7 @@ from icefloe.server.server_settings import Delegation, ServerLimits, ServerSetti
 def own_server(
     folder: Path, *, warehouse: str = "", properties: Mapping[str, str] | None = None, delegation: Delegation | None = None, **limits: Any
 ) -> Iterator[str]:
-    """Serve a catalog, and yield the address. Responses are checked by the OpenAPI document where the environment names one.
+    """Serve an empty SQL catalog, and yield the address.
 
     Args:
         folder: The folder of its database, and of its warehouse `lake` unless another one is given.
@@ -33,6 +34,20 @@ def own_server(
     if not warehouse:
         (folder / "lake").mkdir()
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=warehouse or str(folder / "lake"), **(properties or {}))
+    with serving(catalog, delegation=delegation, **limits) as address:
+        yield address
+    catalog.close()
+
+
+@contextmanager
+def serving(catalog: Catalog, *, delegation: Delegation | None = None, **limits: Any) -> Iterator[str]:
+    """Serve a catalog, and yield the address. Responses are checked by the OpenAPI document where the environment names one.
+
+    Args:
+        catalog: The catalog.
+        delegation: How clients get access to files.
+        **limits: Limits of the server.
+    """
     catalog.properties = strict_properties(catalog.properties, ())
     most = ServerLimits(requests_per_second=0, refused_per_second=0, **limits)
     settings = ServerSettings(catalog=catalog, users=None, limits=most, delegation=delegation or Delegation(), key=b"k" * 32)
@@ -47,5 +62,4 @@ def own_server(
     server.should_exit = True
     thread.join(20)
     listening.close()
-    catalog.close()
     assert not app.problems, app.problems
