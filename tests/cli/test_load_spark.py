@@ -130,6 +130,7 @@ def test_upserts_and_new_columns_are_loaded_equally(load: Command) -> None:
     assert table("n.spark").scan().to_arrow().sort_by("id") == table("n.arrow").scan().to_arrow().sort_by("id")
 
 
+@pytest.mark.slow
 def test_every_bad_row_is_counted_where_spark_ends_at_the_first(refused: Callable[..., str]) -> None:
     Path("a.csv").write_text("id,v\n1,2\n3\nx,4\n5,y\n")
     message = refused("a.csv", "--schema", "id int, v int")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests import new_table_stress
+from tests.combinations import combinations
 from tests.kill_points import EXPECTED_OPERATIONS
 from tests.maintenance_stress import ALONE, PROCEDURES
 
@@ -24,8 +25,7 @@ def run_stress(*arguments: object, module: str = "tests.maintenance_stress", sec
     return result
 
 
-@pytest.mark.parametrize("kind", ["beside", "merge"])
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("version", "kind"), combinations([2, 3], ["merge", "beside"]))
 def test_no_writer_fails_beside_maintenance_and_no_row_is_lost_or_doubled(version: int, kind: str) -> None:
     result = run_stress(kind, "--seconds", 2, "--writers", 2, "--version", version)
     assert result["commits"] > 0

@@ -122,6 +122,7 @@ def test_paths_are_read_without_decoding(spark: SparkSession, tmp_path: Path, fo
         assert frame.count() == 20, spelled
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_files_are_passed_to_spark_in_one_call(spark: SparkSession) -> None:
     count = 100_000
     paths = pa.array([f"/warehouse/db/t/data/day=2024-01-01/{number:05d}-1-6dbd0ab0-0001.parquet" for number in range(count)])

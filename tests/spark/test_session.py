@@ -142,6 +142,7 @@ def test_a_setting_that_a_running_session_cannot_change_logs_a_warning(spark: Sp
     assert spark.conf.get("spark.driver.memory", None) == started_with
 
 
+@pytest.mark.slow
 def test_a_session_starts_reads_and_writes_without_a_word_on_standard_error(tmp_path: Path) -> None:
     done = run(
         QUIET, str(tmp_path), PATH=os.environ["PATH"], **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {})

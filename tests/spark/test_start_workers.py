@@ -51,6 +51,7 @@ def started(folder: Path, settings: dict[str, str]) -> list[object]:
     return list(json.loads(run.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_a_worker_starts_in_the_background_once_with_the_modules_of_tasks_that_no_collection_visits_and_without_pandas(
     tmp_path: Path,
 ) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.combinations import combinations
+from tests.combinations import combinations, repetitions
 
 from icefloe import SqlCatalog
 from icefloe.datafile.write_target import WriteTarget
@@ -261,8 +261,12 @@ def test_the_error_for_a_missing_zone_names_the_type_to_cast_to(spark: SparkSess
     ("column", "expression", "message"),
     [
         ("id", "CASE WHEN id = 1500 THEN NULL ELSE id END", "id: has 1 nulls, and is required"),
-        ("u", "CASE WHEN id = 1500 THEN 'no uuid' ELSE '00000000000000000000000000000000' END", "u: has the value 'no uuid'"),
-        ("f", "CASE WHEN id = 1500 THEN X'616263' ELSE X'6162' END", r"f: has a value of 3 bytes, not of fixed\[2\]"),
+        *repetitions(
+            [
+                ("u", "CASE WHEN id = 1500 THEN 'no uuid' ELSE '00000000000000000000000000000000' END", "u: has the value 'no uuid'"),
+                ("f", "CASE WHEN id = 1500 THEN X'616263' ELSE X'6162' END", r"f: has a value of 3 bytes, not of fixed\[2\]"),
+            ]
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_ends_the_write_with_its_own_error(

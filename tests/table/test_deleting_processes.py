@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.combinations import repetitions
 
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.kernel.manifest.data_file import FileContent
@@ -45,7 +46,7 @@ def remaining_numbers(table: Table) -> set[int]:
     return set(result["number"].to_pylist())
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", repetitions([2, 3], 3))
 def test_concurrent_deletes_of_two_processes_are_all_committed(tmp_path: Path, version: int) -> None:
     table = make_table(tmp_path, version)
     deleters = [start(tmp_path, first, 2, 10) for first in (190, 191)]  # numbers of both data files, alternating
@@ -64,6 +65,7 @@ def test_concurrent_deletes_of_two_processes_are_all_committed(tmp_path: Path, v
         assert len({file.referenced_data_file for file in deletes}) == len(deletes) == 2
 
 
+@pytest.mark.slow
 def test_a_table_is_intact_after_deleting_processes_are_killed_at_random_moments(tmp_path: Path) -> None:
     chance, table, acknowledged, first = random.Random(5), make_table(tmp_path, 3), set[int](), 0
     while len(acknowledged) < 12:

@@ -319,6 +319,7 @@ def test_a_newer_file_by_another_writer_shares_the_history_with_the_one_before(p
     assert parsed == ["older", "newer"]
 
 
+@pytest.mark.slow
 def test_files_by_another_writer_do_not_stay_in_memory_with_the_history_that_they_share(parsed: list[str]) -> None:
     cache = MetadataCache()
     cache.parsed(write_table_metadata(with_snapshots(500)), "0")

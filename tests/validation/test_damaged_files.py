@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.combinations import combinations
 from tests.validation.file_breaks import VALUES, file_of, statistics_of, written_files
 from tests.validation.stored_table import StoredTable
 
@@ -73,9 +74,11 @@ def validated(stored: StoredTable) -> tuple[Finding, ...]:
         return stored.findings(VALUES)
 
 
-@pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize(
-    "choose", [data_file, delete_file, statistics_file, partition_statistics_file, data_manifest, delete_manifest, manifest_list]
+    ("choose", "version"),
+    combinations(
+        [data_file, delete_file, statistics_file, partition_statistics_file, data_manifest, delete_manifest, manifest_list], [2, 3]
+    ),
 )
 def test_a_damaged_file_is_a_finding_or_harmless_and_never_an_error(
     tmp_path: Path, version: int, choose: Callable[[StoredTable], Path]
