@@ -6,6 +6,7 @@ its client lets the server wait too long, and is given up for a new connection w
 """
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -41,7 +42,8 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End the wait for the request, unless it was answered before its body came."""
         super().on_message_complete()
-        if self.cycle is not None and not self.cycle.response_complete:
+        cycle: Any = self.cycle  # None without a request, which uvicorn does not declare
+        if cycle is not None and not cycle.response_complete:
             self._waits_since = None
 
     def on_response_complete(self) -> None:
