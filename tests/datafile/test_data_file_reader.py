@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,10 @@ from hypothesis import strategies as st
 from tests.datafile.tables import IO, read, same, target, task_of, write
 
 from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.parquet import parquet_rows
+from icefloe.datafile.parquet.parquet_rows import ParquetRows
 from icefloe.datafile.projection import Projector
+from icefloe.datafile.stored_batch import StoredBatch
 from icefloe.errors import DataFileFormatError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.expressions.bind import bind
@@ -28,6 +32,7 @@ from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
+from icefloe.kernel.schema.metadata_columns import POS
 from icefloe.kernel.schema.name_mapping import mapping_from_json
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import (
@@ -388,6 +393,45 @@ def test_skipping_row_groups_never_loses_a_matching_row(rows: list[dict[str, Any
         whole = read([file], NUMBERS)
         expected = whole.filter(arrow_mask(bind(parse_filter(where), NUMBERS), whole))
         assert same(read([file], NUMBERS, where=where).to_pylist(), expected.to_pylist())
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(_NUMBER_ROWS, st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3), st.sampled_from([" AND ", " OR "]), st.integers(1, 3))
+def test_leaving_out_batches_without_a_row_that_passes_never_loses_a_matching_row(
+    rows: list[dict[str, Any]], terms: list[str], word: str, batch_rows: int
+) -> None:
+    where = word.join(terms)
+    positions = Schema(*NUMBERS.fields, POS)
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(parquet_rows, "BATCH_ROWS", batch_rows):
+        (file,) = write(target(folder, NUMBERS, write__parquet__row_group_size_bytes="300"), rows * 2)
+        whole = read([file], NUMBERS, columns=positions)
+        expected = whole.filter(arrow_mask(bind(parse_filter(where), NUMBERS), whole))
+        assert same(read([file], NUMBERS, where=where, columns=positions).to_pylist(), expected.to_pylist())
+
+
+@pytest.mark.parametrize(("where", "most_rows"), [("n = 5", 30), ("n = 95", 100), ("n = 5 OR n = 95", 100), ("n = 5 AND noise IS NULL", 0)])
+def test_other_columns_are_read_up_to_the_last_row_that_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, most_rows: int
+) -> None:
+    monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 10)
+    schema = Schema(NestedField(1, "n", LongType()), NestedField(2, "noise", StringType()), NestedField(3, "more", StringType()))
+    noise = [f"{number:0100}" for number in range(100)]
+    (file,) = write(target(tmp_path, schema), pa.table({"n": pa.array(range(100)), "noise": noise, "more": noise}))
+    read_rows: list[int] = []
+    run = ParquetRows._run
+
+    def counted(self: ParquetRows, *arguments: Any) -> Iterator[StoredBatch]:
+        for batch in run(self, *arguments):
+            if "more" in batch.rows.schema.names:
+                read_rows.append(batch.rows.num_rows)
+            yield batch
+
+    monkeypatch.setattr(ParquetRows, "_run", counted)
+    assert read([file], schema, where=where)["n"].to_pylist() == [number for number in (5, 95) if f"n = {number}" in where and most_rows]
+    assert sum(read_rows) <= most_rows
+    read_rows.clear()
+    read([file], schema, where="n >= 0")
+    assert sum(read_rows) == 100
 
 
 @pytest.mark.parametrize("term", _TERMS)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +21,7 @@ from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_reader import read_position_deletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.matching_positions import matching_positions
+from icefloe.datafile.parquet import parquet_rows
 from icefloe.errors import DataFileFormatError, PuffinFormatError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
@@ -128,6 +130,10 @@ def test_reads_skip_the_rows_that_a_plain_model_deletes(rows: list[dict[str, Any
         bound = bind(parse_filter(where), SCHEMA)
         expected = [row["_pos"] for row in rows_of(replace(task_of(file), residual=bound), Schema(POS)) if row["_pos"] not in gone]
         assert matching_positions(IO, task, bound, schema=SCHEMA, specs=SPECS).tolist() == expected
+        with mock.patch.object(parquet_rows, "BATCH_ROWS", 2):  # so that batches without a row that passes are left out
+            filtered = rows_of(replace(task, residual=bound), Schema(*SCHEMA.fields, POS))
+        assert [row.pop("_pos") for row in filtered] == expected
+        assert same(filtered, [rows[pos] for pos in expected])
 
 
 def one_file(folder: Path, rows: int = 6) -> DataFile:

@@ -19,7 +19,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader, FileDeletes
 from icefloe.datafile.field_ids import has_ids
 from icefloe.datafile.metadata_columns_of_rows import metadata_array
 from icefloe.datafile.projection import Projector, columns_by_id
-from icefloe.datafile.stored_batch import StoredBatch, decode_dictionaries, filter_batch, without_columns
+from icefloe.datafile.stored_batch import RowTest, StoredBatch, decode_dictionaries, filter_batch, without_columns
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.arrow_values import mask_array
@@ -34,7 +34,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
 from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema, fields_to_read
+from icefloe.kernel.schema.schema import Schema, fields_to_read, select_fields
 from icefloe.kernel.types import NestedField
 
 # Rows. Looking up a batch in a set of equality deletes costs time for each deleted key, so batches are joined until they have as many rows, up to this.
@@ -135,7 +135,8 @@ class _TaskRows:
             self.row_filter, {leaf: True for leaf in predicates(self.row_filter) if leaf.field in filter_metadata}.get
         )
         key_count = max((keys.rows for keys in self.deletes.equality), default=0)
-        batches = stored.batches((*self.columns, *lineage), pruning_filter)
+        row_test = None if filter_metadata else self._row_test()
+        batches = stored.batches((*self.columns, *lineage), pruning_filter, row_test)
         if self.task.delete_files:
             batches = _read_ahead(batches)
         if self._needs_positions_alone:
@@ -156,6 +157,14 @@ class _TaskRows:
                 rows if self.fields == self.projection.fields else self._projection(rows, stored_batch, deleted, lineage, projected_schema)
             )
             yield batch if kept_rows == batch.num_rows else filter_batch(batch, keep)
+
+    def _row_test(self) -> RowTest | None:
+        """Return the filter as a test of its columns alone; None without a filter."""
+        if isinstance(self.row_filter, AlwaysTrue):
+            return None
+        fields = select_fields(self.fields, filter_field_ids(self.row_filter))
+        schema = schema_to_arrow(Schema(*fields))
+        return RowTest(fields, lambda batch: arrow_mask(self.row_filter, self._projected(decode_dictionaries(batch), fields, schema)))
 
     @property
     def _needs_positions_alone(self) -> bool:

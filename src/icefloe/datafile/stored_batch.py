@@ -3,7 +3,7 @@
 Spec: Row Lineage; Position Delete Files (both use a row's position).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from icefloe.errors import DataFileFormatError, IcefloeError, UnsupportedFeature
 from icefloe.kernel.arrow_values import numbers_array, numpy_of
 from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.storage_errors import storage_error
+from icefloe.kernel.types import NestedField
 
 # Rows of a batch. Large enough that the work for each batch is negligible, small enough that a query with a limit reads little.
 BATCH_ROWS = 131_072
@@ -40,6 +41,19 @@ class StoredBatch:
 
     first_row: int
     rows: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class RowTest:
+    """A test of rows by few of their columns, so that the others need to be read only where a row passes.
+
+    Attributes:
+        fields: The columns that are tested.
+        mask: Returns for each row of a batch with these columns whether it passes.
+    """
+
+    fields: tuple[NestedField, ...]
+    mask: Callable[[StoredBatch], Any]
 
 
 def decode_dictionaries(batch: StoredBatch) -> StoredBatch:

@@ -15,7 +15,7 @@ from icefloe.datafile.avro.avro_rows import AvroRows
 from icefloe.datafile.orc.orc_rows import OrcRows
 from icefloe.datafile.parquet.parquet_annotations import MAGIC
 from icefloe.datafile.parquet.parquet_rows import ParquetRows
-from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, StoredBatch
+from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, RowTest, StoredBatch
 from icefloe.errors import DataFileFormatError, FormatError, FormatWarning, NoSuchFileError, UnsupportedFeatureError, in_one_line
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
@@ -35,8 +35,13 @@ class StoredFile(Protocol):
     def count_rows(self) -> int:
         """Return the number of rows of the whole file, without reading them. Raises `FormatError` if the file is cut short."""
 
-    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
-        """Yield the task's rows in the file's order, with at least the columns of the fields; rows that cannot match the filter may be left out."""
+    def batches(
+        self, fields: tuple[NestedField, ...], row_filter: BooleanExpression, row_test: RowTest | None = None
+    ) -> Iterator[StoredBatch]:
+        """Yield the task's rows in the file's order, with at least the columns of the fields.
+
+        Rows that cannot match the filter, and those that do not pass the test, may be left out.
+        """
 
 
 # First bytes of files that are encrypted as a stream, and of Parquet files with encrypted footers. Spec: AES GCM Stream file format; Parquet encryption.

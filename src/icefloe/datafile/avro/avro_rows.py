@@ -15,7 +15,7 @@ import pyarrow as pa
 from icefloe.datafile.avro.avro_file_schema import without_logical_types
 from icefloe.datafile.avro.avro_values import avro_columns
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
-from icefloe.datafile.stored_batch import RESTORE, StoredBatch, without_columns
+from icefloe.datafile.stored_batch import RESTORE, RowTest, StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.avro.avro_container import RawBlock, count_records, open_container, raw_blocks, read_block
 from icefloe.kernel.avro.avro_errors import SchemaSizeError
@@ -71,7 +71,12 @@ class AvroRows:
         """Return the number of rows by the counts of the blocks; see `stored_file.py`."""
         return count_records(self._container)
 
-    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
+    def batches(
+        self,
+        fields: tuple[NestedField, ...],  # noqa: ARG002 - Parquet needs it
+        row_filter: BooleanExpression,  # noqa: ARG002 - the same
+        row_test: RowTest | None = None,  # noqa: ARG002 - the same
+    ) -> Iterator[StoredBatch]:
         """Yield the rows of the blocks that start in the task's split; see `stored_file.py`."""
         task = self._task
         is_whole = task.start == 0 and task.length >= task.file.file_size_in_bytes

@@ -15,7 +15,7 @@ from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_id
 from icefloe.datafile.orc.orc_appender import ID_ATTRIBUTE
 from icefloe.datafile.orc.orc_tail import Stripe, stripes_of
 from icefloe.datafile.projection import file_columns
-from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
+from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.limits import limits, raise_limit
@@ -53,7 +53,12 @@ class OrcRows:
         """Return the number of rows of all stripes; see `stored_file.py`."""
         return sum(stripe.rows for stripe in self._stripes)
 
-    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:  # noqa: ARG002 - Parquet needs it
+    def batches(
+        self,
+        fields: tuple[NestedField, ...],
+        row_filter: BooleanExpression,  # noqa: ARG002 - Parquet needs it
+        row_test: RowTest | None = None,  # noqa: ARG002 - the same
+    ) -> Iterator[StoredBatch]:
         """Yield the rows of the task's stripes; see `stored_file.py`."""
         names = self._names(fields)
         leaves = sum(

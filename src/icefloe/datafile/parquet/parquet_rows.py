@@ -5,6 +5,7 @@ looks at it (`parquet_footer.py`), so that a scan of a wide file does not pay fo
 Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -17,7 +18,7 @@ from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
-from icefloe.datafile.stored_batch import BATCH_ROWS, StoredBatch, batches_without_columns, reading
+from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.ports import PlannedInput
 from icefloe.kernel.scan.file_scan_task import FileScanTask
@@ -28,6 +29,8 @@ from icefloe.kernel.types import NestedField
 _PLAIN_LENGTH_BYTES = 4
 # Bytes of a batch, as they are stored without compression: batches of wide rows have fewer rows, because a batch is in memory several times while it is copied.
 _BATCH_BYTES, _LEAST_BATCH_ROWS = 64 * 1024 * 1024, 256
+# The columns of a test are read twice where rows pass, so all columns must have at least so many times their bytes.
+_TIMES_TESTED = 2
 
 
 class ParquetRows:
@@ -54,7 +57,9 @@ class ParquetRows:
         metadata = self._footer.metadata
         return sum(metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
 
-    def batches(self, fields: tuple[NestedField, ...], row_filter: BooleanExpression) -> Iterator[StoredBatch]:
+    def batches(
+        self, fields: tuple[NestedField, ...], row_filter: BooleanExpression, row_test: RowTest | None = None
+    ) -> Iterator[StoredBatch]:
         """Yield the rows of the task's row groups that may match; see `stored_file.py`."""
         row_groups = self._row_groups(row_filter)
         first_rows = [0]
@@ -65,12 +70,31 @@ class ParquetRows:
         if isinstance(self._source, PlannedInput):
             self._source.will_read([[self._chunk_range(index, leaf) for leaf in leaves] for index in row_groups])
         file = self._with_dictionaries(row_groups, names) if self._task.delete_files else self._file
+        tested = [] if row_test is None else sorted(wanted_leaves(self._root, row_test.fields))
+        # Row groups are tested until one has rows that pass in most batches: then the test costs more than it spares.
+        while row_test is not None and row_groups and self._pays(row_groups[0], tested, leaves):
+            group, *row_groups = row_groups
+            results = [
+                (_rows_of(batch), row_test.mask(batch).true_count) for batch in self._run(self._file, [group], first_rows[group], tested)
+            ]
+            passing = [rows for rows, count in results if count]
+            if 2 * len(passing) > len(results):
+                row_test = None
+            yield from _overlapping(self._run(file, [group], first_rows[group], leaves), passing)
         for run in _runs(row_groups):
             first_row = first_rows[run[0]]
             if names:
-                yield from self._run(file, run, first_row, names, self._batch_rows(run[0], leaves))
+                yield from self._run(file, run, first_row, leaves)
             elif first_rows[run[-1] + 1] > first_row:
                 yield from batches_without_columns(first_row, first_rows[run[-1] + 1] - first_row)
+
+    def _pays(self, row_group: int, tested: Sequence[int], leaves: Sequence[int]) -> bool:
+        """Return True if a row group has several batches, and the tested columns are a small part of those to read."""
+        if not tested or self._footer.metadata.row_group(row_group).num_rows <= BATCH_ROWS:
+            return False
+        with reading(self._path):
+            sizes = {leaf: self._footer.column(row_group, leaf).total_uncompressed_size for leaf in {*tested, *leaves}}
+        return bool(_TIMES_TESTED * sum(sizes[leaf] for leaf in tested) <= sum(sizes[leaf] for leaf in leaves))
 
     def _chunk_range(self, row_group: int, leaf: int) -> tuple[int, int]:
         """Return the bytes of a column chunk."""
@@ -111,9 +135,10 @@ class ParquetRows:
             size = sum(self._footer.column(row_group, leaf).total_uncompressed_size for leaf in leaves)
         return BATCH_ROWS if size <= 0 else min(BATCH_ROWS, max(_LEAST_BATCH_ROWS, rows * _BATCH_BYTES // size))
 
-    def _run(self, file: Any, row_groups: list[int], first_row: int, names: list[str], batch_rows: int) -> Iterator[StoredBatch]:
-        """Yield the rows of row groups that follow each other without a gap."""
-        batches = file.iter_batches(batch_size=batch_rows, row_groups=row_groups, columns=names)
+    def _run(self, file: Any, row_groups: list[int], first_row: int, leaves: Sequence[int]) -> Iterator[StoredBatch]:
+        """Yield the rows of row groups that follow each other without a gap, with some leaf columns."""
+        names = [self._file.schema.column(leaf).path for leaf in leaves]
+        batches = file.iter_batches(batch_size=self._batch_rows(row_groups[0], leaves), row_groups=row_groups, columns=names)
         schema = None
         while True:
             with reading(self._path), self._explained():
@@ -143,6 +168,21 @@ class ParquetRows:
 def _is_all_dictionary(chunk: Any) -> bool:
     """Return True if a chunk of texts has a dictionary and no plain text: one that changed to plain texts has at least four bytes, a length, for each."""
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _PLAIN_LENGTH_BYTES * chunk.num_values)
+
+
+def _rows_of(batch: StoredBatch) -> range:
+    return range(batch.first_row, batch.first_row + batch.rows.num_rows)
+
+
+def _overlapping(batches: Iterator[StoredBatch], ranges: Sequence[range]) -> Iterator[StoredBatch]:
+    """Yield the batches that have rows of some ranges, which ascend. Nothing is read after the last one."""
+    waiting = deque(ranges)
+    while waiting and (batch := next(batches, None)) is not None:
+        rows = _rows_of(batch)
+        if waiting[0].start < rows.stop:
+            yield batch
+        while waiting and waiting[0].stop <= rows.stop:
+            waiting.popleft()
 
 
 def _runs(indexes: Sequence[int]) -> Iterator[list[int]]:
