@@ -227,6 +227,25 @@ class CatalogSuite:
         assert table.schema().names == ["n", "extra"]
         assert table.metadata_location == reopen().load_table("db.t").metadata_location
 
+    def test_a_layout_that_a_table_has_had_becomes_the_current_one_again(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
+        for old, new in (("n", "m"), ("m", "n"), ("n", "m")):
+            with table.update_schema() as schema:
+                schema.rename_column(old, new)
+        for is_partitioned in (True, False, True):
+            with table.update_spec() as spec:
+                if is_partitioned:
+                    spec.add_field("m", "bucket[4]", "of_m")
+                else:
+                    spec.remove_field("of_m")
+            with table.update_sort_order() as order:
+                if is_partitioned:
+                    order.asc("m")
+        found = reopen().load_table("db.t")
+        assert (found.schema().names, found.metadata.last_column_id) == (["m"], 1)
+        assert [field.name for field in found.spec().fields] == ["of_m"]
+        assert len(found.sort_order().fields) == 1
+        assert (len(found.schemas()), len(found.specs()), len(found.sort_orders())) == (2, 2, 2)
+
     def test_a_table_may_be_created_at_a_location(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
         chosen = f"{catalog.properties['warehouse']}/elsewhere/t"

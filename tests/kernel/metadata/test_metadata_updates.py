@@ -26,13 +26,14 @@ from icefloe.kernel.metadata.layout_updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.kernel.metadata.metadata_updates import apply_updates
+from icefloe.kernel.metadata.metadata_updates import apply_updates, numbered_updates
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
 from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
 from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
 from icefloe.kernel.metadata.table_history import SnapshotLogEntry, snapshot_as_of
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_updates import (
     AddEncryptionKey,
     AssignUUID,
@@ -207,6 +208,43 @@ def test_an_equal_schema_is_not_added_again_and_ids_never_decrease() -> None:
     assert back.current_schema_id == 0
     assert len(back.schemas) == 2
     assert back.last_column_id == 3
+
+
+def numbered(base: TableMetadata, *updates: Any) -> list[Any]:
+    return list(numbered_updates(updates, base, apply_updates(base, updates, START + 50)))
+
+
+def test_updates_for_a_catalog_have_the_ids_that_they_give() -> None:
+    wider = Schema(ID, NAME, NestedField(3, "size", DoubleType()))
+    by_name, order = PartitionSpec(PartitionField(2, 5, IdentityTransform(), "name")), SortOrder(SortField(1))
+    updates = (
+        *(AddSchema(wider), SetCurrentSchema(-1)),
+        *(AddPartitionSpec(by_name), SetDefaultSpec(-1)),
+        *(AddSortOrder(order), SetDefaultSortOrder(-1)),
+        SetProperties({"a": "1"}),
+    )
+    schema, set_schema, spec, set_spec, added_order, set_order, properties = numbered(table(), *updates)
+    assert (schema.schema.schema_id, schema.schema, schema.last_column_id) == (1, wider, 3)
+    assert (spec.spec.spec_id, [field.field_id for field in spec.spec.fields]) == (1, [1000])
+    assert (added_order.sort_order.order_id, added_order.sort_order.fields) == (1, order.fields)
+    assert (set_schema, set_spec, set_order) == (SetCurrentSchema(-1), SetDefaultSpec(-1), SetDefaultSortOrder(-1))
+    assert properties is updates[-1]
+    base = apply_updates(table(), updates, START + 10)
+    back = (AddSchema(Schema(ID, NAME)), SetCurrentSchema(-1), AddPartitionSpec(PartitionSpec()), SetDefaultSpec(-1))
+    back = (*back, AddSortOrder(SortOrder()), SetDefaultSortOrder(-1))
+    assert numbered(base, *back) == [SetCurrentSchema(0), SetDefaultSpec(0), SetDefaultSortOrder(0)]
+
+
+def test_updates_for_a_catalog_have_the_same_effect() -> None:
+    wider, other = Schema(ID, NAME, NestedField(3, "size", DoubleType())), Schema(ID)
+    base = apply_updates(table(), [AddSchema(wider, 9), SetCurrentSchema(-1)], START + 10)
+    for updates in (
+        [AddSchema(other), SetCurrentSchema(-1), AddSchema(wider), SetCurrentSchema(-1)],
+        [AddSchema(wider), SetCurrentSchema(-1), AddSchema(other), SetCurrentSchema(-1)],
+        [AddSchema(wider, 12), SetCurrentSchema(-1)],
+        [AddSchema(other), SetCurrentSchema(-1), RemoveSchemas((0,))],
+    ):
+        assert apply_updates(base, numbered(base, *updates), START + 20) == apply_updates(base, updates, START + 20)
 
 
 def test_minus_one_without_an_addition_is_refused() -> None:

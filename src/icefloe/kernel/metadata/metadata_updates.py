@@ -128,6 +128,46 @@ def creation_updates(metadata: TableMetadata) -> tuple[Update, ...]:
     )
 
 
+def numbered_updates(updates: Sequence[Update], base: TableMetadata, result: TableMetadata) -> tuple[Update, ...]:
+    """Return the updates of a commit with the ids that they give, for a catalog that applies updates itself; Java's client sends them so.
+
+    Nessie takes the id of a schema, and the last column id, as they are sent. Java's server takes the id -1 only for what the commit has added: an update that
+    adds a schema, spec or order which the table has is left out, and the next one names its id.
+
+    Args:
+        updates: The updates, in order.
+        base: The metadata before them.
+        result: The metadata after them.
+    """
+    if any(isinstance(update, RemoveSchemas | RemovePartitionSpecs) for update in updates):
+        return tuple(updates)
+    last_column_id = base.last_column_id
+    existing: dict[type, int | None] = {}
+    numbered: list[Update] = []
+    for update in updates:
+        match update:
+            case AddSchema(schema, given):
+                last_column_id = max(last_column_id, schema.highest_field_id, given or 0)
+                existing[SetCurrentSchema] = schema_id_of(base, schema) if last_column_id == base.last_column_id else None
+                if existing[SetCurrentSchema] is None:
+                    schema_id = schema_id_of(result, schema)
+                    added = schema if schema_id is None else result.schemas.get(schema_id) or schema
+                    numbered.append(AddSchema(added, last_column_id))
+            case AddPartitionSpec(spec):
+                existing[SetDefaultSpec] = spec_id_of(base, spec)
+                if existing[SetDefaultSpec] is None:
+                    spec_id = spec_id_of(result, spec)
+                    numbered.append(update if spec_id is None else AddPartitionSpec(result.partition_specs.get(spec_id) or spec))
+            case AddSortOrder(order):
+                existing[SetDefaultSortOrder] = sort_order_id_of(base, order)
+                if existing[SetDefaultSortOrder] is None:
+                    order_id = sort_order_id_of(result, order)
+                    numbered.append(update if order_id is None else AddSortOrder(result.sort_orders.get(order_id) or order))
+            case _:
+                numbered.append(_with_added_id(update, existing))
+    return tuple(numbered)
+
+
 def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Update:
     """Replace the id -1 of an update by the id that was added last."""
     added_id = added_ids.get(type(update))

@@ -13,7 +13,7 @@ from icefloe.kernel.metadata.layout_updates import LAST_ADDED, AddSchema
 from icefloe.kernel.metadata.table_updates import RemoveProperties, SetLocation, SetProperties
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_metadata import ViewMetadata
-from icefloe.kernel.view.view_updates import AddViewVersion, SetCurrentViewVersion, ViewUpdate, same_schema_of
+from icefloe.kernel.view.view_updates import AddViewVersion, SetCurrentViewVersion, ViewUpdate, new_schema_id, same_schema_of
 from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewRepresentation, ViewVersion
 
 FIRST_VERSION_ID = 1
@@ -117,7 +117,8 @@ def _version_updates(base: ViewMetadata, schema: Schema, version: ViewVersion) -
     """
     same_schema = same_schema_of(base, schema)
     if same_schema is None:
-        return AddSchema(schema), AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
+        added = Schema(*schema.fields, schema_id=new_schema_id(base), identifier_field_ids=schema.identifier_field_ids)
+        return AddSchema(added, added.highest_field_id), AddViewVersion(version), SetCurrentViewVersion(LAST_ADDED)
     version = replace(version, schema_id=same_schema.schema_id)
     same_version = next((existing for existing in base.versions if existing.is_same_as(version)), None)
     if same_version is not None:

@@ -165,7 +165,7 @@ class _ViewMetadataBuilder:
 
     def _add_schema(self, schema: Schema) -> None:
         same = same_schema_of(self.view, schema)
-        schema_id = same.schema_id if same is not None else max(self.view.schemas.ids(), default=-1) + 1
+        schema_id = same.schema_id if same is not None else new_schema_id(self.view)
         if same is None:
             added = Schema(*schema.fields, schema_id=schema_id, identifier_field_ids=schema.identifier_field_ids)
             self.view = replace(self.view, schemas=self.view.schemas.appended(added))
@@ -203,6 +203,11 @@ def same_schema_of(view: ViewMetadata, schema: Schema) -> Schema | None:
     """Return the schema of a view that has the same columns and identifier fields, whatever its id; None if there is none."""
     equal_fields = (existing for existing in view.schemas if existing.fields == schema.fields)
     return next((existing for existing in equal_fields if set(existing.identifier_field_ids) == set(schema.identifier_field_ids)), None)
+
+
+def new_schema_id(view: ViewMetadata) -> int:
+    """Return the id that the next schema of a view gets."""
+    return max(view.schemas.ids(), default=-1) + 1
 
 
 def _check_version(version: ViewVersion) -> None:

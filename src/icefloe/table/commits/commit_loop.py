@@ -43,7 +43,14 @@ from icefloe.kernel.commit.retry_record import MOST_BASES, base_of, with_lost_at
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.metadata_updates import Update, apply_updates, creation_updates, dropped_metadata_files, with_metadata_log
+from icefloe.kernel.metadata.metadata_updates import (
+    Update,
+    apply_updates,
+    creation_updates,
+    dropped_metadata_files,
+    numbered_updates,
+    with_metadata_log,
+)
 from icefloe.kernel.metadata.requirement import AssertCreate
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Part
@@ -202,14 +209,17 @@ class TableCommit:
             expected=previous,
             new=location,
             requirements=(AssertCreate(),) if self.is_new else self.attempt.requirements if self.attempt is not None else (),
-            updates=self._updates(),
+            updates=self._updates(metadata),
             key=new_key() if self.handle.store.writes_metadata else "",
         )
 
-    def _updates(self) -> tuple[Update, ...]:
+    def _updates(self, result: TableMetadata) -> tuple[Update, ...]:
         """Return the updates of the attempt, after those that make the first metadata of a new table for a store that does not have the table yet."""
-        first = creation_updates(self.base.metadata) if self.is_new and self.handle.store.writes_metadata else ()
-        return (*first, *(self.attempt.updates if self.attempt is not None else ()))
+        updates = self.attempt.updates if self.attempt is not None else ()
+        if not self.handle.store.writes_metadata:
+            return tuple(updates)
+        first = creation_updates(self.base.metadata) if self.is_new else ()
+        return (*first, *numbered_updates(updates, self.base.metadata, result))
 
     def accept(self, stored: Stored | None) -> None:
         """Make the last attempt the table's metadata: as the store has it, if it gave the file a name of its own or wrote it."""
