@@ -9,7 +9,6 @@ from icefloe.catalog.catalog_config import catalog_properties, default_catalog_n
 from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
 from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
-from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.io.locations import scheme_of
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
@@ -109,11 +108,6 @@ def names_in_catalog(choice: CatalogChoice, begin: str) -> list[str]:
         return []
     names = [*(name + suffix for name in namespaces for suffix in ("", ".")), *map(dotted, members)]
     return sorted(name for name in names if name.startswith(begin))
-
-
-def chosen_snapshot(table: TableReader, text: str | None) -> int | None:
-    """Return the snapshot id of `--snapshot`; None for the current snapshot. Raises `NoSuchSnapshotError`."""
-    return snapshot_id_of(table, text)
 
 
 def is_path(text: str) -> bool:

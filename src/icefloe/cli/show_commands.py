@@ -10,7 +10,6 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted, to_identifier
-from icefloe.cli.catalog_choice import chosen_snapshot
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import SingleValue
 from icefloe.cli.shared_options import SnapshotName, Tolerant, complete_column, complete_ref
@@ -19,6 +18,7 @@ from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Report, grid
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.table.table_reader import TableReader
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True, cls=PlainGroup)
@@ -114,7 +114,7 @@ def list_files(opened: TableReader, snapshot: SnapshotName = None, history: Hist
     """List data files and delete files with their rows and sizes."""
     if history and snapshot is not None:
         raise InvalidInputError("--history lists the files of every snapshot, and --snapshot those of one", next_step="choose one")
-    current = chosen_snapshot(opened, snapshot) or opened.metadata.current_snapshot_id
+    current = snapshot_id_of(opened, snapshot) or opened.metadata.current_snapshot_id
     kind = look.metadata_table(opened, "all_files" if history else "files")
     columns = ("content", "file_path", "file_format", "record_count", "file_size_in_bytes")
     rows = kind.to_arrow(columns=columns, snapshot_id=None if history else current).select(columns)
@@ -158,19 +158,19 @@ def show_uuid(opened: TableReader) -> View:
 @looks_at_table
 def show_tree(opened: TableReader, snapshot: SnapshotName = None) -> View:
     """Show a table from its catalog down to its data files, with counts and sizes."""
-    return look.tree(opened, chosen_snapshot(opened, snapshot))
+    return look.tree(opened, snapshot_id_of(opened, snapshot))
 
 
 @looks_at_table
 def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None, tolerant: Tolerant = False) -> View:
     """Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided."""
-    return look.trace(opened, where, chosen_snapshot(opened, snapshot), tolerant=tolerant)
+    return look.trace(opened, where, snapshot_id_of(opened, snapshot), tolerant=tolerant)
 
 
 @looks_at_table
 def show_log(opened: TableReader, ref: Ref = None, graph: Graph = False) -> View:
     """Show the snapshots that led to a branch, newest first; with --graph those of all branches and tags, and staged ones."""
-    return look.log(opened, chosen_snapshot(opened, ref), graph=graph)
+    return look.log(opened, snapshot_id_of(opened, ref), graph=graph)
 
 
 @app.command("catalog")
@@ -205,21 +205,21 @@ def show_metadata(opened: TableReader) -> View:
 @looks_at_table
 def show_manifest_list(opened: TableReader, snapshot: SnapshotName = None) -> View:
     """Show a snapshot's manifest list, with decoded partition bounds."""
-    return look.manifest_list(opened, chosen_snapshot(opened, snapshot))
+    return look.manifest_list(opened, snapshot_id_of(opened, snapshot))
 
 
 @app.command("manifest")
 @looks_at_table
 def show_manifest(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
     """Show the entries of a manifest, with decoded bounds per column; the first manifest of the list by default."""
-    return look.manifest(opened, which, chosen_snapshot(opened, snapshot))
+    return look.manifest(opened, which, snapshot_id_of(opened, snapshot))
 
 
 @app.command("data-file")
 @looks_at_table
 def show_data_file(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
     """Show a data file's Parquet footer and its manifest entry; the first live file by default."""
-    return look.data_file(opened, which, chosen_snapshot(opened, snapshot))
+    return look.data_file(opened, which, snapshot_id_of(opened, snapshot))
 
 
 @app.command("overhead")
@@ -233,4 +233,4 @@ def show_overhead(opened: TableReader) -> View:
 @looks_at_table
 def show_statistics(opened: TableReader, snapshot: SnapshotName = None) -> View:
     """Show distinct values of columns and counts by partition from statistics files; the newest files by default."""
-    return look.statistics(opened, None if snapshot is None else chosen_snapshot(opened, snapshot))
+    return look.statistics(opened, None if snapshot is None else snapshot_id_of(opened, snapshot))

@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 import icefloe.inspect as look
-from icefloe.cli.catalog_choice import chosen_snapshot
 from icefloe.cli.maintenance_commands import fields_of
 from icefloe.cli.shared_options import SnapshotName
 from icefloe.cli.table_command import changes_table
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Facts, Report
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table import Table
 
@@ -57,7 +57,7 @@ def _planned(table: Table, plan: StatisticsPlan | None, of: str) -> PlannedStati
 @changes_table
 def compute_table_stats(opened: Table, columns: Columns = None, snapshot: SnapshotName = None, dry_run: DryRun = False) -> View:
     """Count the distinct values of columns, and commit them as statistics of the snapshot."""
-    snapshot_id = chosen_snapshot(opened, snapshot)
+    snapshot_id = snapshot_id_of(opened, snapshot)
     if dry_run:
         return _planned(opened, opened.plan_statistics(columns or None, snapshot_id), "data file")
     opened.compute_statistics(columns or None, snapshot_id)
@@ -67,7 +67,7 @@ def compute_table_stats(opened: Table, columns: Columns = None, snapshot: Snapsh
 @changes_table
 def compute_partition_stats(opened: Table, snapshot: SnapshotName = None, dry_run: DryRun = False) -> View:
     """Count rows, files and deletes of each partition, on top of the last such statistics, and commit them."""
-    snapshot_id = chosen_snapshot(opened, snapshot)
+    snapshot_id = snapshot_id_of(opened, snapshot)
     if dry_run:
         return _planned(opened, opened.plan_partition_statistics(snapshot_id), "manifest")
     opened.compute_partition_statistics(snapshot_id)

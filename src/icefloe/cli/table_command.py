@@ -38,12 +38,12 @@ def changes_table(change: Callable[..., View]) -> Callable[..., None]:
 
 def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
     """Make a command that opens a catalog, calls `look` with it, and prints the view."""
-    return _command(look, _open_catalog, [])
+    return _command(look, open_catalog, [])
 
 
 def changes_tables_of_catalog(change: Callable[..., View]) -> Callable[..., None]:
     """Make a command as `looks_at_catalog`, which changes tables in commits of their own."""
-    return _command(change, _open_catalog, [], after_interrupt=AFTER_CHANGE)
+    return _command(change, open_catalog, [], after_interrupt=AFTER_CHANGE)
 
 
 def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
@@ -53,10 +53,6 @@ def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
         return open_catalog(choice, create=True)
 
     return _command(create, opened, [])
-
-
-def _open_catalog(choice: CatalogChoice) -> Catalog:
-    return open_catalog(choice)
 
 
 def _command(
