@@ -21,6 +21,7 @@ from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.validation.delete_rules import without_counts
 from icefloe.validation.manifest_check import FileTotals, total_of
 
 # The entry of a repair's snapshot summary with the ids of what was done.
@@ -100,15 +101,10 @@ class _Built:
     by_source: dict[str, NewManifest] = field(default_factory=dict)
 
 
-def unchecked(manifest: ManifestFile, length: int) -> ManifestFile:
-    """Return a manifest without the counts of its list, which may be wrong."""
-    return replace(manifest, manifest_length=length, added_files_count=None, existing_files_count=None, deleted_files_count=None)
-
-
 def entries_of(manifest: ManifestFile, base: TableMetadata, read: Read) -> list[ManifestEntry]:
     """Return the entries of a manifest, whatever its list states of it. Raises as `read_entries`."""
     content = read(manifest.manifest_path)
-    return read_entries(content, unchecked(manifest, len(content)), spec_partition_type(base, manifest.partition_spec_id))
+    return read_entries(content, without_counts(manifest, len(content)), spec_partition_type(base, manifest.partition_spec_id))
 
 
 def totals_of_files(files: Iterable[DataFile]) -> FileTotals:

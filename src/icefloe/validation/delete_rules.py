@@ -192,7 +192,7 @@ class DeleteCheck:
         statistics = PATH_BOUNDS if manifest.content is ManifestContent.DELETES else ()
         try:
             content = self.read(manifest.manifest_path)
-            return read_columns(content, _unchecked(manifest, len(content)), partition_type, statistics=statistics).entries
+            return read_columns(content, without_counts(manifest, len(content)), partition_type, statistics=statistics).entries
         except _READ_ERRORS:
             return None
 
@@ -278,8 +278,8 @@ def _keys(rows: Any, spec_id: int, partition_type: StructType) -> list[Key]:
     return keys
 
 
-def _unchecked(manifest: ManifestFile, length: int) -> ManifestFile:
-    """Return the manifest without the counts of its list, which `manifest_rules.py` compares."""
+def without_counts(manifest: ManifestFile, length: int) -> ManifestFile:
+    """Return a manifest without the counts of its list, which may be wrong, and with the length of its file."""
     return replace(manifest, manifest_length=length, added_files_count=None, existing_files_count=None, deleted_files_count=None)
 
 
