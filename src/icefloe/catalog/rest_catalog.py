@@ -219,6 +219,10 @@ class RestCatalog(Catalog):
         own = self._own_properties()
         return LocationPolicy.of(self._with_warehouse({name: text for name, text in own.items() if name.startswith("io.")}))
 
+    def warehouse_folder(self, namespace: Identifier) -> str | None:
+        """See `Catalog.warehouse_folder`; None where the warehouse is a name of the server."""
+        return super().warehouse_folder(namespace) if _is_location(self.properties.get(WAREHOUSE)) else None
+
     def _own_properties(self) -> Mapping[str, str]:
         """Return the properties that the server does not set: the user's, and the policy of locations, which `icefloe serve` makes strict."""
         return {**self.store.connection.own_properties, **{name: text for name, text in self.properties.items() if name.startswith("io.")}}

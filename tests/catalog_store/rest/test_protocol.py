@@ -397,6 +397,12 @@ def test_the_policy_of_locations_that_a_server_in_front_sets_holds(server: RestD
     assert list((tmp_path / "elsewhere").iterdir())
 
 
+def test_a_warehouse_that_is_a_name_is_no_folder(server: RestDouble) -> None:
+    assert opened(server, warehouse="lake").warehouse_folder(("db",)) is None
+    assert opened(server, warehouse="s3://lake").warehouse_folder(("db",)) == "s3://lake/db"
+    assert opened(server, warehouse="lake").location_policy().warehouse is None
+
+
 def test_names_of_a_misspelt_property_are_refused() -> None:
     with pytest.raises(InvalidPropertyError, match="oauth2-server-uri"):
         RestCatalog("r", uri="http://127.0.0.1:1", **{"oauth2-server-url": "x"})
