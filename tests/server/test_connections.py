@@ -97,7 +97,7 @@ def test_a_head_that_is_sent_byte_by_byte_has_no_more_time(tmp_path: Path) -> No
     with running(tmp_path, idle_s=1) as (host, port, server), socket.create_connection((host, port)) as connection:
         began = time.monotonic()
         with pytest.raises(OSError):  # broken pipe or reset
-            send_slowly(connection, REQUEST * 100)
+            send_slowly(connection, REQUEST * 5)
         assert time.monotonic() - began < 15
         wait_until(lambda: not server.server_state.connections)
 
@@ -111,6 +111,12 @@ def test_a_client_that_reads_no_response_keeps_no_connection(tmp_path: Path) -> 
             connection.sendall(REQUEST * 100_000)
         wait_until(lambda: not server.server_state.connections)
         assert server.server_state.total_requests < 100_000
+
+
+def test_a_worker_has_time_to_start_on_a_busy_machine(tmp_path: Path) -> None:
+    with load_catalog("lake", warehouse=str(tmp_path)) as catalog:
+        config = server_config(ServerSettings(catalog=catalog, key=b"k" * 32), 0, None)
+        assert config.timeout_worker_healthcheck >= 60
 
 
 def test_a_request_that_runs_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

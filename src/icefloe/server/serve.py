@@ -17,6 +17,9 @@ from icefloe.server.server_settings import ServerSettings
 
 KEY_BYTES = 32
 BACKLOG = 1024
+# Seconds that a worker may take to start, and later to reply to its supervisor, before it is killed with what it does. uvicorn's 5 s are too short for the
+# imports of a worker on a busy machine, which was killed and started again without end.
+WORKER_REPLY_S = 60
 
 
 def new_key() -> bytes:
@@ -74,6 +77,7 @@ def server_config(settings: ServerSettings, port: int, log_config: dict[str, Any
         limit_concurrency=limits.connections + 1,  # uvicorn refuses the request of the connection with this number
         timeout_keep_alive=limits.idle_s,
         timeout_graceful_shutdown=limits.stop_s,
+        timeout_worker_healthcheck=WORKER_REPLY_S,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
         lifespan="off",
