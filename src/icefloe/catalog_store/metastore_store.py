@@ -11,7 +11,6 @@ from typing import ClassVar
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import CommitUnknownError, IcefloeError, NoSuchTableError, UnfinishedDropError, UnsupportedFeatureError
-from icefloe.io.locations import WAREHOUSE, join
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.ports import FileIO
 
@@ -22,8 +21,8 @@ ICEBERG = "ICEBERG"
 
 def folder_of_database(properties: Mapping[str, str], name: str) -> str | None:
     """Return the folder of a database that has no other location, as Hive, Java's GlueCatalog and PyIceberg name it; None without a warehouse."""
-    warehouse = properties.get(WAREHOUSE)
-    return join(warehouse, f"{name}.db") if warehouse else None
+    warehouse = properties.get("warehouse", "").rstrip("/")
+    return f"{warehouse}/{name}.db" if warehouse else None
 
 
 class MetastoreStore(ABC):
