@@ -30,7 +30,12 @@ def raised() -> Iterator[tuple[str, ast.Call]]:
 def constants(path: str) -> dict[str, str]:
     """Return the string constants of a module and of the modules from which it imports next steps."""
     texts: dict[str, str] = {}
-    for module in (SOURCE / path, SOURCE / "kernel/commit/newer_snapshots.py", SOURCE / "kernel/metadata/requirement.py"):
+    for module in (
+        SOURCE / path,
+        SOURCE / "kernel/commit/newer_snapshots.py",
+        SOURCE / "kernel/metadata/requirement.py",
+        SOURCE / "catalog_store/rest/http_reply.py",
+    ):
         for node in ast.parse(module.read_text()).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 texts.update((target.id, node.value.value) for target in node.targets if isinstance(target, ast.Name))
@@ -68,7 +73,7 @@ def test_the_error_of_a_refused_commit_has_the_problems_and_whether_a_retry_make
 def test_the_error_of_an_unknown_commit_state_names_the_file_to_look_for_before_writing_again(place: str) -> None:
     keywords = {keyword.arg: keyword.value for keyword in UNKNOWN_CALLS[place].keywords}
     assert "path" in keywords, "which file is there if it happened?"
-    step = text_of(keywords["next_step"], {})
+    step = text_of(keywords["next_step"], constants(place.partition(":")[0]))
     assert step is not None
     assert "look" in step
     assert "before" in step

@@ -193,7 +193,7 @@ def test_an_error_without_an_errno_is_translated_by_its_type(monkeypatch) -> Non
 
 
 class BucketWithoutListing(MemoryFileSystem):
-    """A store in memory, called s3, that answers as S3 does where a user may read and write, and not list: a missing key is no 404, but denied."""
+    """A store in memory, called s3, that responds as S3 does where a user may read and write, and not list: a missing key is no 404, but denied."""
 
     protocol = ("s3",)
     store: ClassVar[dict[str, Any]] = {}

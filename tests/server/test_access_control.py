@@ -455,7 +455,7 @@ def in_glue(warehouse: Path) -> Served:
     return Served(catalog, serve(catalog, users), warehouse)
 
 
-def test_a_writer_of_one_database_of_glue_creates_tables_in_the_folder_of_the_database(in_glue: Served) -> None:
+def test_a_writer_of_one_database_of_aws_creates_tables_in_the_folder_of_the_database(in_glue: Served) -> None:
     created = in_glue.ask("POST", "/namespaces/sales/tables", {"name": "orders", "schema": SCHEMA}, token=TOKENS["writer"])
     assert created["metadata"]["location"] == f"{in_glue.warehouse}/sales.db/orders"
     assert in_glue.catalog.load_table("sales.orders").append(pa.table({"id": [1], "day": pa.array([2], pa.int32()), "name": ["a"]}))
@@ -464,6 +464,6 @@ def test_a_writer_of_one_database_of_glue_creates_tables_in_the_folder_of_the_da
 
 
 @pytest.mark.parametrize("folder", ["sales/x", "hr.db/x", "hr.db", "x"])
-def test_a_writer_of_one_database_of_glue_names_no_folder_outside_of_it(in_glue: Served, folder: str) -> None:
+def test_a_writer_of_one_database_of_aws_names_no_folder_outside_of_it(in_glue: Served, folder: str) -> None:
     body = {"name": "x", "schema": SCHEMA, "location": f"{in_glue.warehouse}/{folder}"}
     in_glue.ask("POST", "/namespaces/sales/tables", body, token=TOKENS["writer"], expect=403)

@@ -69,7 +69,7 @@ def namespaces(host: str, port: int) -> int:
     [b"", b"GET /health HT", SLOW_TOKEN, REQUEST, REQUEST + b"GET"],
     ids=["nothing", "half a head", "half a body", "idle", "idle, then a head"],
 )
-def test_connections_that_wait_for_their_client_shut_nobody_out(tmp_path: Path, sent: bytes) -> None:
+def test_connections_that_wait_for_their_client_shut_no_client_out(tmp_path: Path, sent: bytes) -> None:
     with running(tmp_path) as (host, port, server), ExitStack() as connections:
         for _ in range(3 * MOST):
             connection = connections.enter_context(socket.create_connection((host, port)))

@@ -187,7 +187,7 @@ def test_an_upload_is_signed_with_the_digest_of_the_client_or_without_one() -> N
         {"client.profile-name": "lake"},
     ],
 )
-def test_the_server_signs_and_asks_for_credentials_with_the_keys_that_open_its_files(
+def test_the_server_signs_and_requests_credentials_with_the_keys_that_open_its_files(
     properties: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("botocore", reason="the package that signs requests is not installed: pip install 'icefloe[s3]'")

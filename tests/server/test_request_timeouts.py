@@ -33,7 +33,7 @@ def test_only_requests_that_change_nothing_are_to_be_repeated(operation: Operati
         ("POST", "/v1/namespaces/db/tables/t", {"requirements": [], "updates": []}, 504, "CommitStateUnknownException"),
     ],
 )
-def test_a_slow_operation_is_answered_in_time_and_runs_to_its_end(
+def test_a_slow_operation_has_a_response_in_time_and_runs_to_its_end(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str, body: Any, status: int, kind: str
 ) -> None:
     with load_catalog("lake", warehouse=str(warehouse)) as catalog:

@@ -191,7 +191,7 @@ class ObjectStoreFileIO:
         return self.open_unique_output(location)
 
     def open_unique_output(self, location: str) -> Any:
-        """Return a file as `open_output` does, without a request: whether an object has the name is not looked up, for which S3 wants the right to list."""
+        """Return a file as `open_output` does, without a request: whether an object has the name is not looked up, for which S3 requires the right to list."""
         path = self.own_form(location)
         options = {"block_size": int(self.properties[PART_BYTES])} if self.protocol == S3 and PART_BYTES in self.properties else {}
         stream = self._call(location, lambda store: store.open(path, "wb", **options))

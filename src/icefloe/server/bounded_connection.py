@@ -18,7 +18,7 @@ class BoundedConnection(HttpToolsProtocol):
     read its response. A body has the time of its request (`RequestHandler`).
     """
 
-    _waits_since: float | None = None  # None while a request that was received as a whole is answered
+    _waits_since: float | None = None  # None from the end of a request to that of its response
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
@@ -30,7 +30,7 @@ class BoundedConnection(HttpToolsProtocol):
             waiting = [one for one in self.connections if isinstance(one, BoundedConnection) and one._waits_since is not None]
             longest = min(waiting, key=lambda one: one._waits_since or 0.0)
             if longest is self:
-                return  # every other connection has a request: uvicorn answers this one that the server is busy
+                return  # every other connection has a request: uvicorn sends this one the response that the server is busy
             self.connections.discard(longest)
             longest.transport.abort()
 
@@ -40,7 +40,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """End the wait for the request, unless it was answered before its body came."""
+        """End the wait for the request, unless its response was sent before its body came."""
         super().on_message_complete()
         cycle: Any = self.cycle  # None without a request, which uvicorn does not declare
         if cycle is not None and not cycle.response_complete:
@@ -63,7 +63,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._set_deadline(is_set=self._waits_since is not None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Drop the deadline of the connection."""
         self._waits_since = None
         super().connection_lost(exc)
         self._set_deadline(is_set=False)

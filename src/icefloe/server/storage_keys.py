@@ -1,4 +1,4 @@
-"""The server's own keys to S3, with which it signs requests and asks the token service: those by which its catalog opens the files.
+"""The server's own keys to S3, with which it signs requests and calls the token service: those by which its catalog opens the files.
 
 They come from the catalog's properties, by every name that these have (`s3.access-key-id`, `client.access-key-id`, `s3.profile-name`), else from this machine.
 """

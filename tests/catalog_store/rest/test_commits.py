@@ -141,7 +141,7 @@ def test_the_key_of_a_commit_stays_when_it_is_sent_again(server: RestDouble, sto
 
 @pytest.fixture
 def with_keys(server: RestDouble) -> None:
-    """A server that takes idempotency keys, and forgets them: it carries a request out as often as it comes."""
+    """A server that takes idempotency keys, and drops them: it carries a request out as often as it comes."""
     server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {}, "idempotency-key-lifetime": "PT30M"}))
 
 
@@ -162,13 +162,13 @@ def test_a_new_table_whose_reply_is_lost_is_found_although_the_repeat_fails(
     assert (stored.commits, table.scan().to_arrow().num_rows) == (1, 1)
 
 
-def created_meanwhile(server: RestDouble, stored: OneTable, *answers: Answer) -> None:
+def created_meanwhile(server: RestDouble, stored: OneTable, *responses: Answer) -> None:
     """Commit a new table whose name another one takes before the commit.
 
     Args:
         server: The server.
         stored: The table.
-        *answers: Responses to the first requests of the commit.
+        *responses: Responses to the first requests of the commit.
     """
     other = stored.metadata
     assert other is not None
@@ -176,7 +176,7 @@ def created_meanwhile(server: RestDouble, stored: OneTable, *answers: Answer) ->
     with RestCatalog("r", uri=server.uri).create_table_transaction("db.t", ROWS.schema) as transaction:
         transaction.append(ROWS)
         stored.metadata = replace(other, table_uuid="33333333-2222-3333-4444-555555555555")
-        stored.before = list(answers)
+        stored.before = list(responses)
 
 
 @pytest.mark.usefixtures("with_keys")

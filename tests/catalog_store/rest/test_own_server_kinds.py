@@ -33,7 +33,7 @@ class TestTablesInFoldersBehindTheOwnServer(CatalogSuite):
         return reopen()
 
 
-def test_a_table_of_glue_is_created_written_read_renamed_and_dropped_behind_the_server(tmp_path: Path) -> None:
+def test_a_table_in_the_metastore_of_aws_is_created_written_read_renamed_and_dropped_behind_the_server(tmp_path: Path) -> None:
     served = GlueCatalog("lake", warehouse=str(tmp_path / "lake"))
     served.store._glue = Glue()
     with serving(served) as address:

@@ -26,7 +26,7 @@ from icefloe.kernel.storage_errors import without_secrets
 # Characters of a server's message that are kept.
 SHOWN_CHARACTERS = 600
 # The next step after a change that may or may not have happened.
-LOOK = "look in the catalog whether it happened before you repeat it"
+LOOK = "look in the catalog whether it happened before you repeat it; no file was deleted here"
 NO_REPLY = 0
 NOT_MODIFIED, NO_CONTENT = 304, 204
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOKEN_EXPIRED, TOO_MANY = 400, 401, 403, 404, 409, 419, 429
