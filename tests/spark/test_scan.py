@@ -40,10 +40,12 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
+from icefloe.spark.connect import parquet_reader
 from icefloe.spark.scan import read_strategy
 from icefloe.spark.scan.native_scan import schemes_without_file_system
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.types.spark_types import SPARK_TIME
+from icefloe.table.engine import ScanRequest
 
 pytestmark = pytest.mark.spark
 
@@ -289,22 +291,34 @@ class VendedAccess:
         return []
 
 
+def request_in_store(folder: Path, bucket: str, access: VendedAccess | None) -> ScanRequest:
+    """Return a scan of a file in a store, to which a catalog gives access or not."""
+    path = write_file(folder / "1.parquet", TWO, {"a": [1], "b": [2]})
+    asked = request(TWO, Part([(path, ())]))
+    (part,) = asked.plan.parts
+    column = part.entries.schema.get_field_index("file_path")
+    moved = replace(part, entries=part.entries.set_column(column, "file_path", pa.array([f"s3://{bucket}/1.parquet"])))
+    return replace(asked, plan=replace(asked.plan, parts=(moved,)), io=SchemeFileIO(access=access))
+
+
 def test_files_to_which_the_catalog_gives_access_are_read_through_python_though_spark_has_a_file_system(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_strategy, "schemes_without_file_system", lambda spark, schemes: [])
     monkeypatch.setattr(read_strategy, "check_locations", lambda io, locations: None)
-    path = write_file(tmp_path / "1.parquet", TWO, {"a": [1], "b": [2]})
 
     def reason_of(bucket: str, access: VendedAccess | None) -> str:
-        asked = request(TWO, Part([(path, ())]))
-        (part,) = asked.plan.parts
-        column = part.entries.schema.get_field_index("file_path")
-        moved = replace(part, entries=part.entries.set_column(column, "file_path", pa.array([f"s3://{bucket}/1.parquet"])))
-        asked = replace(asked, plan=replace(asked.plan, parts=(moved,)), io=SchemeFileIO(access=access))
-        _, groups, _ = read_strategy.grouped_files(spark, asked, 1.0, None)
+        _, groups, _ = read_strategy.grouped_files(spark, request_in_store(tmp_path, bucket, access), 1.0, None)
         return groups[0].reason
 
     assert reason_of("vended", VendedAccess()) == read_strategy.VENDED_ACCESS
     assert reason_of("other", VendedAccess()) == ""
     assert reason_of("vended", None) == ""
+
+
+def test_the_public_parquet_reader_of_a_connect_session_does_not_open_files_to_which_the_catalog_gives_access(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_reader, "check_locations", lambda io, locations: None)
+    with pytest.raises(parquet_reader.NotReadableByParquet, match="the catalog gives access"):
+        parquet_reader.read_by_parquet(spark, request_in_store(tmp_path, "vended", VendedAccess()))

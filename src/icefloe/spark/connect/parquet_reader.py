@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.io.file_io_by_scheme import check_locations
+from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.io.locations import scheme_of
 from icefloe.kernel.expressions.bind import filter_field_ids, predicates
 from icefloe.kernel.expressions.predicate import AlwaysTrue
@@ -29,7 +29,7 @@ from icefloe.kernel.types import IcebergType, NestedField, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import FieldIds, FooterReader
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths, names_for_the_reader
-from icefloe.spark.scan.read_strategy import file_groups
+from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups
 from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, schema_to_struct, why_not_opened
 from icefloe.table.engine import ScanRequest
 
@@ -68,6 +68,8 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
     needed = _columns_to_read(request)
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])
+        if has_vended_access(request.io, request.plan.files["file_path"]):
+            raise NotReadableByParquet(VENDED_ACCESS)
     if reason := why_not_opened(spark, (*request.schemas, request.schema)):
         raise NotReadableByParquet(reason)
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
