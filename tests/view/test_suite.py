@@ -61,7 +61,7 @@ def test_a_catalog_without_views_refuses_every_operation_on_them() -> None:
         lambda: catalog.list_views("db"),
         lambda: catalog.drop_view("db.v"),
     ):
-        with pytest.raises(UnsupportedFeatureError, match="'files' keeps tables alone") as refused:
+        with pytest.raises(UnsupportedFeatureError, match="'files' keeps no views") as refused:
             operation()
         assert "SQL catalog" in str(refused.value)
 
