@@ -135,7 +135,7 @@ def test_a_table_of_the_metastore_follows_its_metadata_and_no_property_of_it_rep
 
 def test_an_owner_of_an_unknown_kind_is_refused() -> None:
     database = hive_types().Database(name="db")
-    with pytest.raises(InvalidInputError, match="no kind of owner"):
+    with pytest.raises(InvalidInputError, match="not a kind of owner"):
         hive_objects.set_namespace_properties(database, {"hive.metastore.database.owner-type": "MOON"}, {})
 
 
