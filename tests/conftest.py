@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Generator
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -44,6 +45,18 @@ def spark_runs() -> bool:
     """Return whether this process has a Spark session, without importing Spark."""
     context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
     return context is not None and context._active_spark_context is not None
+
+
+@pytest.fixture(autouse=True)
+def spark_is_not_active(request: pytest.FixtureRequest) -> Generator[None]:
+    """Leave the work to the in-process engine in tests without the mark `spark`: an earlier test may have started Spark in their process."""
+    if request.node.get_closest_marker("spark") is not None or not spark_runs():
+        yield
+        return
+    from icefloe.spark.spark_engine import SparkEngine
+
+    with mock.patch.object(SparkEngine, "is_active", return_value=False):
+        yield
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 from tests.inspect.example import make_lake
-from tests.without_spark import spark_is_not_active
 from typer.testing import CliRunner, Result
 
 from icefloe.cli.application import app
-
-__all__ = ["spark_is_not_active"]  # a fixture
 
 Command = Callable[..., Result]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -1,5 +1,0 @@
-"""Fixtures for the tests of the suites for other packages."""
-
-from tests.without_spark import spark_is_not_active
-
-__all__ = ["spark_is_not_active"]
