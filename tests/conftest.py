@@ -32,6 +32,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Leave the work of a test without the mark `spark`, and of all its fixtures, to the in-process engine: an earlier test may have started Spark."""
+    if item.get_closest_marker("spark") is not None or not spark_runs():
+        return (yield)
+    from icefloe.spark.spark_engine import SparkEngine
+
+    with mock.patch.object(SparkEngine, "is_active", return_value=False):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Fail a test without the mark `spark` that starts Spark: later tests of its process would have a session that is not that of the fixture."""
     ran = spark_runs()
@@ -45,18 +56,6 @@ def spark_runs() -> bool:
     """Return whether this process has a Spark session, without importing Spark."""
     context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
     return context is not None and context._active_spark_context is not None
-
-
-@pytest.fixture(autouse=True)
-def spark_is_not_active(request: pytest.FixtureRequest) -> Generator[None]:
-    """Leave the work to the in-process engine in tests without the mark `spark`: an earlier test may have started Spark in their process."""
-    if request.node.get_closest_marker("spark") is not None or not spark_runs():
-        yield
-        return
-    from icefloe.spark.spark_engine import SparkEngine
-
-    with mock.patch.object(SparkEngine, "is_active", return_value=False):
-        yield
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
