@@ -338,8 +338,8 @@ CORRELATED = "(SELECT max(s.x) FROM s WHERE s.y < t.id)"
     ),
 )
 def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql: Run, mode: str, case: tuple[str, Any]) -> None:
-    statement, expected = case
     """A rule of Spark 4.3 refuses them, unless it is excluded."""
+    statement, expected = case
     modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update"))
     sql(f"CREATE TABLE lake.db.t (id INT, v INT) TBLPROPERTIES ('format-version' = '2', {modes})")
     sql("INSERT INTO lake.db.t VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
@@ -350,4 +350,4 @@ def test_correlated_scalar_subqueries_need_no_equality(spark: SparkSession, sql:
         sql(statement)
     finally:
         spark.conf.unset("spark.sql.optimizer.excludedRules")
-    assert sql("SELECT id, v FROM lake.db.t ORDER BY id") == expected
+    assert sql("SELECT id, v FROM lake.db.t ORDER BY id") == list(expected)
