@@ -100,7 +100,7 @@ def test_a_read_only_warehouse_leaves_the_table_unchanged(table: Table, tmp_path
     def refused(self: object, location: str) -> object:
         raise StoragePermissionError(f"no permission to write {location}", path=location)
 
-    monkeypatch.setattr(type(table.io), "open_output", refused)
+    monkeypatch.setattr(type(table.io), "open_unique_output", refused)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(StoragePermissionError, match="parquet"):
         table.append(ROWS)
