@@ -27,9 +27,9 @@ class BoundedConnection(HttpToolsProtocol):
         self._wait_for_request()
         most = self.limit_concurrency
         while most is not None and len(self.connections) >= most:
-            waiting = [one for one in self.connections if isinstance(one, BoundedConnection) and one._waits_since is not None]
-            longest = min(waiting, key=lambda one: one._waits_since or 0.0)
-            if longest is self:
+            others = [one for one in self.connections if isinstance(one, BoundedConnection) and one is not self]
+            longest = min((one for one in others if one._waits_since is not None), key=lambda one: one._waits_since or 0.0, default=None)
+            if longest is None:
                 return  # every other connection has a request: uvicorn sends this one the response that the server is busy
             self.connections.discard(longest)
             longest.transport.abort()
