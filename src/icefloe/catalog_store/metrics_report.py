@@ -4,12 +4,13 @@ Values of filters are not sent: each literal is replaced by the name of its type
 CommitMetricsResult, ExpressionUtil.sanitize.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import BoundPredicate
+from icefloe.kernel.expressions.expression_json import joined_pairwise
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Not, Or
 from icefloe.kernel.manifest.data_file import FileContent, FileFormat
 from icefloe.kernel.metadata.snapshot import Snapshot
@@ -148,7 +149,7 @@ def without_values(row_filter: BooleanExpression) -> Any:
         case Not(child):
             return {"type": "not", "child": without_values(child)}
         case And(terms) | Or(terms):
-            return _joined("and" if isinstance(row_filter, And) else "or", [without_values(term) for term in terms])
+            return joined_pairwise("and" if isinstance(row_filter, And) else "or", [without_values(term) for term in terms])
         case BoundPredicate():
             document: dict[str, Any] = {"type": row_filter.operation.name.lower().replace("_", "-"), "term": row_filter.column}
             shown = f"({row_filter.kind})"
@@ -156,14 +157,6 @@ def without_values(row_filter: BooleanExpression) -> Any:
                 return {**document, "values": [shown] * min(len(row_filter.values), 1)}
             return {**document, "value": shown} if row_filter.values else document
     raise InvalidFilterError(f"the filter {type(row_filter).__name__} is not bound")
-
-
-def _joined(word: str, terms: Sequence[Any]) -> Any:
-    """Join terms pairwise into a tree of least depth, because readers walk it by recursion."""
-    if len(terms) == 1:
-        return terms[0]
-    half = len(terms) // 2
-    return {"type": word, "left": _joined(word, terms[:half]), "right": _joined(word, terms[half:])}
 
 
 def _counters(values: Mapping[str, int], unit: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def expression_to_json(expression: BooleanExpression) -> Any:
         case Not(child):
             return {"type": "not", "child": expression_to_json(child)}
         case And(terms) | Or(terms):
-            return _joined("and" if isinstance(expression, And) else "or", [expression_to_json(term) for term in terms])
+            return joined_pairwise("and" if isinstance(expression, And) else "or", [expression_to_json(term) for term in terms])
         case BoundPredicate():
             exact = _as_floats(expression)
             return _bound_to_json(exact) if isinstance(exact, BoundPredicate) else expression_to_json(exact)
@@ -105,12 +105,12 @@ def expression_to_json(expression: BooleanExpression) -> Any:
     raise InvalidFilterError(f"{expression!r} has no form as a filter in JSON")
 
 
-def _joined(word: str, terms: Sequence[Any]) -> Any:
-    """Join terms pairwise into a tree of least depth, because readers walk it by recursion."""
+def joined_pairwise(word: str, terms: Sequence[Any]) -> Any:
+    """Return the JSON of terms that are joined by `and` or `or`, pairwise into a tree of least depth, because readers walk it by recursion."""
     if len(terms) == 1:
         return terms[0]
     half = len(terms) // 2
-    return {"type": word, "left": _joined(word, terms[:half]), "right": _joined(word, terms[half:])}
+    return {"type": word, "left": joined_pairwise(word, terms[:half]), "right": joined_pairwise(word, terms[half:])}
 
 
 def _as_floats(predicate: BoundPredicate) -> BooleanExpression:
