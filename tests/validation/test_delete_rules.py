@@ -47,4 +47,5 @@ def test_deletes_of_a_partition_of_any_value_find_its_data_files(tmp_path: Path,
     assert validate(table).findings == ()
     table.overwrite(pa.table({"part": [1.0], "id": [5]}, schema=schema))
     deletes = [file for file in table.refresh().inspect.files().to_pylist() if file["content"] != 0]
-    assert [finding.rule for finding in validate(table).findings] == ["dangling-delete"] * len(deletes)
+    assert len(deletes) == 1
+    assert [finding.rule for finding in validate(table).findings] == ["dangling-delete"]
