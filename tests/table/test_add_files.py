@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 from tests.table.test_upsert import files_under, race, second
 
-from icefloe import SqlCatalog, StringType
+from icefloe import LongType, SqlCatalog, StringType
 from icefloe.errors import (
     CommitInvalidatedError,
     DataFileFormatError,
@@ -47,6 +47,19 @@ def put(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA, **op
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, **options)
     return str(path)
+
+
+# Arguments of `add_field`: the source, the transform and the name.
+FIELDS = {
+    "year(at)": ("at", "year", "at_year"),
+    "month(at)": ("at", "month", "at_month"),
+    "day(at)": ("at", "day", "at_day"),
+    "hour(at)": ("at", "hour", "at_hour"),
+    "truncate(2, part)": ("part", "truncate[2]", "part_trunc"),
+    "bucket(4, s.x)": ("s.x", "bucket[4]", "s.x_bucket"),
+    "bucket(4, number)": ("number", "bucket[4]", "number_bucket"),
+    "truncate(10, number)": ("number", "truncate[10]", "number_trunc"),
+}
 
 
 def live(table: Table) -> list[DataFile]:
@@ -240,6 +253,61 @@ def test_a_partition_folder_with_the_old_name_of_a_renamed_column_is_refused(tmp
     with pytest.raises(SchemaMismatchError, match=r"partition columns \[id\]") as refused:
         table.add_files(str(tmp_path / "in"))
     assert [problem.where for problem in refused.value.problems] == ["number"]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize(
+    ("spec", "folder", "right"),
+    [
+        ("year(at)", "at_year=2024", "null"),
+        ("month(at)", "at_month=2024-02", "null"),
+        ("month(at)", "AT_MONTH=2024-02", "null"),
+        ("day(at)", "at_day=2024-02-29", "null"),
+        ("hour(at)", "at_hour=2024-02-29-05", "null"),
+        ("truncate(2, part)", "part_trunc=ab", "null"),
+        ("bucket(4, s.x)", "s.x_bucket=2", "null"),
+        ("bucket(4, number)", "number_bucket=0", "2"),
+        ("truncate(10, number)", "number_trunc=50", "40"),
+    ],
+)
+def test_a_folder_of_a_transform_gives_no_value_to_a_column_that_the_file_lacks(
+    tmp_path: Path, spec: str, folder: str, right: str, file_format: str
+) -> None:
+    schema = SCHEMA.append(pa.field("s", pa.struct([("x", pa.int32()), ("y", pa.int32())])))
+    table = make(tmp_path, schema=schema, version=3)
+    table.update_schema().add_column("number", LongType(), default_value=42).commit()
+    table = second(tmp_path)
+    table.update_spec().add_field(*FIELDS[spec]).commit()
+
+    def put_in(name: str) -> str:
+        path = tmp_path / name / f"1.{file_format}"
+        path.parent.mkdir(parents=True)
+        rows = pa.table({"id": [1], "s": pa.array([{"y": 2}], pa.struct([("y", pa.int32())]))})
+        pq.write_table(rows, path) if file_format == "parquet" else orc.write_table(rows, path)
+        return str(path)
+
+    with pytest.raises(SchemaMismatchError, match="the file lacks") as refused:
+        table.add_files([put_in(folder)])
+    assert f"the value of its rows is {right}:" in refused.value.problems[0].what
+    # What is certain is derived: the partition of the default or null, which such a folder may state too.
+    table.add_files(
+        [put_in("elsewhere"), put_in(f"{folder.partition('=')[0]}={'__HIVE_DEFAULT_PARTITION__' if right == 'null' else right}")]
+    )
+    source = table.schema().find_column_name(table.spec().fields[0].source_id)
+    where = f"{source} IS NULL" if right == "null" else f"{source} = 42"
+    assert (table.scan(where).count(), table.scan(f"NOT ({where})").count()) == (2, 0)
+    assert [file.rule for file in table.inspect.validate(data=True).findings] == []
+
+
+def test_a_transform_of_an_identity_column_has_the_partition_of_the_folder_of_the_column(tmp_path: Path) -> None:
+    table = make(tmp_path, ("part", "truncate(1, part)", "bucket(8, part)"))
+    for folder in ("in/part=ab", "in/part=cd/part_trunc=c"):
+        put(tmp_path / folder / "1.parquet", [row(1)], SCHEMA.remove(1))
+    table.add_files(f"{tmp_path}/in")
+    assert sorted(file.partition[:2] for file in live(table)) == [("ab", "a"), ("cd", "c")]
+    assert {part: table.scan(f"part = '{part}'").count() for part in ("ab", "cd", "a")} == {"ab": 1, "cd": 1, "a": 0}
+    with pytest.raises(SchemaMismatchError, match="the file lacks part"):
+        table.add_files([put(tmp_path / "in/part=ef/part_trunc=c/1.parquet", [row(1)], SCHEMA.remove(1))])
 
 
 def test_files_in_folders_of_an_older_spec_are_added_with_that_spec(tmp_path: Path) -> None:

@@ -114,6 +114,25 @@ def required_and_missing(stored: StoredTable) -> None:
     rewritten(lambda table: table.drop_columns(["n"]), DATA).change(stored)
 
 
+def partition_of_missing_column(stored: StoredTable) -> None:
+    """Put the metadata of a table in the place of the stored one that is partitioned by the first letter of a column which its file lacks."""
+    folder = stored.metadata.parents[3]
+    catalog = SqlCatalog("other", uri=f"sqlite:///{folder}/other.db", warehouse=str(folder / "other"))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.m", SCHEMA, partition_spec=["truncate(1, day)"])
+    table.append(pa.table({"day": ["ab"], "n": [1], "x": [0.5]}, schema=SCHEMA))
+    other = StoredTable(Path(table.metadata_location))
+
+    def update(entries: list[Record]) -> None:
+        file = entries[0]["data_file"]
+        path = Path(file["file_path"])
+        pq.write_table(pq.ParquetFile(path).read().drop_columns(["day"]), path)
+        file.update(dict.fromkeys(_METRICS), file_size_in_bytes=path.stat().st_size)
+
+    other.edit_manifest(other.manifests(0)[0], update)
+    stored.metadata.write_text(other.metadata.read_text())
+
+
 def unsorted(stored: StoredTable) -> None:
     fields = [{"source-id": 2, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}]
     stored.edit(lambda document: document["sort-orders"].append({"order-id": 1, "fields": fields}))
@@ -232,6 +251,7 @@ FILE_BREAKS: dict[str, Break] = {
     "file-damaged": damaged(0, DATA),
     "file-row-count": rewritten(lambda table: table.slice(1), DATA),
     "split-offsets-of-file": entry(DATA, split_offsets=[5]),
+    "partition-of-missing-column": Break(partition_of_missing_column, arguments=DATA),
     "field-id-twice": rewritten(lambda table: with_field(table, "m", 2, table["n"]), DATA),
     "field-ids-missing": rewritten(
         lambda table: with_field(with_field(with_field(table, "day", None), "n", None), "x", None).replace_schema_metadata(None), DATA

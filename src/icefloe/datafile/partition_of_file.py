@@ -158,7 +158,7 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
             values.append(None)
             continue
         try:
-            values.append(_value(field, stored, schema, path_values))
+            values.append(_value(field, spec, stored, schema, path_values))
         except InvalidInputError as error:
             problems.append(Problem(where=field.name, what=error.message))
     if problems:
@@ -166,7 +166,7 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
             f"the partition of {stored.location} cannot be determined",
             path=stored.location,
             problems=problems,
-            next_step="put files of one partition each into folders named field=value, or append their rows",
+            next_step="put files of one partition each, which have the columns, into folders named field=value, or append their rows",
         )
     return tuple(values)
 
@@ -181,11 +181,13 @@ def _in_folder(folder: str) -> Mapping[str, str]:
     return MappingProxyType(dict(folders_in_path(f"{folder}/")))
 
 
-def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, path_values: Mapping[str, str]) -> Any:
+def _value(field: PartitionField, spec: PartitionSpec, stored: StoredDataFile, schema: Schema, path_values: Mapping[str, str]) -> Any:
     """Return the partition value of a file. Raises `InvalidInputError` with the reason if it cannot be determined."""
     source = schema.find_type(field.source_id)
     if not isinstance(source, PrimitiveType):
         raise InvalidInputError(f"its source is a {source}")
+    if field.source_id in stored.lacks and not isinstance(field.transform, IdentityTransform):
+        return _value_without_column(field, spec, source, stored, schema, path_values)
     data_values = list(_of_data(field, source, stored))
     path_value = _of_folder(field, source, path_values[field.name], stored, data_values) if field.name in path_values else _NOT_IN_PATH
     name = schema.find_column_name(field.source_id)
@@ -207,6 +209,60 @@ def _value(field: PartitionField, stored: StoredDataFile, schema: Schema, path_v
             f"the path has {path_values[field.name]!r}, and {name} has several values in the file: {_data_description(field, source, stored)}"
         )
     return path_value
+
+
+def _value_without_column(
+    field: PartitionField,
+    spec: PartitionSpec,
+    source: PrimitiveType,
+    stored: StoredDataFile,
+    schema: Schema,
+    path_values: Mapping[str, str],
+) -> Any:
+    """Return the partition value of a file without the column: that of the value which its rows are read with, whatever the folder's name states.
+
+    Raises:
+        InvalidInputError: The folder states another value, or the value that the rows are read with depends on the row.
+    """
+    constants = {
+        identity.source_id: _value(identity, spec, stored, schema, path_values)
+        for identity in spec.fields
+        if identity.source_id == field.source_id and isinstance(identity.transform, IdentityTransform)
+    }
+    value = partition_without_column(field, source, schema, constants)
+    kind = field.transform.result_type(source)
+    for name, folder in path_values.items():
+        if name.lower() != field.name.lower():
+            continue
+        texts = dict.fromkeys((hive_value(folder), iceberg_value(folder)))
+        if not any(_is_text_of(field, source, value, text) for text in texts):
+            shown = "null" if value is None else field.transform.to_human(kind, value)
+            raise InvalidInputError(
+                f"the path has {folder!r}, and the file lacks {schema.find_column_name(field.source_id)}, so that the value of its rows is {shown}:"
+                f" only an identity partition field gives rows the value of a folder"
+            )
+    return value
+
+
+def partition_without_column(field: PartitionField, source: PrimitiveType, schema: Schema, constants: Mapping[int, Any]) -> Any:
+    """Return the partition value of rows whose file lacks the source column of a partition field, in a physical value.
+
+    Args:
+        field: The partition field.
+        source: The type of its source column.
+        schema: The schema that the rows are read with.
+        constants: The values of identity partition columns, by field id.
+
+    Raises:
+        InvalidInputError: The value depends on the row: the column has a default, and is in a struct that may be null.
+    Spec: Column Projection; Default values.
+    """
+    if field.source_id in constants:
+        return field.transform.apply(source, constants[field.source_id])
+    default = schema.find_field(field.source_id).initial_default
+    if default is not None and all(column.field_id != field.source_id for column in schema.fields):
+        raise InvalidInputError("the file lacks its source column, whose default is the value only of rows whose struct is not null")
+    return field.transform.apply(source, default)
 
 
 def _of_data(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> Iterator[Any]:

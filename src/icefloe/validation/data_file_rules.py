@@ -16,6 +16,8 @@ from icefloe.datafile.file_metrics import MetricsMode, physical_value
 from icefloe.datafile.footer_columns import StoredLeaf, stored_leaves, type_fault
 from icefloe.datafile.footer_metrics import column_reading, footer_metrics
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
+from icefloe.datafile.partition_of_file import partition_without_column
+from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import reading
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StoragePermissionError, UnsupportedError
@@ -23,18 +25,26 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.kernel.partitioning.transforms import IdentityTransform, UnknownTransform, VoidTransform
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType
-from icefloe.validation.file_columns import ColumnValues, id_findings, metrics_findings, type_findings
+from icefloe.validation.file_columns import ColumnValues, id_findings, ids_of, metrics_findings, type_findings
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.listed_files import ListedFile
 from icefloe.validation.manifest_check import unreadable
 from icefloe.validation.rule import Depth, Level, Place, Rule, RuleGroup, shown
 
 _RESTORE = "restore the file from a copy, or plan with icefloe repair what giving up the file costs"
+
+
+# Compaction writes rows into the partition of their file, so that it does not correct it.
+BY_PARTITION_OF_VALUES = (
+    "read the rows with the filter _file = '<path of the file>'; in one transaction delete by that filter and append the rows, with the right values"
+    " of the column"
+)
 
 
 _rule = RuleGroup(level=Level.DATA_FILE, section="Data File Fields", next_step=_RESTORE, depth=Depth.DATA).rule
@@ -74,7 +84,15 @@ SPLIT_OFFSETS = _rule(
     "Engines that split by them read row groups twice or not at all, or make one task of the file.",
     next_step="let icefloe repair --data write the entry again, or rewrite the file",
 )
-RULES = (FILE_MISSING, FILE_SIZE, FILE_DAMAGED, FILE_ROW_COUNT, SPLIT_OFFSETS)
+PARTITION_OF_MISSING_COLUMN = _rule(
+    "partition-of-missing-column",
+    Severity.ERROR,
+    "Where a file lacks the source column of a partition field other than an identity field, its entry has the partition of the column's default or null.",
+    "The rows are read as null, skipped by IS NULL, and found and deleted by filters on the partition's value.",
+    section="Column Projection",
+    next_step=BY_PARTITION_OF_VALUES,
+)
+RULES = (FILE_MISSING, FILE_SIZE, FILE_DAMAGED, FILE_ROW_COUNT, SPLIT_OFFSETS, PARTITION_OF_MISSING_COLUMN)
 
 READ_ERRORS = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError)
 _SMALL_BYTES = 256 * 1024  # files up to this size are read in one request
@@ -185,6 +203,7 @@ def _parquet_findings(layout: TableLayout, file: DataFile, place: Place) -> Iter
     else:
         yield from id_findings(columns, True, place)
     yield from type_findings(columns, layout.schemas, layout.constants(file), floors_nanoseconds=False, place=place)
+    yield from _partition_findings(layout, file, columns, place)
     offsets, values = _footer_values(layout, checked, columns)
     yield from metrics_findings(file, values, place)
     yield from _offset_findings(file, offsets, place)
@@ -241,6 +260,39 @@ def _physical(kind: PrimitiveType, raw: Any) -> Any:
         return None
 
 
+def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place: Place) -> Iterator[Finding]:
+    """Yield partition values other than those of the rows, of fields whose source column the file lacks; `columns` is its Arrow schema with field ids."""
+    spec = layout.specs.get(file.spec_id)
+    if spec is None or len(spec.fields) != len(file.partition) or not layout.schemas or not has_ids(columns):
+        return
+    present = ids_of(file_columns(columns))
+    constants = identity_constants(spec, file.partition)
+    for partition_field, value in zip(spec.fields, file.partition, strict=True):
+        source_id, transform = partition_field.source_id, partition_field.transform
+        schema = next((each for each in layout.schemas if source_id in each), None)
+        kind = None if schema is None or source_id in present else schema.find_type(source_id)
+        if (
+            schema is None
+            or not isinstance(kind, PrimitiveType)
+            or isinstance(transform, IdentityTransform | VoidTransform | UnknownTransform)
+        ):
+            continue
+        try:
+            right = partition_without_column(partition_field, kind, schema, constants)
+            texts = ["null" if each is None else transform.to_human(transform.result_type(kind), each) for each in (right, value)]
+        except IcefloeError:
+            continue  # it depends on the row, or other rules report the transform
+        if texts[0] != texts[1]:
+            yield PARTITION_OF_MISSING_COLUMN.finding(
+                f"{shown(file.file_path)} lacks column {source_id}, so that the value of {shown(partition_field.name)} of its rows is {shown(texts[0])}, "
+                f"and its entry has {shown(texts[1])}",
+                field_id=partition_field.field_id,
+                expected=shown(texts[0]),
+                actual=shown(texts[1]),
+                **place,
+            )
+
+
 def _offset_findings(file: DataFile, starts: Sequence[int], place: Place) -> Iterator[Finding]:
     offsets = file.split_offsets
     if offsets and starts and not set(offsets) <= set(starts):
@@ -260,6 +312,7 @@ def _other_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterat
         yield from id_findings(stored.schema, layout.name_mapping is not None, place)
         constants, floors = layout.constants(file), stored.floors_nanoseconds
         yield from type_findings(stored.schema, layout.schemas, constants, floors_nanoseconds=floors, place=place)
+        yield from _partition_findings(layout, file, stored.schema, place)
 
 
 @contextmanager

@@ -139,7 +139,7 @@ class ColumnValues:
 def id_findings(arrow_schema: Any, has_mapping: bool, place: Place) -> Iterator[Finding]:
     """Yield columns of a file without field ids, and ids that two columns have. `arrow_schema` is the file's, with ids from its own metadata."""
     root = file_columns(arrow_schema)
-    if root.inner and not has_mapping and not _has_ids(root):
+    if root.inner and not has_mapping and not ids_of(root):
         yield FIELD_IDS_MISSING.finding(f"{shown(place.get('path'))} has no field ids, and the table has no name mapping", **place)
     for number, (name, other, field_id) in enumerate(_repeated(root, ())):
         if number == _MOST_OF_A_FILE:
@@ -152,8 +152,10 @@ def id_findings(arrow_schema: Any, has_mapping: bool, place: Place) -> Iterator[
         )
 
 
-def _has_ids(column: FileColumn) -> bool:
-    return any(child.field_id is not None or _has_ids(child) for child in column.inner)
+def ids_of(column: FileColumn) -> frozenset[int]:
+    """Return the field ids inside of a column, at every depth."""
+    ids = {child.field_id for child in column.inner if child.field_id is not None}
+    return frozenset(ids.union(*map(ids_of, column.inner)))
 
 
 def _repeated(column: FileColumn, path: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:

@@ -29,6 +29,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import NestedField
 from icefloe.kernel.values import from_bytes, physical_arrow_type, physical_list, to_human
 from icefloe.validation.data_file_rules import (
+    BY_PARTITION_OF_VALUES,
     FILE_DAMAGED,
     FILE_MISSING,
     READ_ERRORS,
@@ -56,6 +57,7 @@ PARTITION_VALUE = _rule(
     "Every row of a data file has the partition values of its entry.",
     "Scans with a filter skip the file, and engines that take the partition's value return another one than the file has.",
     section="Partitioning",
+    next_step=BY_PARTITION_OF_VALUES,
 )
 SORT_ORDER = _rule(
     "file-sort-order",
