@@ -7,7 +7,7 @@ that packages name as entry points (`icefloe.engines`). Spec: Column Projection;
 import logging
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -64,6 +64,7 @@ from icefloe.table.engine import (
 )
 from icefloe.table.orphans.orphan_search import OrphanRequest
 from icefloe.table.orphans.orphan_search import find_in_process as orphans_in_process
+from icefloe.table.pandas_rows import arrow_of_frame, is_frame
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
@@ -103,7 +104,7 @@ class InProcessEngine:
 
     def accepts(self, rows: object) -> bool:
         """Return whether the rows are Arrow or pandas data."""
-        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_pandas(rows)
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or is_frame(rows)
 
     def is_active(self) -> bool:
         """Return True: this process runs."""
@@ -122,7 +123,7 @@ class InProcessEngine:
             with closing(counted(f"write {target.table_name}", "batches", rows, 0)) as batches:
                 cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in batches)
                 return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
-        table = arrow_table(rows)
+        table = arrow_table(rows, target.schema)
         if table.nbytes < LONG_WRITE_BYTES:
             return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
         with progress(f"write {table.num_rows:,} rows into {target.table_name}", "rows"):
@@ -221,7 +222,7 @@ class InProcessEngine:
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
-        return arrow_source(arrow_table(rows), schema, key_ids, updates=updates)
+        return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates)
 
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
         """See `Engine.upsert`."""
@@ -389,10 +390,20 @@ def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:
     return [files.file_to_add(location) for location in locations]
 
 
-def arrow_table(rows: Any) -> pa.Table:
-    """Return Arrow or pandas rows as one table. Raises `InvalidInputError` for other rows."""
-    if _is_pandas(rows):
-        return pa.Table.from_pandas(rows, preserve_index=False)
+def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
+    """Return Arrow or pandas rows as one table.
+
+    Args:
+        rows: The rows.
+        schema: The columns of the table that pandas rows are converted for; None to take the types that Arrow infers.
+        names: The columns of pandas rows that are needed; None for all.
+
+    Raises:
+        InvalidInputError: The rows are of another type.
+        SchemaMismatchError: As `arrow_of_frame`.
+    """
+    if is_frame(rows):
+        return arrow_of_frame(rows, schema, names)
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
     if isinstance(rows, pa.RecordBatchReader):
@@ -403,15 +414,6 @@ def arrow_table(rows: Any) -> pa.Table:
         f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be used here",
         next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame; of a Spark DataFrame its toArrow()",
     )
-
-
-def _is_pandas(rows: object) -> bool:
-    """Return whether the rows are a pandas DataFrame.
-
-    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
-    """
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(rows, pandas.DataFrame)
 
 
 def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:

@@ -58,7 +58,7 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None, table_
         )
     keys = key_schema(schema, ids)
     # Of a Spark DataFrame only the key columns are collected in this process.
-    table = None if hasattr(rows, "toArrow") else arrow_table(rows)
+    table = None if hasattr(rows, "toArrow") else arrow_table(rows, keys, keys.names)
     column_names = rows.columns if table is None else table.column_names
     missing = [Problem(where=name, what="is a key column, and the rows lack it") for name in keys.names if name not in column_names]
     if missing:

@@ -1,0 +1,282 @@
+"""pandas frames as Arrow tables, converted by the types of the table they are written to.
+
+pandas has fewer types than a table: integers with nulls are floats, fields of structs and items of lists are Python objects, and a map is a list of pairs.
+Columns are converted to the table's type where every value keeps its value; others keep Arrow's type for them, so that `schema_cast.py` refuses them by name.
+Spec: Schemas and Data Types; Primitive Types.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import Problem, SchemaMismatchError
+from icefloe.kernel.schema.arrow_types import type_to_arrow
+from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    TimestampNanoType,
+    TimestamptzNanoType,
+    UUIDType,
+)
+
+_INTEGERS, _FLOATS = (IntegerType, LongType), (FloatType, DoubleType)
+_NANOS = (TimestampNanoType, TimestamptzNanoType)
+_FITS_INT64_DIGITS = 20
+_MOST_DIGITS = 76  # of Arrow's decimal256
+_NOT_CONVERTIBLE = (pa.ArrowException, OverflowError, TypeError, ValueError)
+Problems = list[Problem]
+
+
+def is_frame(rows: object) -> bool:
+    """Return whether the rows are a pandas DataFrame.
+
+    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
+    """
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
+    """Return a pandas frame as an Arrow table; its named index levels are columns too, before the others.
+
+    Args:
+        frame: The frame. NaN, NaT, None and `pandas.NA` are null.
+        schema: The columns of the table; None to take the types that Arrow infers.
+        names: The columns that are needed; None for all.
+
+    Raises:
+        SchemaMismatchError: An index level has the name of a column with other values, or of no column; or values do not fit the table's type. Every such
+            column is listed.
+    """
+    problems: Problems = []
+    fields = {} if schema is None else {field.name: field for field in schema.fields}
+    arrays: list[tuple[str, pa.Array]] = []
+    for name, series, is_index in _named_columns(frame, problems):
+        if names is not None and name not in names:
+            continue
+        if schema is None:
+            array = _inferred(series, (name,), problems)
+        elif name in fields:
+            array = _column(series, fields[name].field_type, (name,), problems)
+        else:
+            if is_index:
+                problems.append(Problem(where=name, what="is the index of the frame, and not a column of the table"))
+            array = pa.nulls(len(series))  # refused by name, whatever its values are
+        arrays.append((name, array))
+    if problems:
+        raise SchemaMismatchError(
+            "the rows do not fit the table",
+            problems=problems,
+            next_step="change these columns of the frame, such as with astype; an index that is not to be written is left out by frame.reset_index(drop=True)",
+        )
+    if not arrays:  # only so is the number of rows kept
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.Table.from_arrays([array for _, array in arrays], names=[name for name, _ in arrays])
+
+
+def _named_columns(frame: Any, problems: Problems) -> Iterator[tuple[str, Any, bool]]:
+    """Yield the named levels of the index and the columns, as name, series, and whether it is a level. A level that repeats a column is left out."""
+    columns = {str(label): series for label, series in frame.items()}
+    for position, label in enumerate(frame.index.names):
+        if label is None:
+            continue
+        level = frame.index.get_level_values(position).to_series(index=range(len(frame)))
+        name = str(label)
+        if name not in columns:
+            yield name, level, True
+        elif not level.equals(columns[name].reset_index(drop=True)):
+            problems.append(Problem(where=name, what="is the name of a column and of the index of the frame, whose values differ"))
+    for label, series in frame.items():
+        yield str(label), series, False
+
+
+# ---- columns ----
+
+
+def _column(series: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    if isinstance(kind, StructType | ListType | MapType) and _is_objects(series):
+        return _nested(series.tolist(), kind, path, problems)
+    return _exact(_plain(series, kind, path, problems), kind, path, problems)
+
+
+def _nested(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    """Return Python values, such as the items of lists, as an array."""
+    if not isinstance(kind, StructType | ListType | MapType):
+        array = _exact(_plain(values, kind, path, problems), kind, path, problems)
+        # Of a timestamp with nanoseconds inside a struct, Arrow's `to_pandas` makes the number of nanoseconds.
+        return array.cast(type_to_arrow(kind)) if isinstance(kind, _NANOS) and array.type == pa.int64() else array
+    build = _BUILDERS[type(kind)]
+    known = np.array([not _is_missing(value) for value in values], dtype=bool)
+    try:
+        return build(values, kind, known, path, problems) if known.any() else pa.nulls(len(values))
+    except _NOT_CONVERTIBLE as error:
+        return _refuse(values, path, problems, f"has values that do not fit {_word(kind)}: {error}")
+
+
+def _struct(values: Sequence[Any], kind: StructType, known: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    rows: list[Mapping[str, Any]] = [value if is_known else {} for value, is_known in zip(values, known, strict=True)]
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise TypeError(f"{_shown(row)} is not a dictionary")
+    names = dict.fromkeys(name for row in rows for name in row)
+    if not names:
+        return pa.array([None if not is_known else {} for is_known in known], pa.struct([]))
+    fields = {field.name: field for field in kind.fields}
+    columns = []
+    for name in names:
+        column = [row.get(name) for row in rows]
+        inner = fields.get(name)
+        columns.append(pa.nulls(len(rows)) if inner is None else _nested(column, inner.field_type, (*path, name), problems))
+    return pa.StructArray.from_arrays(columns, names=list(names), mask=pa.array(~known))
+
+
+def _list(values: Sequence[Any], kind: ListType, known: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    lists = [value if is_known else () for value, is_known in zip(values, known, strict=True)]
+    for value in lists:
+        if not isinstance(value, list | tuple | np.ndarray):
+            raise TypeError(f"{_shown(value)} is not a list")
+    offsets = pa.array([0, *accumulate(map(len, lists))], pa.int32())
+    items = _nested(_flat(lists), kind.element_type, (*path, "element"), problems)
+    return pa.ListArray.from_arrays(offsets, items, mask=pa.array(~known))
+
+
+def _map(values: Sequence[Any], kind: MapType, known: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    """Return maps: dictionaries, or the lists of pairs that Arrow makes of maps."""
+    maps: list[Any] = [value if is_known else () for value, is_known in zip(values, known, strict=True)]
+    pairs = [list(value.items()) if isinstance(value, Mapping) else list(value) for value in maps]
+    keys, items = [], []
+    for key, item in (pair for entries in pairs for pair in entries):
+        keys.append(key)
+        items.append(item)
+    offsets = pa.array([0, *accumulate(map(len, pairs))], pa.int32())
+    key_array = _nested(keys, kind.key_type, (*path, "key"), problems)
+    item_array = _nested(items, kind.value_type, (*path, "value"), problems)
+    return pa.MapArray.from_arrays(offsets, key_array, item_array, mask=pa.array(~known))
+
+
+_BUILDERS: Mapping[type[IcebergType], Callable[..., pa.Array]] = {StructType: _struct, ListType: _list, MapType: _map}
+
+
+def _flat(lists: Sequence[Any]) -> Any:
+    """Return the items of all lists; those of numpy arrays of one type as an array."""
+    arrays = [items for items in lists if isinstance(items, np.ndarray) and items.ndim == 1]
+    if len(arrays) == sum(1 for items in lists if len(items)) and len({items.dtype for items in arrays}) == 1 and arrays[0].dtype != object:
+        return np.concatenate(arrays)
+    return [item for items in lists for item in items]
+
+
+# ---- values ----
+
+
+def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    """Return values with the type that Arrow infers, or the table's type where that needs help."""
+    if isinstance(kind, DecimalType) and _is_objects(values):
+        try:  # whole numbers among decimals, and those beyond 64 bits
+            return pa.array(values, type_to_arrow(kind), from_pandas=True)
+        except _NOT_CONVERTIBLE:
+            pass  # the reason is told of the inferred type
+    return _inferred(values, path, problems)
+
+
+def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    try:
+        array = pa.array(values, from_pandas=True)
+    except _NOT_CONVERTIBLE as error:
+        return _refuse(values, path, problems, f"has values of no single type: {error}")
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_timestamp(array.type) and _is_objects(values) and any(getattr(value, "nanosecond", 0) for value in values):
+        # Of Python objects Arrow infers microseconds, and drops the last three digits of pandas' timestamps.
+        array = pa.array(values, pa.timestamp("ns", array.type.tz), from_pandas=True)
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+
+
+def _exact(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    """Convert an array to a primitive type where that keeps every value; an array of a type that never fits stays as it is."""
+    if pa.types.is_floating(array.type) and array.null_count == len(array):
+        return pa.nulls(len(array))  # pandas' form of a column without values
+    if not isinstance(kind, PrimitiveType) or array.type == type_to_arrow(kind):
+        return array
+    try:
+        return _converted(array, kind)
+    except _NOT_CONVERTIBLE as error:
+        problems.append(Problem(where=".".join(path), what=f"has values that do not fit {kind}: {error}"))
+        return pa.nulls(len(array))
+
+
+def _converted(array: pa.Array, kind: PrimitiveType) -> pa.Array:
+    source, target = array.type, type_to_arrow(kind)
+    is_integer, is_float = pa.types.is_integer(source), pa.types.is_floating(source)
+    if isinstance(kind, _INTEGERS) and (is_integer or is_float):
+        return array.cast(target)
+    if isinstance(kind, _FLOATS) and is_integer:
+        return array.cast(target)
+    if isinstance(kind, _FLOATS) and is_float:
+        return _rounded(array, target)
+    if isinstance(kind, DecimalType) and is_integer:
+        return array.cast(pa.decimal256(min(_FITS_INT64_DIGITS + kind.scale, _MOST_DIGITS), kind.scale)).cast(target)
+    if isinstance(kind, DecimalType) and pa.types.is_decimal(source):
+        return array.cast(target)
+    if isinstance(kind, FixedType | UUIDType) and (pa.types.is_binary(source) or pa.types.is_large_binary(source)):
+        return array.cast(pa.binary()).cast(target)
+    if isinstance(kind, DateType) and pa.types.is_timestamp(source) and source.tz is None:
+        return _dates(array)
+    return array
+
+
+def _rounded(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return numbers of Python, which have 64 bits, as the nearest of the target's width."""
+    nearest = array.cast(target)
+    overflows = pc.and_(pc.is_inf(nearest), pc.invert(pc.is_inf(array)))
+    if pc.any(overflows).as_py():
+        raise OverflowError(f"{array.filter(overflows)[0].as_py()} is beyond the greatest number of the type")
+    return nearest
+
+
+def _dates(times: pa.Array) -> pa.Array:
+    """Return midnights as dates."""
+    dates = times.cast(pa.date32())
+    others = pc.not_equal(dates.cast(times.type), times)
+    if pc.any(others).as_py():
+        raise ValueError(f"{times.filter(others).cast(pa.string())[0].as_py()} is not midnight")
+    return dates
+
+
+def _is_objects(values: Any) -> bool:
+    return isinstance(values, list) or bool(values.dtype == "object")
+
+
+def _is_missing(value: Any) -> bool:
+    pandas = sys.modules["pandas"]
+    return value is None or value is pandas.NA or value is pandas.NaT or (isinstance(value, float) and math.isnan(value))
+
+
+def _refuse(values: Sequence[Any], path: tuple[str, ...], problems: Problems, what: str) -> pa.Array:
+    problems.append(Problem(where=".".join(path), what=what))
+    return pa.nulls(len(values))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _word(kind: IcebergType) -> str:
+    return {StructType: "a struct", ListType: "a list", MapType: "a map"}.get(type(kind), str(kind))
