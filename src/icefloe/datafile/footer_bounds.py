@@ -69,6 +69,8 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
     """
     if isinstance(kind, GeometryType | GeographyType | UnknownType | VariantType) or column.physical_type == "INT96":
         return None
+    if pa.types.is_null(arrow):
+        return lambda _: None  # there is no value
     if isinstance(kind, FloatType | DoubleType):
         return None if pa.types.is_float16(arrow) else lambda raw: None if math.isnan(raw) else raw
     if isinstance(kind, DecimalType):

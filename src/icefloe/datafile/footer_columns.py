@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from icefloe.datafile.field_ids import is_list
 from icefloe.datafile.file_metrics import Leaf, leaves_of
+from icefloe.datafile.orc.orc_timestamps import UTC
 from icefloe.datafile.projection import FileColumn, file_columns, is_readable_as
 from icefloe.errors import Problem
 from icefloe.kernel.schema.arrow_schema import plain_type
@@ -44,6 +45,28 @@ class StoredLeaf:
     arrow: Any
 
 
+def int96_places(parquet_schema: Any) -> frozenset[int]:
+    """Return the places of the leaves of physical type INT96 of a `pyarrow.parquet.ParquetSchema`: timestamps of Spark, Hive and Impala.
+
+    Arrow shows them in nanoseconds without a time zone. Readers of Iceberg take them as microseconds in UTC, in columns with a time zone or without.
+    """
+    return frozenset(place for place in range(len(parquet_schema)) if parquet_schema.column(place).physical_type == "INT96")
+
+
+def with_int96_as_instants(columns: Any, int96: frozenset[int]) -> Any:
+    """Return a file's Arrow schema in which its INT96 columns are timestamps in microseconds in UTC, at every depth. `int96` are its `int96_places`."""
+    return pa.schema([_with_instants(column, int96) for column in file_columns(columns).inner]) if int96 else columns
+
+
+def _with_instants(column: FileColumn, int96: frozenset[int]) -> Any:
+    kind, inner = column.arrow.type, [_with_instants(child, int96) for child in column.inner]
+    if not inner:
+        return column.arrow.with_type(pa.timestamp("us", "UTC")) if column.first_leaf in int96 else column.arrow
+    if pa.types.is_struct(kind):
+        return column.arrow.with_type(pa.struct(inner))
+    return column.arrow.with_type(pa.map_(*inner) if pa.types.is_map(kind) else pa.list_(inner[0]))
+
+
 def stored_leaves(columns: Any, schema: Schema) -> list[StoredLeaf]:
     """Return the table's leaves that a file's Arrow schema, with field ids, contains; in the table's order."""
     stored = dict(_leaves(file_columns(columns)))
@@ -61,7 +84,14 @@ def places_to_be_required(columns: Any, schema: Schema) -> tuple[int, ...]:
 
 
 def column_problems(
-    columns: Any, schema: Schema, *, may_lack: frozenset[int], nulls_in: Mapping[int, int | None] | None, floors_nanoseconds: bool = False
+    columns: Any,
+    schema: Schema,
+    *,
+    may_lack: frozenset[int],
+    nulls_in: Mapping[int, int | None] | None,
+    floors_nanoseconds: bool = False,
+    int96: frozenset[int] = frozenset(),
+    written_in: str | None = None,
 ) -> list[Problem]:
     """Return the problems of a file's columns, an Arrow schema with field ids, compared with the table. Columns that the table does not have are ignored.
 
@@ -71,8 +101,10 @@ def column_problems(
         may_lack: Required columns whose value is not in the file.
         nulls_in: Number of nulls of the file's leaves by place, None if unknown.
         floors_nanoseconds: The reader returns timestamps in nanoseconds whatever unit the file has.
+        int96: The file's `int96_places`.
+        written_in: The time zone in which timestamps without one were written: those of UTC are read as timestamps with a time zone too. None if unknown.
     """
-    return list(_members(file_columns(columns), schema.fields, (), _Rules(may_lack, nulls_in, floors_nanoseconds)))
+    return list(_members(file_columns(columns), schema.fields, (), _Rules(may_lack, nulls_in, floors_nanoseconds, int96, written_in)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +112,8 @@ class _Rules:
     may_lack: frozenset[int]
     nulls_in: Mapping[int, int | None] | None
     floors_nanoseconds: bool
+    int96: frozenset[int]
+    written_in: str | None
 
 
 def _leaves(column: FileColumn) -> Iterator[tuple[int, FileColumn]]:
@@ -113,7 +147,8 @@ def _members(column: FileColumn, fields: Sequence[NestedField], path: tuple[str,
 
 def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules: _Rules) -> Iterator[Problem]:
     kind, arrow, where = field.field_type, plain_type(stored.arrow.type), ".".join(path)
-    fault = type_fault(arrow, kind, floors_nanoseconds=rules.floors_nanoseconds)
+    is_int96 = stored.first_leaf in rules.int96
+    fault = type_fault(arrow, kind, floors_nanoseconds=rules.floors_nanoseconds, is_int96=is_int96, written_in=rules.written_in)
     if fault:
         yield Problem(where=where, what=fault)
         return
@@ -134,9 +169,24 @@ def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules
             yield from _column(inner, part, (*path, part.name), replace(rules, nulls_in=None) if part.required else rules)
 
 
-def type_fault(arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool) -> str | None:
-    """Return why a column of an Arrow type cannot be read as the Iceberg type; None if it can."""
+def type_fault(
+    arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool, is_int96: bool = False, written_in: str | None = None
+) -> str | None:
+    """Return why a column of an Arrow type cannot be read as the Iceberg type; None if it can.
+
+    Args:
+        arrow: The Arrow type.
+        kind: The type in the table.
+        floors_nanoseconds: The reader returns timestamps in nanoseconds whatever unit the file has.
+        is_int96: The column, or its first leaf, is of Parquet's physical type INT96.
+        written_in: See `column_problems`.
+    """
     fits = True
+    if pa.types.is_null(arrow):
+        return None
+    if is_int96 and pa.types.is_timestamp(arrow):
+        is_micros = isinstance(kind, TimestampType | TimestamptzType)
+        return None if is_micros else f"is stored as INT96, of which microseconds are read, and is {kind} in the table"
     if isinstance(kind, StructType):
         fits = pa.types.is_struct(arrow)
     elif isinstance(kind, ListType):
@@ -150,13 +200,14 @@ def type_fault(arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool) -> st
         if fits and isinstance(kind, TimeType):
             fits = pa.types.is_time(arrow) and arrow.unit != "ns"
         if fits and isinstance(kind, _TIMESTAMPS) and pa.types.is_timestamp(arrow):
-            return _timestamp_fault(pa.timestamp("us", arrow.tz) if floors_nanoseconds else arrow, kind)
+            return _timestamp_fault(pa.timestamp("us", arrow.tz) if floors_nanoseconds else arrow, kind, written_in)
     return None if fits else f"is stored as {arrow}, which cannot be read as {kind}"
 
 
-def _timestamp_fault(arrow: Any, kind: IcebergType) -> str | None:
-    if arrow.tz is None and isinstance(kind, _ZONED):
-        return f"is stored as {arrow}, without a time zone, and is {kind} in the table"
+def _timestamp_fault(arrow: Any, kind: IcebergType, written_in: str | None) -> str | None:
+    if arrow.tz is None and isinstance(kind, _ZONED) and written_in != UTC:
+        zone = f": it was written in the time zone {written_in}, and only that of UTC can be read" if written_in else ""
+        return f"is stored as {arrow}, without a time zone, and is {kind} in the table{zone}"
     if arrow.tz is not None and not isinstance(kind, _ZONED):
         return f"is stored as {arrow}, with a time zone, and is {kind} in the table"
     if arrow.unit == "ns" and isinstance(kind, TimestampType | TimestamptzType):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from icefloe.datafile.file_metrics import BoundsInBytes, FileMetrics, MetricsMode, bounds_in_bytes, split_offsets
 from icefloe.datafile.footer_bounds import Extremes, conversion, is_exact
 from icefloe.datafile.footer_columns import StoredLeaf
@@ -18,7 +20,8 @@ from icefloe.kernel.types import DoubleType, FloatType
 class ColumnReading:
     """The metrics to read of one column from every footer: with `counts` sizes and counts, with `extremes` its `Extremes`; `bounds` serializes its bounds.
 
-    `place` is its place in a row group; `convert` is that of `footer_bounds.conversion`, and None if neither bounds nor extremes are needed.
+    `place` is its place in a row group; `convert` is that of `footer_bounds.conversion`, and None if neither bounds nor extremes are needed. With `only_nulls`
+    the column is of Arrow's null type, of which footers have no statistics.
     """
 
     field_id: int
@@ -28,6 +31,17 @@ class ColumnReading:
     extremes: bool
     convert: Callable[[Any], Any] | None
     floats: bool
+    only_nulls: bool = False
+
+
+class _NullStatistics:
+    """The statistics of a chunk of Arrow's null type, which writers leave out: all of its values are null."""
+
+    has_null_count = True
+    has_min_max = False
+
+    def __init__(self, values: int) -> None:
+        self.null_count = values
 
 
 def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extremes: bool) -> ColumnReading | None:
@@ -45,6 +59,7 @@ def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extrem
         extremes=extremes,
         convert=convert,
         floats=isinstance(leaf.kind, FloatType | DoubleType),
+        only_nulls=pa.types.is_null(stored.arrow),
     )
 
 
@@ -83,7 +98,7 @@ def _read_column(
         chunk = group.column(place)
         size += chunk.total_compressed_size
         values += chunk.num_values
-        statistics = chunk.statistics
+        statistics = _NullStatistics(chunk.num_values) if column.only_nulls else chunk.statistics
         if statistics is None or not statistics.has_null_count:
             counts_nulls = is_known = False
             continue

@@ -6,7 +6,7 @@ Spec: Column Projection; Data File Fields; Appendix A.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,9 +15,11 @@ from pyarrow import orc
 from icefloe.datafile.field_ids import has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.footer_bounds import Extremes
-from icefloe.datafile.footer_columns import StoredLeaf, column_problems, places_to_be_required, stored_leaves
+from icefloe.datafile.footer_columns import StoredLeaf, column_problems, int96_places, places_to_be_required, stored_leaves
 from icefloe.datafile.footer_metrics import ColumnReading, column_reading, footer_metrics
 from icefloe.datafile.orc.orc_rows import orc_field_id
+from icefloe.datafile.orc.orc_timestamps import has_local_timestamps, time_zone_of, with_types_of_spark
+from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, known_since_1900
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
@@ -148,17 +150,17 @@ class FooterReader:
         """Check every column chunk, and return the comparison of the file's columns with the table: a cached one if a file with the same columns was read."""
         footer = checked.metadata
         arrow = (footer.metadata or {}).get(_ARROW_SCHEMA)
-        stored = footer.schema
+        stored, hybrid = footer.schema, hybrid_places(footer)
         for layout in self._layouts:
-            if layout.arrow == arrow and layout.stored.equals(stored):
+            if layout.arrow == arrow and layout.hybrid == hybrid and layout.stored.equals(stored):
                 checked.check_all(like=layout.checked)
                 return layout
         checked.check_all()
-        layout = self._new_layout(checked, arrow, location)
+        layout = self._new_layout(checked, arrow, hybrid, location)
         self._layouts = (layout, *self._layouts[: KEPT_LAYOUTS - 1])
         return layout
 
-    def _new_layout(self, checked: CheckedFooter, arrow: bytes | None, location: str) -> "_Layout":
+    def _new_layout(self, checked: CheckedFooter, arrow: bytes | None, hybrid: frozenset[int], location: str) -> "_Layout":
         footer = checked.metadata
         stored = footer.schema
         columns = stored.to_arrow_schema()
@@ -168,16 +170,12 @@ class FooterReader:
         self._refuse_mismatch(columns, footer, location)
         leaves = stored_leaves(columns, self._request.schema)
         self._refuse_unread(columns, leaves, location)
-        readings = (
-            column_reading(
-                leaf, self._modes[leaf.leaf.field_id], stored.column(leaf.leaf.place), extremes=leaf.leaf.field_id in self._extremes_of
-            )
-            for leaf in leaves
-        )
+        readings = (self._reading(leaf, stored.column(leaf.leaf.place), is_hybrid=leaf.leaf.place in hybrid) for leaf in leaves)
         return _Layout(
             stored=stored,
             checked=checked,
             arrow=arrow,
+            hybrid=hybrid,
             columns=columns,
             has_ids=file_has_ids,
             without_nulls=places_to_be_required(columns, self._request.schema),
@@ -185,15 +183,26 @@ class FooterReader:
             lacks=self._lacking(leaves),
         )
 
+    def _reading(self, stored: StoredLeaf, column: Any, *, is_hybrid: bool) -> ColumnReading | None:
+        field_id = stored.leaf.field_id
+        reading = column_reading(stored, self._modes[field_id], column, extremes=field_id in self._extremes_of)
+        if reading is None or reading.convert is None or not is_hybrid:
+            return reading
+        return replace(reading, convert=known_since_1900(reading.convert, stored.leaf.kind))
+
     def _of_orc(self, source: Any, location: str, size: int) -> StoredDataFile:
         """Return an ORC file with its row count, without metrics, because Arrow does not return ORC statistics."""
         opened = orc.ORCFile(source)
-        columns = with_ids(opened.schema, orc_field_id)
+        stored = with_types_of_spark(opened.schema)
+        columns = with_ids(stored, orc_field_id)
         file_has_ids = has_ids(columns)
         if not file_has_ids:
-            columns = with_ids(opened.schema, mapped_ids(self._request.name_mapping))
+            columns = with_ids(stored, mapped_ids(self._request.name_mapping))
         schema = self._request.schema
-        _refuse(column_problems(columns, schema, may_lack=self._from_path, nulls_in=None, floors_nanoseconds=True), location)
+        zone = time_zone_of(opened, source) if has_local_timestamps(pa.struct(list(stored))) else None
+        _refuse(
+            column_problems(columns, schema, may_lack=self._from_path, nulls_in=None, floors_nanoseconds=True, written_in=zone), location
+        )
         leaves = stored_leaves(columns, schema)
         self._refuse_unread(columns, leaves, location)
         return StoredDataFile(
@@ -207,7 +216,8 @@ class FooterReader:
 
     def _refuse_mismatch(self, columns: Any, footer: Any, location: str) -> None:
         nulls = _null_counts(footer, range(footer.num_columns))
-        _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls), location)
+        int96 = int96_places(footer.schema)
+        _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls, int96=int96), location)
 
     def _refuse_unread(self, columns: Any, leaves: Sequence[StoredLeaf], location: str) -> None:
         """Refuse a file whose rows would be null in every column: none of its columns is the table's, by id or by name.
@@ -234,15 +244,17 @@ class FooterReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """The comparison of the columns of Parquet files with the table: `stored` is their Parquet schema, `arrow` the Arrow schema in their footers or None.
+    """The comparison of the columns of Parquet files with the table.
 
-    `checked` is the first such footer; `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and
-    required in the table.
+    `stored` is their Parquet schema, `arrow` the Arrow schema in their footers or None; `hybrid` are the leaves in the calendar of Spark 2; `checked` is the
+    first such footer; `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and required in the
+    table.
     """
 
     stored: Any
     checked: CheckedFooter
     arrow: bytes | None
+    hybrid: frozenset[int]
     columns: Any
     has_ids: bool
     without_nulls: tuple[int, ...]

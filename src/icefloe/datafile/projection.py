@@ -152,6 +152,8 @@ class Projector:
     def array(self, array: Any, arrow: Any, field: NestedField, target: Any) -> Any:
         """Return an array of the file as the Arrow type `target` of the field. `arrow` is the file's Arrow field, whose inner fields have ids."""
         kind = field.field_type
+        if pa.types.is_null(array.type):
+            return pa.nulls(len(array), target)
         if isinstance(kind, PrimitiveType):
             return self._primitive(array, field, target)
         if isinstance(kind, VariantType) and is_variant(array.type):
@@ -277,8 +279,13 @@ def same_ids(arrow: Any, kind: IcebergType) -> bool:
 
 
 def is_readable_as(arrow: Any, kind: IcebergType) -> bool:
-    """Return True if a column of an Arrow type may be read as the Iceberg type: the same type in another width or encoding, or a promotion of the spec."""
+    """Return True if a column of an Arrow type may be read as the Iceberg type: the same type in another width or encoding, or a promotion of the spec.
+
+    A column of Arrow's null type, which writers choose where every value is null, is read as any type.
+    """
     types = pa.types
+    if types.is_null(arrow):
+        return True
     if isinstance(kind, DecimalType):
         return bool(types.is_decimal(arrow)) and arrow.scale == kind.scale and arrow.precision <= kind.precision
     return any(test(arrow) for test in _READABLE_TYPES[type(kind)])

@@ -16,6 +16,8 @@ from pyarrow import orc
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
 from icefloe.catalog.catalog_transaction import CreateTableTransaction
+from icefloe.datafile.footer_columns import int96_places, with_int96_as_instants
+from icefloe.datafile.orc.orc_timestamps import new_table_schema
 from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileError, SchemaMismatchError, TableAlreadyExistsError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
@@ -334,9 +336,10 @@ def _columns_of(io: FileIO, location: str) -> pa.Schema:
         opened.seek(0)
         try:
             if magic == b"PAR1":
-                return pq.read_schema(opened).remove_metadata()
+                stored = pq.ParquetFile(opened)
+                return with_int96_as_instants(stored.schema_arrow.remove_metadata(), int96_places(stored.schema))
             if magic.startswith(b"ORC"):
-                return orc.ORCFile(opened).schema
+                return new_table_schema(orc.ORCFile(opened).schema).remove_metadata()
         except (pa.ArrowException, OSError, ValueError) as error:
             raise DataFileFormatError(f"{location} has no valid footer: {error}", path=location, next_step="write it again") from error
     raise DataFileFormatError(

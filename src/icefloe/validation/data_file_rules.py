@@ -13,8 +13,9 @@ import pyarrow as pa
 from icefloe.datafile.data_file_reader import identity_constants
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import MetricsMode, physical_value
-from icefloe.datafile.footer_columns import StoredLeaf, stored_leaves, type_fault
+from icefloe.datafile.footer_columns import StoredLeaf, int96_places, stored_leaves, type_fault
 from icefloe.datafile.footer_metrics import column_reading, footer_metrics
+from icefloe.datafile.orc.orc_rows import OrcRows
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
 from icefloe.datafile.partition_of_file import partition_without_column
 from icefloe.datafile.projection import file_columns
@@ -202,7 +203,8 @@ def _parquet_findings(layout: TableLayout, file: DataFile, place: Place) -> Iter
         columns = columns if layout.name_mapping is None else with_ids(columns, mapped_ids(layout.name_mapping))
     else:
         yield from id_findings(columns, True, place)
-    yield from type_findings(columns, layout.schemas, layout.constants(file), floors_nanoseconds=False, place=place)
+    int96 = int96_places(footer.schema)
+    yield from type_findings(columns, layout.schemas, layout.constants(file), floors_nanoseconds=False, place=place, int96=int96)
     yield from _partition_findings(layout, file, columns, place)
     offsets, values = _footer_values(layout, checked, columns)
     yield from metrics_findings(file, values, place)
@@ -226,10 +228,11 @@ def _footer_values(layout: TableLayout, checked: CheckedFooter, columns: Any) ->
             if not stored.leaf.repeated:
                 leaves.setdefault(stored.leaf.field_id, stored)
     footer = checked.metadata
+    int96 = int96_places(footer.schema)
     readings = [
         column_reading(stored, _ALL_COUNTS, footer.schema.column(stored.leaf.place), extremes=True)
         for stored in leaves.values()
-        if _is_readable(stored)
+        if _is_readable(stored, is_int96=stored.leaf.place in int96)
     ]
     metrics, extremes = footer_metrics(footer, [each for each in readings if each is not None])
     values = {}
@@ -247,9 +250,9 @@ def _footer_values(layout: TableLayout, checked: CheckedFooter, columns: Any) ->
     return metrics.split_offsets or (), values
 
 
-def _is_readable(stored: StoredLeaf) -> bool:
+def _is_readable(stored: StoredLeaf, *, is_int96: bool) -> bool:
     """Return False for a column of another type than the table's, whose values cannot be compared; `type_findings` reports it."""
-    return type_fault(stored.arrow, stored.leaf.kind, floors_nanoseconds=False) is None
+    return type_fault(stored.arrow, stored.leaf.kind, floors_nanoseconds=False, is_int96=is_int96) is None
 
 
 def _physical(kind: PrimitiveType, raw: Any) -> Any:
@@ -311,7 +314,8 @@ def _other_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterat
         yield from row_count_findings(file, stored.count_rows(), place)
         yield from id_findings(stored.schema, layout.name_mapping is not None, place)
         constants, floors = layout.constants(file), stored.floors_nanoseconds
-        yield from type_findings(stored.schema, layout.schemas, constants, floors_nanoseconds=floors, place=place)
+        zone = stored.written_in() if isinstance(stored, OrcRows) else None
+        yield from type_findings(stored.schema, layout.schemas, constants, floors_nanoseconds=floors, place=place, written_in=zone)
         yield from _partition_findings(layout, file, stored.schema, place)
 
 

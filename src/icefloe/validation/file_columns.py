@@ -5,8 +5,9 @@ Spec: Column Projection; Data File Fields (column_sizes to split_offsets); Appen
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -170,7 +171,14 @@ def _repeated(column: FileColumn, path: tuple[str, ...]) -> Iterator[tuple[str, 
 
 
 def type_findings(
-    arrow_schema: Any, schemas: Sequence[Schema], constants: frozenset[int], *, floors_nanoseconds: bool, place: Place
+    arrow_schema: Any,
+    schemas: Sequence[Schema],
+    constants: frozenset[int],
+    *,
+    floors_nanoseconds: bool,
+    place: Place,
+    int96: frozenset[int] = frozenset(),
+    written_in: str | None = None,
 ) -> Iterator[Finding]:
     """Yield columns that cannot be read as the table's, and required ones that are missing.
 
@@ -180,9 +188,13 @@ def type_findings(
         constants: Columns whose value is the partition's.
         floors_nanoseconds: See `StoredFile`.
         place: Arguments of the findings.
+        int96: The file's `int96_places`.
+        written_in: The time zone of an ORC file's local timestamps; see `column_problems`.
     """
     root = file_columns(arrow_schema)
-    for number, finding in enumerate(_type_findings(root, fields_by_id(schemas), place, floors_nanoseconds=floors_nanoseconds)):
+    fields = fields_by_id(schemas)
+    fault = partial(type_fault, floors_nanoseconds=floors_nanoseconds, written_in=written_in)
+    for number, finding in enumerate(_type_findings(root, fields, place, int96, fault)):
         if number == _MOST_OF_A_FILE:
             break
         yield finding
@@ -210,13 +222,15 @@ def fields_by_id(schemas: Sequence[Schema]) -> Mapping[int, NestedField]:
     return fields
 
 
-def _type_findings(column: FileColumn, fields: Mapping[int, NestedField], place: Place, *, floors_nanoseconds: bool) -> Iterator[Finding]:
+def _type_findings(
+    column: FileColumn, fields: Mapping[int, NestedField], place: Place, int96: frozenset[int], fault_of: Callable[..., str | None]
+) -> Iterator[Finding]:
     for child in column.inner:
         field = None if child.field_id is None else fields.get(child.field_id)
         if field is None:
             continue
         arrow = plain_type(child.arrow.type)
-        fault = type_fault(arrow, field.field_type, floors_nanoseconds=floors_nanoseconds)
+        fault = fault_of(arrow, field.field_type, is_int96=child.first_leaf in int96)
         # ORC and some writers of Parquet store times as plain numbers.
         if fault is not None and not (isinstance(field.field_type, TimeType) and pa.types.is_int64(arrow)):
             yield COLUMN_TYPE.finding(
@@ -227,7 +241,7 @@ def _type_findings(column: FileColumn, fields: Mapping[int, NestedField], place:
                 **place,
             )
         elif isinstance(field.field_type, StructType | ListType | MapType) and children(field.field_type):
-            yield from _type_findings(child, fields, place, floors_nanoseconds=floors_nanoseconds)
+            yield from _type_findings(child, fields, place, int96, fault_of)
 
 
 def metrics_findings(file: DataFile, columns: Mapping[int, ColumnValues], place: Place) -> Iterator[Finding]:

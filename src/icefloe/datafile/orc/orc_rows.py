@@ -14,6 +14,7 @@ from pyarrow import orc
 from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.orc.orc_appender import ID_ATTRIBUTE
 from icefloe.datafile.orc.orc_tail import Stripe, stripes_of
+from icefloe.datafile.orc.orc_timestamps import batch_with_types_of_spark, has_local_timestamps, time_zone_of, with_types_of_spark
 from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
@@ -34,9 +35,10 @@ class OrcRows:
         """Open the file. Raises `DataFileFormatError` if its footer cannot be read."""
         self._task = task
         self._path = task.file.file_path
+        self._source = file
         with reading(self._path, "ORC"):
             self._file = orc.ORCFile(file)
-            file_schema = self._file.schema
+            file_schema = with_types_of_spark(self._file.schema)
             try:
                 self._stripes = stripes_of(self._file)
             except (ValueError, IndexError) as error:
@@ -48,6 +50,11 @@ class OrcRows:
         if name_mapping is not None and not has_ids(self.schema):
             self._ids = mapped_ids(name_mapping)
             self.schema = with_ids(file_schema, self._ids)
+
+    def written_in(self) -> str | None:
+        """Return the time zone in which local timestamps were written; None if there are none. Raises `DataFileFormatError` for a damaged stripe footer."""
+        with reading(self._path, "ORC"):
+            return time_zone_of(self._file, self._source) if has_local_timestamps(pa.struct(list(self.schema))) else None
 
     def count_rows(self) -> int:
         """Return the number of rows of all stripes; see `stored_file.py`."""
@@ -97,7 +104,7 @@ class OrcRows:
         """Yield the rows of one stripe."""
         with reading(self._path, "ORC"):
             try:
-                batch = self._file.read_stripe(index, columns=names)
+                batch = batch_with_types_of_spark(self._file.read_stripe(index, columns=names))
             except pa.ArrowInvalid as error:
                 if "nanosecond" not in str(error):
                     raise

@@ -10,33 +10,37 @@ from typing import Any
 # Numbers of the fields that are read, and the wire types of Protocol Buffers. Spec: ORC v1, File Tail.
 _TAIL_FOOTER = 2
 _FOOTER_STRIPES = 3
-_STRIPE_OFFSET, _STRIPE_ROWS = 1, 5
+_STRIPE_OFFSET, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER, _STRIPE_ROWS = range(1, 6)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """A stripe: the offset of its first byte, and its number of rows."""
+    """A stripe: the offset of its first byte, its number of rows, and the place of its footer."""
 
     offset: int
     rows: int
+    footer_offset: int
+    footer_length: int
 
 
 def stripes_of(file: Any) -> tuple[Stripe, ...]:
     """Return the stripes of a `pyarrow.orc.ORCFile`, in order. Raises `ValueError` or `IndexError` if its footer is damaged."""
     tail = bytes(file.reader.serialized_file_tail())
     stripes = []
-    for number, footer in _fields(tail):
+    for number, footer in fields_of_message(tail):
         if number != _TAIL_FOOTER or not isinstance(footer, bytes):
             continue
-        for inner, stripe in _fields(footer):
+        for inner, stripe in fields_of_message(footer):
             if inner == _FOOTER_STRIPES and isinstance(stripe, bytes):
-                numbers = dict(_fields(stripe))
-                stripes.append(Stripe(int(numbers.get(_STRIPE_OFFSET, 0)), int(numbers.get(_STRIPE_ROWS, 0))))
+                numbers = dict(fields_of_message(stripe))
+                names = (_STRIPE_OFFSET, _STRIPE_ROWS, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER)
+                offset, rows, index, data, length = (int(numbers.get(name, 0)) for name in names)
+                stripes.append(Stripe(offset, rows, offset + index + data, length))
     return tuple(stripes)
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def fields_of_message(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     """Yield the number and the value of each field of a message: an integer or bytes."""
     position = 0
     while position < len(data):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
+from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, refuse_hybrid_values
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
@@ -51,6 +52,7 @@ class ParquetRows:
         self._mapped = None if name_mapping is None or has_ids(file_schema) else mapped_ids(name_mapping)
         self.schema = file_schema if self._mapped is None else with_ids(file_schema, self._mapped)
         self._root = file_columns(self.schema)
+        self._hybrid = hybrid_places(self._footer.metadata)
 
     def count_rows(self) -> int:
         """Return the number of rows of all row groups; see `stored_file.py`."""
@@ -112,7 +114,7 @@ class ParquetRows:
             # A task for the whole file reads all of it, even if the file size in the manifest is wrong.
             if self._task.start > 0 or self._task.length < self._task.file.file_size_in_bytes:
                 row_groups = row_groups_between(self._footer, self._task.start, self._task.start + self._task.length)
-            return row_groups_that_may_match(self._footer, row_groups, row_filter, self._root)
+            return row_groups_that_may_match(self._footer, row_groups, row_filter, self._root, self._hybrid)
 
     def _with_dictionaries(self, row_groups: list[int], names: list[str]) -> Any:
         """Return the file opened so that texts stored as dictionaries stay dictionaries: deleted rows can be left out before their texts are copied."""
@@ -146,6 +148,8 @@ class ParquetRows:
             if batch is None:
                 return
             count = batch.num_rows
+            if not self._hybrid.isdisjoint(leaves):
+                refuse_hybrid_values(batch, leaves, self._hybrid, self._path)
             if self._mapped is not None:
                 schema = schema or with_ids(batch.schema, self._mapped)
                 batch = type(batch).from_arrays(batch.columns, schema=schema)

@@ -62,15 +62,25 @@ def row_groups_between(footer: CheckedFooter, start: int, end: int) -> list[int]
     return [index for index, chunk in enumerate(chunks) if start <= (chunk.dictionary_page_offset or chunk.data_page_offset) < end]
 
 
-def row_groups_that_may_match(footer: CheckedFooter, indexes: Sequence[int], row_filter: BooleanExpression, root: FileColumn) -> list[int]:
-    """Return the row groups in which a row may match a bound filter; all of them if the footer has no statistics."""
+def row_groups_that_may_match(
+    footer: CheckedFooter,
+    indexes: Sequence[int],
+    row_filter: BooleanExpression,
+    root: FileColumn,
+    other_values: frozenset[int] = frozenset(),
+) -> list[int]:
+    """Return the row groups in which a row may match a bound filter; all of them if the footer has no statistics.
+
+    `other_values` are places of leaves whose statistics are not the values that are read.
+    """
     if isinstance(row_filter, AlwaysTrue) or not indexes:
         return list(indexes)
 
     def leaf(predicate: BoundPredicate) -> Mask:
         column = find_leaf(root, predicate.field.field_id)
         kind = predicate.field.field_type
-        if column is None or not isinstance(kind, PrimitiveType) or not _is_comparable(column, kind):
+        is_known = column is not None and column.first_leaf not in other_values
+        if column is None or not is_known or not isinstance(kind, PrimitiveType) or not _is_comparable(column, kind):
             return np.ones(len(indexes), dtype=bool)
         chunks = [footer.column(index, column.first_leaf) for index in indexes]
         return _mask(predicate, kind, chunks, [footer.metadata.row_group(index).num_rows for index in indexes])

@@ -1,0 +1,101 @@
+"""Dates and timestamps before 1900 in the hybrid calendar, Julian before 1582, which Spark 2 and Spark's mode LEGACY write into Parquet.
+
+Spark converts them by the version and keys in a file's footer, and also local times of instants before time zones had whole hours. Icefloe reads the numbers
+as they are stored, in the calendar of Iceberg, which gives the same values from 1900 on; an earlier one in such a file is refused, because it is another day or
+second than the one that was written.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.datafile.field_ids import is_list
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.kernel.types import DateType, IcebergType, TimestampNanoType, TimestamptzNanoType
+
+_VERSION, _LEGACY, _LEGACY_INT96 = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+# Versions of Spark that write the calendar of Iceberg unless a key states otherwise. Origin: Spark's `DataSourceUtils`.
+_FIRST_VERSION, _FIRST_VERSION_OF_INT96 = (3, 0), (3, 1)
+# 1900-01-01 in microseconds and days.
+_MICROS, _DAYS = -2_208_988_800_000_000, -25_567
+
+
+def hybrid_places(footer: Any) -> frozenset[int]:
+    """Return the places of the leaves of a `pyarrow.parquet.FileMetaData` whose values are in the hybrid calendar."""
+    metadata = footer.metadata or {}
+    match = re.match(rb"(\d{1,4})\.(\d{1,4})", metadata.get(_VERSION, b""))
+    version = None if match is None else (int(match[1]), int(match[2]))
+    is_int96 = _LEGACY_INT96 in metadata or (version is not None and version < _FIRST_VERSION_OF_INT96)
+    is_other = _LEGACY in metadata or (version is not None and version < _FIRST_VERSION)
+    if not is_int96 and not is_other:
+        return frozenset()
+    columns = [footer.schema.column(place) for place in range(len(footer.schema))]
+    return frozenset(
+        place
+        for place, column in enumerate(columns)
+        if (is_int96 if column.physical_type == "INT96" else is_other and _is_converted(column.logical_type))
+    )
+
+
+def _is_converted(logical_type: Any) -> bool:
+    """Return whether Spark converts a column: a date, or a timestamp that is an instant."""
+    return logical_type.type == "DATE" or (
+        logical_type.type == "TIMESTAMP" and json.loads(logical_type.to_json()).get("isAdjustedToUTC") is True
+    )
+
+
+def known_since_1900(convert: Callable[[Any], Any], kind: IcebergType) -> Callable[[Any], Any]:
+    """Return a conversion of a footer's extreme, to a physical value of a date or timestamp, that returns None for one before 1900, which is another value."""
+    first = _DAYS if isinstance(kind, DateType) else _MICROS * (1000 if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else 1)
+
+    def known(raw: Any) -> Any:
+        value = convert(raw)
+        return None if value is None or value < first else value
+
+    return known
+
+
+def refuse_hybrid_values(batch: Any, leaves: Sequence[int], places: frozenset[int], path: str) -> None:
+    """Refuse a batch with a value before 1900 in the hybrid calendar.
+
+    Args:
+        batch: The rows, with these leaves alone.
+        leaves: The places of its leaves, ascending.
+        places: The leaves in the hybrid calendar.
+        path: The file.
+
+    Raises:
+        UnsupportedFeatureError: There is such a value.
+    """
+    arrays = (leaf for column, field in zip(batch.columns, batch.schema, strict=True) for leaf in _leaf_arrays(column, field.name))
+    for (name, array), place in zip(arrays, leaves, strict=True):
+        kind = array.type
+        if place not in places or not (pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us")):
+            continue
+        least = pc.min(array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())).as_py()
+        if least is not None and least < (_DAYS if pa.types.is_date32(kind) else _MICROS):
+            raise UnsupportedFeatureError(
+                f"column {name!r} of {path} has a value before 1900 in the calendar of Spark 2, which Icefloe does not convert",
+                path=path,
+                next_step="read the file with spark.read.parquet, which converts it, append these rows, and delete the file from the table",
+            )
+
+
+def _leaf_arrays(array: Any, name: str) -> Iterator[tuple[str, Any]]:
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        yield from _leaf_arrays(array.storage, name)
+    elif pa.types.is_struct(kind) and kind.num_fields:
+        for index, field in enumerate(kind.fields):
+            yield from _leaf_arrays(array.field(index), f"{name}.{field.name}")
+    elif pa.types.is_map(kind):
+        yield from _leaf_arrays(array.keys, f"{name}.key")
+        yield from _leaf_arrays(array.items, f"{name}.value")
+    elif is_list(kind):
+        yield from _leaf_arrays(array.values, f"{name}.element")
+    else:
+        yield name, array
