@@ -187,6 +187,10 @@ class WriteInfo(TypedDict):
     options: dict[str, str]
 
 
+# The rows of its target that a MERGE which only inserts has read: those of the scans that noted it, all rows, or none.
+MergeReads = Literal["scanned", "all", "none"]
+
+
 class RowLevelOperationInfo(TypedDict):
     """The fields of Spark's `RowLevelOperationInfo`, which describes a DELETE, UPDATE or MERGE."""
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.commit.composite_action import CompositeAction
 from icefloe.spark.catalog.alter_table import Change, change_columns
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, write_within
 from icefloe.table.commits.commit_loop import CommitReport, commit
-from icefloe.table.rows.row_level_commit import RowLevel
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata
 from icefloe.table.write_result import WriteResult
@@ -40,7 +40,7 @@ class SchemaEvolvingTable(SparkTable):
         with self._transaction:
             return write_within(self._transaction, write)
 
-    def _commit(self, action: RowLevel) -> CommitReport:
+    def _commit(self, action: Action) -> CommitReport:
         columns = self._transaction.end()
         action_with_columns = CompositeAction([action] if columns is None else [columns, action])
         return commit(self._selected.table.handle, action_with_columns, self._base)

@@ -170,6 +170,7 @@ class SparkTable(RowLevelTable):
             self._row_level_scans.append(pushed)
         scan = (partitioned_scan(pushed) if reports_partitions(query) else None) or runtime_filtered_scan(pushed) or SparkScan(pushed)
         scan.owner = self
+        scan.row_level_scans = self._row_level_scans
         return scan
 
     def _pushed(self, query: PushedQuery) -> PushedScan:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeatureError
+from icefloe.kernel.commit.attempt import Action
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
@@ -27,11 +28,13 @@ from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, non
 from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
 from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable, ScanSource
+from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.sql_write import branch_of, statement_counts
-from icefloe.spark.write.write_builder import WritableTable
+from icefloe.spark.write.write_builder import SparkWriteBuilder, WritableTable
 from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import CommitReport, commit
-from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, row_level_result
+from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result
+from icefloe.table.rows.table_writes import append
 from icefloe.table.rows.write_context import branch_named, commit_context, write_target
 from icefloe.table.table_handle import LoadedMetadata, load_metadata
 from icefloe.table.write_result import WriteResult
@@ -75,6 +78,24 @@ class RowLevelTable(WritableTable):
         """Return the rows of a statement's query; those of a MERGE are planned by `merge_planner.py`."""
         return plan_merge_rows(self._spark, session, query, MERGE_JOINS if command is Command.MERGE else ())
 
+    def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:
+        """Write rows and commit them; those of a MERGE that only inserts under the conflict rules of a MERGE. Takes and raises as `row_level` does."""
+        if builder.merge_reads in (None, "none"):
+            return super().write(spark, rows, builder)
+        self._check_writable()
+        table = self._selected.table
+        base, handle = table.metadata, table.handle
+        options = self._options(builder.options, spark)
+        branch = branch_of(options, self._selected.branch, table.full_name)
+        row_filter = self._row_filter() if builder.merge_reads == "scanned" else AlwaysTrue()
+        with branch_named(is_named=branch is not None):
+            rules = insert_rules(base, branch or MAIN, row_filter)
+            rows_in_form = RowsInForm(rows=rows(), form=options.form)
+            prepared = append(handle, base, rows_in_form, options.snapshot_properties, branch or MAIN, rules)
+        report = self._commit(prepared.action)
+        self.written = prepared.result(report.attempt, report.attempts)
+        return self.written
+
     def row_level(
         self, command: Command, rows: Callable[[], DataFrame], ordinals: RowOrdinals, options: Mapping[str, str], unmatched: Unmatched
     ) -> None:
@@ -111,7 +132,7 @@ class RowLevelTable(WritableTable):
         report = self._commit(action)
         self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
 
-    def _commit(self, action: RowLevel) -> CommitReport:
+    def _commit(self, action: Action) -> CommitReport:
         table = self._selected.table
         try:
             return commit(table.handle, action, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))

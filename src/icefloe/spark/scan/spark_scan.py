@@ -288,11 +288,23 @@ class ConnectorScan(ConnectorObject):
 
 
 class SparkScan(ConnectorScan):
-    """Spark's scan of a table's rows. It plans when Spark receives it, or, in a row-level operation, when Spark first needs the size or the rows."""
+    """Spark's scan of a table's rows. It plans when Spark receives it, or, in a row-level operation, when Spark first needs the size or the rows.
+
+    Attributes:
+        row_level_scans: the table's scans whose filters limit the conflicts of a statement's commit; None where the table has none.
+    """
+
+    row_level_scans: list[PushedScan] | None = None
 
     def __init__(self, pushed: PushedScan) -> None:
         super().__init__(pushed.query)
         self._pushed = pushed
+
+    @connector_method
+    def note_merge_target(self) -> None:
+        """Note that a MERGE that only inserts reads its target by this scan; Spark builds it as that of a query."""
+        if self.row_level_scans is not None:
+            self.row_level_scans.append(self._pushed)
 
     @cached_property
     def request(self) -> ScanRequest:

@@ -17,7 +17,7 @@ from icefloe.errors import ReadOnlyTableError
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.catalyst_plan import rows_of, session_of
-from icefloe.spark.bridge.messages import Expression, WriteInfo
+from icefloe.spark.bridge.messages import Expression, MergeReads, WriteInfo
 from icefloe.spark.scan.filter_pushdown import to_expressions
 from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.scan.spark_scan import ReadableTable
@@ -77,10 +77,10 @@ class WritableTable(ReadableTable):
                 next_step="write to the table or to a branch, such as t.branch_b",
             )
 
-    def _options(self, options: Mapping[str, str]) -> WriteOptions:
-        """Return the options of a statement, completed by the session's settings as those of any write."""
+    def _options(self, options: Mapping[str, str], spark: SparkSession | None = None) -> WriteOptions:
+        """Return the options of a statement, completed as those of any write by the settings of a session, by default the attached one."""
         table = self._selected.table
-        write_options = options_of_write(self._spark, options, table.metadata, table.full_name)
+        write_options = options_of_write(spark or self._spark, options, table.metadata, table.full_name)
         return replace(write_options, snapshot_properties={**write_options.snapshot_properties, **self.snapshot_properties})
 
     @connector_method
@@ -147,6 +147,7 @@ class SparkWriteBuilder(ConnectorObject):
         options: the write's options, by name.
         overwrite_predicates: Spark's predicates of the replaced rows; None for an append.
         whole_partitions: True if the write replaces the partitions that its rows are in.
+        merge_reads: of a MERGE that only inserts, which rows of the table it has read; None for another write.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
@@ -156,6 +157,7 @@ class SparkWriteBuilder(ConnectorObject):
         self.options = options
         self.overwrite_predicates: Sequence[Any] | None = None
         self.whole_partitions = False
+        self.merge_reads: MergeReads | None = None
 
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
@@ -185,8 +187,15 @@ class SparkWriteBuilder(ConnectorObject):
         return THIS
 
     @connector_method
-    def run(self, session: JavaObject, query: JavaObject) -> dict[str, int | None] | None:
-        """Write and commit the rows of a query, and return the counts. Spark plans a MERGE that only inserts as an append of its rows."""
+    def run(self, session: JavaObject, query: JavaObject, merge_reads: MergeReads | None) -> dict[str, int | None] | None:
+        """Write and commit the rows of a query, and return the counts. Spark plans a MERGE that only inserts as an append of its rows.
+
+        Args:
+            session: Spark's session that runs the write.
+            query: the optimized plan of its rows.
+            merge_reads: of such a MERGE, which rows of the table its query reads; None for another write.
+        """
+        self.merge_reads = merge_reads
         is_append = self.overwrite_predicates is None and not self.whole_partitions
         result = self._table.write(
             self._table.session_of(session), lambda: self._table.query_rows(session, query, is_append=is_append), self

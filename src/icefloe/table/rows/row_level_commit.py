@@ -224,6 +224,20 @@ class RowLevel:
         )
 
 
+def insert_rules(base: TableMetadata, branch: str | None, row_filter: BooleanExpression) -> ConflictRules:
+    """Return the conflict rules of a MERGE that only inserts rows which match none of the table: the rules of `RowLevel` for a MERGE that deletes no row.
+
+    Args:
+        base: the metadata that was read.
+        branch: the branch that was read.
+        row_filter: true for every row of the table that may match one of the source.
+    """
+    parent, serializable = parent_snapshot(base, branch), Command.MERGE.is_serializable(base)
+    return ConflictRules(
+        since=parent.snapshot_id if parent else None, row_filter=row_filter, no_added_data=serializable, no_added_deletes=serializable
+    )
+
+
 def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) -> None:
     """Refuse a statement that can never be committed, before any row is computed.
 

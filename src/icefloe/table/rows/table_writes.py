@@ -16,6 +16,7 @@ from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
 from icefloe.kernel.commit.conflicts import ConflictRules
 from icefloe.kernel.commit.new_manifest import ManifestNumbers
 from icefloe.kernel.commit.replace_partitions import ReplacePartitions
+from icefloe.kernel.commit.row_delta import RowDelta
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.data_file import DataFile
@@ -45,15 +46,25 @@ class PreparedWrite:
 
 
 def append(
-    handle: TableHandle, base: TableMetadata, rows: Any, snapshot_properties: Mapping[str, str], branch: str | None
+    handle: TableHandle,
+    base: TableMetadata,
+    rows: Any,
+    snapshot_properties: Mapping[str, str],
+    branch: str | None,
+    rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Write the rows for one `append` snapshot. Raises `UnsupportedFeatureError` under a spec with an unknown transform."""
+    """Write the rows for one `append` snapshot; `rules` are those of rows that depend on what the table has, which without rows commit nothing.
+
+    Raises `UnsupportedFeatureError` under a spec with an unknown transform.
+    """
     engine = engine_for_rows(rows)
     check_known_transforms(base.spec())
     context = commit_context(handle, base, snapshot_properties, branch, engine)
     files = engine.write(rows, write_target(handle, base))
     return PreparedWrite(
-        action=Append(files, context),
+        action=Append(files, context)
+        if rules is None
+        else RowDelta(added=files, context=context, numbers=ManifestNumbers(context), rules=rules),
         result=lambda attempt, attempts: _result("append", engine.name, attempt, attempts, added=files),
     )
 

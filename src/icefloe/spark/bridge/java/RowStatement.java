@@ -145,6 +145,12 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     return (LogicalPlan) plan.withNewChildren(PythonUtils.toSeq(children));
   }
 
+  /** Returns the first plan below those that are above the join of a MERGE. */
+  static LogicalPlan belowRows(LogicalPlan plan) {
+    while (isAboveJoin(plan)) plan = (LogicalPlan) plan.children().apply(0);
+    return plan;
+  }
+
   private static boolean isAboveJoin(LogicalPlan plan) {
     return plan instanceof Project || plan instanceof Filter || plan instanceof MergeRows;
   }

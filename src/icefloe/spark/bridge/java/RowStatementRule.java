@@ -3,7 +3,11 @@ package icefloe;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.plans.LeftAnti$;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -22,6 +26,7 @@ import scala.collection.Iterator;
  */
 public final class RowStatementRule extends Rule {
   private static final TreeNodeTag WRITTEN = new TreeNodeTag("icefloe.row_statement"); // a Written
+  private static final TreeNodeTag INSERT_ONLY_MERGE = new TreeNodeTag("icefloe.insert_only_merge"); // TRUE
   private static final Set OF_PARSER =
       new HashSet(
           Arrays.asList(
@@ -73,9 +78,23 @@ public final class RowStatementRule extends Rule {
     LogicalPlan statement = (LogicalPlan) node;
     if (!KINDS.contains(statement.nodeName()) || !statement.resolved() || statement instanceof RowStatement || !isOfIcefloe((LogicalPlan) statement.productElement(0))) return node;
     RowStatement.check(statement);
+    if (insertsUnmatched(statement)) statement.setTagValue(INSERT_ONLY_MERGE, Boolean.TRUE);
     Option written = statement.getTagValue(WRITTEN);
     statement.unsetTagValue(WRITTEN);
     return written.isDefined() || RowStatement.sourceToCompute(statement) != null ? RowStatement.of(statement, written.isDefined() ? (Written) written.get() : null) : statement;
+  }
+
+  /** Returns whether a write is a MERGE with nothing but WHEN NOT MATCHED, which Spark plans as an append. Spark keeps the tag while it plans the statement. */
+  static boolean isInsertOnlyMerge(LogicalPlan write) {
+    return write.nodeName().equals("InsertOnlyMerge") || write.getTagValue(INSERT_ONLY_MERGE).isDefined();
+  }
+
+  /** Returns whether a resolved statement is such a MERGE: its query reads the very relation that it writes to, while a relation in the query of an INSERT has columns with other ids. */
+  private static boolean insertsUnmatched(LogicalPlan statement) {
+    if (statement instanceof MergeIntoTable) return ((MergeIntoTable) statement).matchedActions().isEmpty() && ((MergeIntoTable) statement).notMatchedBySourceActions().isEmpty();
+    if (!(statement instanceof AppendData)) return false;
+    LogicalPlan plan = RowStatement.belowRows(((AppendData) statement).query());
+    return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && ((Join) plan).right().outputSet().subsetOf(((LogicalPlan) statement.productElement(0)).outputSet());
   }
 
   private static boolean isOfIcefloe(LogicalPlan target) {

@@ -12,7 +12,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.DataType;
@@ -45,7 +48,7 @@ final class SparkCommand implements CreatableRelationProvider {
     if (statement instanceof WriteDelta) {
       run(context, new Object[] {((WriteDelta) statement).projections()});
     } else if (statement != null) {
-      run(context, new Object[0]);
+      run(context, new Object[] {PythonBridge.json(mergeReads(statement))});
     } else {
       PythonBridge.call(python, "run_statement", PythonBridge.json(Collections.singletonMap("text", text)));
     }
@@ -57,6 +60,34 @@ final class SparkCommand implements CreatableRelationProvider {
     ArrayList arguments = new ArrayList(Arrays.asList(new Object[] {context.sparkSession(), ((V2WriteCommand) statement).query()}));
     arguments.addAll(Arrays.asList(more));
     writeOf(statement).call("run", arguments);
+  }
+
+  /**
+   * Returns which rows of its target a MERGE that only inserts has read, after which another writer must not have added one that matches: `scanned`, those of the scans that have noted it; `all`, where
+   * Spark has rows of the table in its cache; or `none`, as with a condition that is never true. Returns null for another write.
+   */
+  private static String mergeReads(LogicalPlan write) {
+    if (!RowStatementRule.isInsertOnlyMerge(write)) return null;
+    return mergeReads(((V2WriteCommand) write).query(), (DataSourceV2Relation) ((V2WriteCommand) write).table());
+  }
+
+  private static String mergeReads(LogicalPlan plan, DataSourceV2Relation target) {
+    if (plan instanceof InMemoryRelation) return plan.outputSet().intersect(target.outputSet()).isEmpty() ? "none" : "all";
+    if (plan instanceof DataSourceV2ScanRelation) {
+      DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
+      PythonProxy python = PythonProxy.behind(scan.scan());
+      if (python == null || scan.relation().table() != target.table()) return "none";
+      python.call("note_merge_target", "null");
+      return "scanned";
+    }
+    String reads = "none";
+    for (int i = 0; i < plan.children().size(); i++) reads = larger(reads, mergeReads((LogicalPlan) plan.children().apply(i), target));
+    for (int i = 0; i < plan.subqueries().size(); i++) reads = larger(reads, mergeReads((LogicalPlan) plan.subqueries().apply(i), target));
+    return reads;
+  }
+
+  private static String larger(String reads, String others) {
+    return reads.equals("all") || others.equals("none") ? reads : others;
   }
 
   /** Returns the write of a plan; null where another connector implements it. */

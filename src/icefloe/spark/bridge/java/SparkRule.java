@@ -22,7 +22,6 @@ import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.MergeRows;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
@@ -138,27 +137,21 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts is an append, with a separate class since Spark 4.3. */
+  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts has to be told from an append: its commit has conflicts. */
   private static boolean isCommand(LogicalPlan write) {
     if (!(write instanceof V2WriteCommand) || SparkCommand.writeOf(write) == null) return false;
-    if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic) return true;
-    String name = write.nodeName();
-    return (name.equals("AppendData") || name.equals("InsertOnlyMerge")) && isOfUnmatched(((V2WriteCommand) write).query());
+    if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic || RowStatementRule.isInsertOnlyMerge(write)) return true;
+    return write.nodeName().equals("AppendData") && isOfUnmatched(((V2WriteCommand) write).query());
   }
 
   private static boolean isScan(LogicalPlan plan) {
     return plan instanceof DataSourceV2ScanRelation && PythonProxy.behind(((DataSourceV2ScanRelation) plan).scan()) != null;
   }
 
-  /** Returns whether these may be the rows that match no row of a table, as in a MERGE that only inserts. Python checks the details when the statement runs. */
+  /** Returns whether these may be the rows that match no row of a table, as in an INSERT with NOT EXISTS. Python checks the details when the statement runs. */
   private static boolean isOfUnmatched(LogicalPlan query) {
-    LogicalPlan plan = bare(query);
-    return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && isScan(bare(((Join) plan).right()));
-  }
-
-  private static LogicalPlan bare(LogicalPlan plan) {
-    while (plan instanceof Project || plan instanceof Filter || plan instanceof MergeRows) plan = (LogicalPlan) plan.children().apply(0);
-    return plan;
+    LogicalPlan plan = RowStatement.belowRows(query);
+    return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && isScan(RowStatement.belowRows(((Join) plan).right()));
   }
 
   /** Returns the rows with the names and ids that the rest of the query refers to. */
