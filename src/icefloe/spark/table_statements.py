@@ -41,7 +41,9 @@ class _Running(SparkCatalog):
 
 def run_statement(table: Table, statement: Statement) -> WriteResult:
     """Run a statement, which commits, and refresh the table object. Raises as `Table.update`."""
-    spark, name = session(), f"t_{uuid.uuid4().hex}"
+    # Another session may be the active one; it has no view of the source.
+    spark = session() if statement.source is None else statement.source.sparkSession
+    name = f"t_{uuid.uuid4().hex}"
     register(spark, _CATALOG, _Running(spark, _CATALOG, InMemoryCatalog(_CATALOG)))
     selected = TableSelection(table=table.refresh(), branch=None if statement.branch == MAIN else statement.branch)
     target = SparkTable(spark, _CATALOG, selected)

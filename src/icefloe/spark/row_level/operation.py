@@ -93,7 +93,8 @@ class RowLevelTable(WritableTable):
             rows_in_form = RowsInForm(rows=rows(), form=options.form)
             prepared = append(handle, base, rows_in_form, options.snapshot_properties, branch or MAIN, rules)
         report = self._commit(prepared.action)
-        self.written = prepared.result(report.attempt, report.attempts)
+        result = prepared.result(report.attempt, report.attempts)
+        self.written = replace(result, operation=Command.MERGE.value, rows_inserted=result.added_records)
         return self.written
 
     def row_level(
