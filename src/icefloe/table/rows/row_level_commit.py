@@ -224,7 +224,7 @@ class RowLevel:
         )
 
 
-def insert_rules(base: TableMetadata, branch: str | None, row_filter: BooleanExpression) -> ConflictRules:
+def insert_rules(base: TableMetadata, branch: str, row_filter: BooleanExpression) -> ConflictRules:
     """Return the conflict rules of a MERGE that only inserts rows which match none of the table: the rules of `RowLevel` for a MERGE that deletes no row.
 
     Args:
