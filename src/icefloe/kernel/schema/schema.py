@@ -374,8 +374,29 @@ def _prune(field: NestedField, selected_ids: set[int]) -> NestedField | None:
 
 
 def fields_to_read(schema: Schema, projection: Schema, tested_ids: Set[int]) -> Fields:
-    """Return the part of a schema that a read needs, in the schema's order: its projection and the columns that its filter tests. Spec: Column Projection."""
-    return select_fields(schema.fields, {*_ends(projection.fields), *tested_ids})
+    """Return the part of a schema that a read needs, in the schema's order: its projection and the columns that its filter tests.
+
+    Of a list or map that is projected, it has exactly the projected part, in the projection's order: filters test no field inside lists and maps.
+
+    Spec: Column Projection.
+    """
+    return _needed(schema.fields, projection.fields, tested_ids)
+
+
+def _needed(fields: Fields, projected_fields: Iterable[NestedField], tested_ids: Set[int]) -> Fields:
+    projected = {field.field_id: field for field in projected_fields}
+    needed: list[NestedField] = []
+    for field in fields:
+        part = projected.get(field.field_id)
+        if part is None:
+            needed += select_fields((field,), tested_ids)
+        elif isinstance(field.field_type, StructType) and isinstance(part.field_type, StructType) and part.field_type.fields:
+            needed.append(replace(field, field_type=StructType(*_needed(field.field_type.fields, part.field_type.fields, tested_ids))))
+        elif isinstance(field.field_type, StructType):
+            needed.append(field)
+        else:
+            needed.append(part)
+    return tuple(needed)
 
 
 def schema_with_lineage(schema: Schema) -> Schema:
@@ -392,15 +413,6 @@ def select_fields(fields: Fields, field_ids: Set[int]) -> Fields:
         elif isinstance(field.field_type, StructType) and (inner := select_fields(field.field_type.fields, field_ids)):
             selected.append(replace(field, field_type=StructType(*inner)))
     return tuple(selected)
-
-
-def _ends(fields: Iterable[NestedField]) -> Iterator[int]:
-    """Yield the ids of the fields that a projection selects whole: all but structs with fields."""
-    for field in fields:
-        if isinstance(field.field_type, StructType) and field.field_type.fields:
-            yield from _ends(field.field_type.fields)
-        else:
-            yield field.field_id
 
 
 def _wrong_types(schema: Schema) -> Iterator[Problem]:

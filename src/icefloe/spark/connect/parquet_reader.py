@@ -28,8 +28,9 @@ from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
 from icefloe.kernel.types import IcebergType, NestedField, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import FieldIds, FooterReader
-from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths, names_for_the_reader
-from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups
+from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths
+from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
+from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
 from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, schema_to_struct, why_not_opened
 from icefloe.table.engine import ScanRequest
 
@@ -73,12 +74,12 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
     if reason := why_not_opened(spark, (*request.schemas, request.schema)):
         raise NotReadableByParquet(reason)
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
-    groups = list(file_groups(request, needed, deletes, lambda tasks: _field_ids(request, tasks)))
+    groups = list(file_groups(request, needed, deletes, lambda tasks: _field_ids(request, tasks), loses_structs=loses_structs(spark)))
     for group in groups:
         _check(request, group)
     spark.conf.set(FIELD_IDS_CONF, "true")
-    reader_names = names_for_the_reader(needed, request.schemas)
-    parts = [_rows(spark, request, needed, group, reader_names) for group in groups] or [_no_rows(spark, request)]
+    names = names_for_the_reader(needed, request.schemas)
+    parts = [_rows(spark, request, needed, group, names) for group in groups] or [_no_rows(spark, request)]
     rows = reduce(DataFrame.unionAll, parts)
     rows = rows if request.limit is None else rows.limit(request.limit)
     try:
@@ -132,18 +133,19 @@ def _field_ids(request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[Fiel
         return list(pool.map(FooterReader(request.io).ids_in, tasks))
 
 
-def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, reader_names: Mapping[str, str]) -> DataFrame:
+def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, names: ReaderNames) -> DataFrame:
+    reader_names = names.columns
     locations = group.files["file_path"].to_pylist()
     stored = [field for field in needed.fields if field.field_id not in group.missing]
-    struct = schema_to_struct(Schema(*stored))
+    struct = names.of_struct(stored)
     for field in struct.fields:
-        field.name, field.nullable = reader_names[field.name], True
-    struct.names = [field.name for field in struct.fields]
+        field.nullable = True
     reader = spark.read.options(**READER_OPTIONS).option("recursiveFileLookup", "true").schema(struct)
     rows = reader.parquet(*(_PATTERN_SIGNS.sub(r"\\\1", path) for path in hadoop_paths(pa.array(locations)).to_pylist()))
     if group.deleted is not None:
         rows = rows.withColumns({_PATH: F.col("_metadata.file_path"), _POSITION: F.col("_metadata.row_index")})
         rows = rows.join(_deleted(spark, locations, group.deleted.vectors), [_PATH, _POSITION], "left_anti")
+    rows = names.restored(rows)
     defaults = {field.field_id: _default(field) for field in needed.fields if field.field_id in group.missing}
     if not isinstance(request.row_filter, AlwaysTrue):
         named = {field.name: defaults[field.field_id] for field in needed.fields if field.field_id in defaults}

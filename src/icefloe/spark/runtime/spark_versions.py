@@ -48,6 +48,12 @@ def is_proven(version: str) -> bool:
     return _numbers(version) in _PROVEN
 
 
+def is_older(version: str, other: str) -> bool:
+    """Return True if a version of Spark is older than another, by major and minor version; False where it is not a version."""
+    numbers, others = _numbers(version), _numbers(other)
+    return numbers is not None and others is not None and numbers < others
+
+
 def proven_text() -> str:
     """Return the proven versions as text for messages."""
     *others, last = PROVEN_VERSIONS

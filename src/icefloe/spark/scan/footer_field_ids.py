@@ -1,6 +1,6 @@
 """The field ids in the footers of data files, read by this process or by Spark's tasks: which columns a file has.
 
-`read_strategy.py` needs them where a column's default or a name mapping makes that matter. Spec: Column Projection; Default values.
+`read_strategy.py` needs them where a column's default, a name mapping or a struct makes that matter. Spec: Column Projection; Default values.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

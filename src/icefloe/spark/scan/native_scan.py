@@ -30,9 +30,8 @@ from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
-from icefloe.kernel.schema.schema import Schema, select_fields, walk
-from icefloe.kernel.schema.schema_history import is_complete_history
-from icefloe.kernel.types import DoubleType, FloatType, IcebergType, NestedField, PrimitiveType, StructType, UnknownType
+from icefloe.kernel.schema.schema import Schema, fields_to_read
+from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.kernel.values import physical_array
 from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, united, without_deleted_keys
@@ -40,13 +39,13 @@ from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
     DELETED_ROWS_COLUMN,
     OF_POSITIONS,
-    OWN_PREFIX,
     POSITION_COLUMN,
     MetadataColumns,
     as_constant,
     is_row_deleted,
 )
 from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
+from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
 from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, row_width, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
@@ -61,6 +60,8 @@ READER_OPTIONS: Mapping[str, str] = {
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
+    # A struct is not null where a file has none of the fields that are read of it. Spark before 4.1 knows no other way, see `read_strategy.py`.
+    "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
 }
 # Java objects that create native scans, by application.
 _NATIVE_SCANS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
@@ -69,8 +70,6 @@ _DEFLATE_LEVEL = 1
 # Bytes that Spark estimates for a column that only the scan itself needs.
 _WIDTHS_OF_HIDDEN_COLUMNS: Mapping[type, int] = {BooleanType: 1, IntegerType: 4}
 _WIDTH_OF_OTHERS = 8
-# Spark's metadata column of every scan of files.
-SPARK_METADATA = "_metadata"
 
 
 # Returns a value of each file of a table in the columns of `ScanPlan.files`, as an Arrow array.
@@ -115,8 +114,13 @@ class _Columns:
     data: tuple[NestedField, ...]
     constants: tuple[NestedField, ...]
     unknown: frozenset[int]
-    reader_names: Mapping[str, str]
+    names: ReaderNames
     metadata: MetadataColumns | None
+
+    @property
+    def reader_names(self) -> Mapping[str, str]:
+        """Return the names of the top-level columns while Spark's reader sees them."""
+        return self.names.columns
 
 
 def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup) -> DataFrame:
@@ -148,6 +152,7 @@ def _projected(
     """
     reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
+    rows = columns.names.restored(rows)
     if columns.metadata is not None:
         computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
     if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes by key, as the filter may leave few rows to look up
@@ -182,8 +187,8 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
 
 
 def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
-    """Return the columns of the projection as `native_relation` selects them; None where the rows are filtered, or a column is computed."""
-    if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None:
+    """Return the columns of the projection as `native_relation` selects them; None where the rows are filtered, or a column is computed or renamed inside."""
+    if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None or columns.names.renamed_inside:
         return None
     outputs = [_output(field, columns, {}) for field in request.projection.fields]
     if not all(isinstance(source, str) for source, _, _ in outputs):
@@ -250,21 +255,19 @@ def _columns(request: ScanRequest, needed: Schema, group: FileGroup) -> _Columns
     # A column of unknown type is null, even where a file has values in it. Spec: Parquet (Appendix A).
     unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
     constant = group.constant_ids | group.missing
+    names = names_for_the_reader(needed, request.schemas)
     return _Columns(
         data=(*(field for field in needed.fields if field.field_id not in constant | unknown), *map(_as_dropped, dropped)),
         constants=tuple(field for field in needed.fields if field.field_id in constant),
         unknown=unknown,
-        reader_names=names_for_the_reader(needed, request.schemas) | {dropped_key(key): dropped_key(key) for key in dropped},
+        names=replace(names, columns={**names.columns, **{dropped_key(key): dropped_key(key) for key in dropped}}),
         metadata=_metadata_columns(request),
     )
 
 
 def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
     """Return the columns to read, with those key columns of equality deletes that the table still has."""
-    ends = {
-        field.field_id for _, field in walk(needed.fields) if not (isinstance(field.field_type, StructType) and field.field_type.fields)
-    }
-    return Schema(*select_fields(schema.fields, ends | {key.field_id for key in equality.key_columns}))
+    return Schema(*fields_to_read(schema, needed, {key.field_id for key in equality.key_columns}))
 
 
 def _as_dropped(key: NestedField) -> NestedField:
@@ -308,8 +311,8 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
         constants.append(StructField(GROUP_COLUMN, IntegerType(), False))
         arrays[GROUP_COLUMN] = pa.array(group.equality.groups, pa.int32())
     stored = () if metadata is None else metadata.stored
-    reader_names = {**columns.reader_names, **{field.name: field.name for field in stored}}
-    data = _with_reader_names(schema_to_struct(Schema(*columns.data, *stored)), reader_names)
+    names = replace(columns.names, columns={**columns.reader_names, **{field.name: field.name for field in stored}})
+    data = names.of_struct((*columns.data, *stored))
     if metadata is not None and metadata.field_ids & OF_POSITIONS:
         data = data.add(POSITION_COLUMN, LongType())
     if group.deleted is not None:
@@ -381,37 +384,6 @@ def _cut(column: Column, read_as: IcebergType, projected: IcebergType) -> Column
         return column
     parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in projected.fields]
     return F.when(column.isNotNull(), F.struct(*parts))
-
-
-def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> dict[str, str]:
-    """Return the name of each column while Spark's Parquet reader sees it: its own name, or one that no file has.
-
-    The reader finds columns by id, but evaluates filters on row groups by the column's name in the file. Where a file may have another column under that name
-    (columns swapped their names, or a name was dropped and used again), the wrong statistics would skip row groups that contain matching rows. A name that no
-    file has turns these filters off for the column. The history of schemas shows which names are safe; where it has gaps, every column is renamed.
-
-    Columns with floats are renamed too: the upper bound of a row group ignores NaN, which Spark sorts above all numbers, and dictionaries and bloom filters
-    distinguish -0.0 from 0.0, which are equal in Spark.
-
-    Args:
-        needed: The columns to read.
-        schemas: All schemas that files of the table may have been written with.
-    """
-    history: dict[tuple[str, ...], set[int]] = {}
-    for schema in (*schemas, needed):
-        for path, field in walk(schema.fields):
-            # Without regard to case, as Spark matches by default.
-            history.setdefault(tuple(part.lower() for part in path), set()).add(field.field_id)
-    complete = is_complete_history(schemas)
-    reader_names = {}
-    for field in needed.fields:
-        paths = [tuple(part.lower() for part in path) for path, _ in walk((field,))]
-        is_safe = complete and all(len(history[path]) == 1 for path in paths)
-        name = field.name.lower()
-        is_safe = is_safe and not any(isinstance(inner.field_type, FloatType | DoubleType) for _, inner in walk((field,)))
-        is_safe = is_safe and name not in (SPARK_METADATA, POSITION_COLUMN) and not name.startswith(OWN_PREFIX)
-        reader_names[field.name] = field.name if is_safe else f"{field.name} (field {field.field_id})"
-    return reader_names
 
 
 def constant_values(files: Any, column: NestedField, specs: Mapping[int, PartitionSpec]) -> Any:

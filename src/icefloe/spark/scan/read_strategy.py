@@ -1,8 +1,8 @@
 """Rows of a planned scan as a Spark DataFrame, and the read strategies: which files Spark's own Parquet scan reads alike, and which it cannot read, and why.
 
 The rows are the union of the file groups; `native_scan.py` reads with Spark's own scan, `python_scan.py` in Spark's tasks what that scan cannot read. Files
-with deletes are in groups of their own, so that other files cost nothing more. Footers are read only where a column's default or a name mapping makes it matter
-which columns a file has.
+with deletes are in groups of their own, so that other files cost nothing more. Footers are read only where it matters which columns a file has: for a column's
+default, a name mapping, or on Spark 4.0 a struct.
 Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
@@ -33,6 +33,7 @@ from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.schema.metadata_columns import DELETED, is_reserved
 from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
+from icefloe.kernel.schema.schema_history import is_complete_history
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -51,6 +52,7 @@ from icefloe.kernel.types import (
     children,
 )
 from icefloe.spark.bridge.gateway import executors_have_classes
+from icefloe.spark.runtime.spark_versions import is_older
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
 from icefloe.spark.scan.footer_field_ids import FieldIds, field_ids
 from icefloe.spark.scan.key_positions import with_kept_positions
@@ -165,7 +167,8 @@ def grouped_files(
         read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
         can_leave_out = not request.plan.delete_files or executors_have_classes(spark)
         positions_reason = "" if can_leave_out else "executors have not received the classes of Icefloe that leave out deleted rows"
-        groups = list(file_groups(request, needed, deletes, read_ids, known=known, positions_reason=positions_reason))
+        loses = any(isinstance(field.field_type, StructType) for _, field in walk(needed.fields)) and loses_structs(spark)
+        groups = list(file_groups(request, needed, deletes, read_ids, known=known, positions_reason=positions_reason, loses_structs=loses))
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
     return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
@@ -216,6 +219,7 @@ def file_groups(
     *,
     known: ByteCache | None = None,
     positions_reason: str = "",
+    loses_structs: bool = False,
 ) -> Iterator[FileGroup]:
     """Yield the file groups of a plan; each file is in one of them.
 
@@ -226,6 +230,7 @@ def file_groups(
         read_ids: Reads the field ids of files, where it matters which columns a file has.
         known: Deleted positions that were read before, to which those that are read now are added; None to keep none.
         positions_reason: Why the session cannot leave out rows by their position in Spark's own scan; empty where it can.
+        loses_structs: Whether Spark's own scan reads a struct as null where a file has none of its fields that are read, as `loses_structs` returns.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
@@ -236,7 +241,9 @@ def file_groups(
         positions_reason = positions_reason or position_name_conflict(request.schemas) or _too_many_positions(delete_files)
     keys = _EqualityKeys.of(request, deletes)
     fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
-    columns = _Columns(fields_read, needed, has_mapping=request.name_mapping is not None, may_be_missing=request.may_be_missing)
+    lost_structs = _structs_beyond(needed, request.schemas) if loses_structs else ()
+    has_mapping = request.name_mapping is not None
+    columns = _Columns(fields_read, needed, lost_structs, has_mapping=has_mapping, may_be_missing=request.may_be_missing)
     parts_by_strategy: dict[_Strategy, list[PlannedFiles]] = {}
     for part in request.plan.parts:
         constant_ids = _constant_ids(request.specs[part.spec_id], fields_read)
@@ -342,10 +349,19 @@ def _with_equality_deletes(group: FileGroup, strategy: _Strategy, keys: _Equalit
 class _Columns:
     """How columns that a file lacks affect the strategy by which it is read.
 
-    Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table.
+    Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table; `lost_structs` are the
+    structs that are null to Spark's own scan where a file has none of their fields.
     """
 
-    def __init__(self, fields: Iterable[NestedField], needed: Schema, *, has_mapping: bool, may_be_missing: frozenset[int]) -> None:
+    def __init__(
+        self,
+        fields: Iterable[NestedField],
+        needed: Schema,
+        lost_structs: Sequence["_Struct"],
+        *,
+        has_mapping: bool,
+        may_be_missing: frozenset[int],
+    ) -> None:
         top_fields = tuple({field.field_id: field for field in fields}.values())
         self._top_defaults = {field.field_id: field for field in top_fields if field.initial_default is not None}
         # Fields inside structs, with the column they are in.
@@ -353,8 +369,9 @@ class _Columns:
             (top, field) for top in top_fields for _, field in walk((top,)) if field is not top and field.initial_default is not None
         ]
         self._needed = needed
+        self._lost_structs = lost_structs
         is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
-        self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults)
+        self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults or lost_structs)
 
     def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
         """Check that a file with these field ids has every required column without a default.
@@ -378,7 +395,40 @@ class _Columns:
         for top, field in self._inner_defaults:
             if top.field_id in ids and field.field_id not in ids:
                 return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset()
+        for struct in self._lost_structs:
+            if struct.field_id in ids and struct.leaves.isdisjoint(ids):
+                return f"a file has none of the fields that are read of {struct.path}, which this Spark would read as null", frozenset()
         return "", missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Struct:
+    """A struct that is read, at any depth: its path, its id, and the ids of the columns without inner ones that are read of it."""
+
+    path: str
+    field_id: int
+    leaves: frozenset[int]
+
+
+def loses_structs(spark: SparkSession) -> bool:
+    """Return whether Spark's own scan reads a struct as null, and the list or map around it, where a file has none of its fields that are read.
+
+    Newer versions have a setting for it, which `READER_OPTIONS` of `native_scan.py` turns off.
+    """
+    return is_older(spark.version, "4.1")
+
+
+def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
+    """Return the structs that are read of which a file may have none of the fields that are read, by the schemas that files were written with."""
+    structs = [
+        _Struct(".".join(path), field.field_id, frozenset(leaf.field_id for _, leaf in walk((field,)) if not children(leaf.field_type)))
+        for path, field in walk(needed.fields)
+        if isinstance(field.field_type, StructType) and field.field_type.fields
+    ]
+    if not is_complete_history(schemas):
+        return structs
+    ids_of_schemas = [frozenset(field.field_id for _, field in walk(schema.fields)) for schema in schemas] if structs else []
+    return [struct for struct in structs if any(struct.field_id in ids and struct.leaves.isdisjoint(ids) for ids in ids_of_schemas)]
 
 
 def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:

@@ -21,9 +21,10 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.bridge.messages import Expression
-from icefloe.spark.scan.native_scan import FileGroup, FileValues, names_for_the_reader, partitioned_files
+from icefloe.spark.scan.native_scan import FileGroup, FileValues, partitioned_files
 from icefloe.spark.scan.read_options import session_for
 from icefloe.spark.scan.read_strategy import grouped_files
+from icefloe.spark.scan.reader_names import names_for_the_reader
 from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
 from icefloe.spark.types.spark_types import has_geo_type
 
@@ -106,7 +107,8 @@ class RuntimeFilteredScan(SparkScan):
     def _columns_of_reader(self) -> dict[str, str]:
         """The names of the columns by those that Spark's reader has for them."""
         request = self.request
-        return {reader_name: name for name, reader_name in names_for_the_reader(self._needed_and_groups[0], request.schemas).items()}
+        names = names_for_the_reader(self._needed_and_groups[0], request.schemas).columns
+        return {reader_name: name for name, reader_name in names.items()}
 
 
 def _of_column(predicate: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any] | None:

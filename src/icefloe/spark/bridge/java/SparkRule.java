@@ -32,6 +32,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.types.DataType;
 import scala.Option;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
@@ -62,7 +63,9 @@ public final class SparkRule extends Rule {
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
       LogicalPlan partitioned = partitioned(scan);
-      return named(partitioned == null ? PythonProxy.behind(scan.scan()).rows() : partitioned, scan.output());
+      LogicalPlan rows = partitioned == null ? PythonProxy.behind(scan.scan()).rows() : partitioned;
+      checkColumns(rows.output(), scan);
+      return named(rows, scan.output());
     }
     Set above = clustered, prunedAbove = pruned;
     clustered = clusteredBelow(plan);
@@ -152,6 +155,22 @@ public final class SparkRule extends Rule {
   private static boolean isOfUnmatched(LogicalPlan query) {
     LogicalPlan plan = RowStatement.belowRows(query);
     return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && isScan(RowStatement.belowRows(((Join) plan).right()));
+  }
+
+  /** Refuses rows that have other columns than those that Spark requested, at any depth: the query finds the fields of structs by their places. */
+  private static void checkColumns(Seq columns, DataSourceV2ScanRelation scan) {
+    int count = scan.output().size();
+    if (columns.size() != count) throw otherColumns(scan, columns.size() + " columns", count + " columns");
+    for (int i = 0; i < count; i++) {
+      Attribute requested = (Attribute) scan.output().apply(i);
+      DataType type = ((Attribute) columns.apply(i)).dataType();
+      if (!DataType.equalsIgnoreNullability(type, requested.dataType())) throw otherColumns(scan, "the column " + requested.name() + " as " + type.catalogString(), requested.dataType().catalogString());
+    }
+  }
+
+  private static IllegalStateException otherColumns(DataSourceV2ScanRelation scan, String returned, String requested) {
+    String rule = "the rows of " + scan.name() + " have " + returned + ", and Spark requested " + requested;
+    return new IllegalStateException(rule + "\n  Next: read with spark.sql.optimizer.nestedSchemaPruning.enabled=false, or in Python by table.scan(), and please report this message");
   }
 
   /** Returns the rows with the names and ids that the rest of the query refers to. */
