@@ -25,6 +25,7 @@ from icefloe.server.access_tokens import AccessTokens
 from icefloe.server.application import HANDLERS, application
 from icefloe.server.operations import OPERATIONS, Operation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
+from icefloe.server.request_handler import RequestHandler
 from icefloe.server.server_settings import ServerLimits, ServerSettings
 from icefloe.server.users_file import add_user, read_token, read_users
 
@@ -107,6 +108,24 @@ def test_a_reader_can_do_nothing_that_changes_a_table_or_a_namespace(guarded: Se
     assert len(refused) == 15
     assert sorted(path.name for path in guarded.warehouse.rglob("*.json")) == before
     assert guarded.catalog.list_tables("db") == [("db", "t")]
+
+
+def test_no_body_is_read_of_a_user_without_the_role(guarded: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    async def recorded(request: Any, _: int) -> bytes:
+        read.append(request.url.path)
+        return await request.body()
+
+    monkeypatch.setattr(RequestHandler, "_body", staticmethod(recorded))
+    for operation in GUARDED:
+        if operation.role > Role.READ:
+            assert status(guarded, operation, TOKENS["reader"]) == 403, operation.name
+        if "{namespace}" in operation.path:
+            assert status(guarded, operation, TOKENS["stranger"]) == 403, operation.name
+    assert read == []
+    status(guarded, next(one for one in GUARDED if one.name == "createNamespace"), TOKENS["sales"])
+    assert read == ["/v1/namespaces"]  # a role in another namespace shows only after the body was decoded
 
 
 def test_a_writer_changes_tables_and_no_namespace(guarded: Served) -> None:

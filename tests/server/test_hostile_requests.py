@@ -1,8 +1,10 @@
 """Requests that attack the server: names, locations, bodies, headers; nothing outside the warehouse is read, registered or deleted."""
 
+import asyncio
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,10 @@ from tests.server.conftest import SCHEMA, Served, serve
 from tests.server.test_access_control import snapshot_at, statistics_at
 
 from icefloe.catalog import load_catalog
+from icefloe.server import request_handler
 from icefloe.server.access_control import new_token
+from icefloe.server.request import Answer
+from icefloe.server.request_handler import RequestHandler
 from icefloe.server.request_log import JsonFormatter
 from icefloe.server.server_settings import ServerLimits
 
@@ -152,6 +157,41 @@ def test_a_long_body_is_refused_whatever_it_claims(warehouse: Path) -> None:
     assert served.client.post("/v1/namespaces", content=iter([long.encode()] * 10), headers=headers).status_code == 413
     assert served.client.post("/v1/namespaces", content="x", headers={**headers, "Content-Length": "-7"}).status_code in (400, 413)
     catalog.close()
+
+
+@pytest.mark.parametrize("body", ["[" + "[]," * 400 + "[]]", '{"a": [' + "1," * 800 + "1]}", "[" + "{}," * 400 + "{}]"])
+def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(warehouse: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    served = Served(catalog, serve(catalog, limits=ServerLimits(body_values=800, requests_per_second=0)), warehouse)
+    headers = {"Content-Type": "application/json"}
+    allowed = json.dumps({"namespace": ["db"], "properties": {str(number): "v" for number in range(700)}})
+    assert served.client.post("/v1/namespaces", content=allowed, headers=headers).status_code == 200
+    monkeypatch.setattr(request_handler.msgspec.json, "decode", pytest.fail)
+    assert served.client.post("/v1/namespaces", content=body, headers=headers).status_code == 413
+    catalog.close()
+
+
+def test_bodies_are_decoded_and_answers_encoded_beside_the_event_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[bool] = []
+
+    def recorded(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*values: Any) -> Any:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                beside.append(True)
+            else:
+                beside.append(False)
+            return real(*values)
+
+        return call
+
+    monkeypatch.setattr(RequestHandler, "_content", recorded(RequestHandler._content))
+    monkeypatch.setattr(Answer, "encoded", recorded(Answer.encoded))
+    served.create()
+    served.ask("GET", "/namespaces/db/tables/t")
+    assert len(beside) == 6
+    assert all(beside)
 
 
 def test_an_unknown_path_or_method_is_an_error_in_json(served: Served) -> None:

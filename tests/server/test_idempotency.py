@@ -1,11 +1,13 @@
 """Requests that are sent again under their idempotency key."""
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.server.conftest import SCHEMA, Served
+from tests.server.test_access_control import view_body
 
 from icefloe.errors import StorageUnavailableError
 from icefloe.server import idempotency_store, request_handler
@@ -49,6 +51,26 @@ def test_a_long_answer_is_loaded_again_for_a_retry(served: Served, monkeypatch: 
     served.ask("POST", "/namespaces", {"namespace": ["db"]})
     first = served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY)
     assert served.ask("POST", "/namespaces/db/tables", body, Idempotency_Key=KEY) == first
+
+
+def test_the_answer_of_a_view_is_kept_as_bytes_and_a_long_one_is_loaded_again(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Answer | None] = []
+
+    def recorded(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
+        kept.append(kept_answer(answer, may_be_loaded=may_be_loaded))
+        return kept[-1]
+
+    monkeypatch.setattr(idempotency_store, "kept_answer", recorded)
+    served.ask("POST", "/namespaces", {"namespace": ["db"]})
+    served.ask("POST", "/namespaces/db/views", view_body("v"))
+    for key, length in ((KEY, 10), (OTHER, 2 * idempotency_store.MOST_BYTES)):
+        body = {"updates": [{"action": "set-properties", "updates": {"comment": "c" * length}}]}
+        first = served.ask("POST", "/namespaces/db/views/v", body, Idempotency_Key=key)
+        assert served.ask("POST", "/namespaces/db/views/v", body, Idempotency_Key=key) == first
+    short, long = kept
+    assert short is not None
+    assert (short.content, json.loads(bytes(short.body or b""))["metadata"]["properties"]) == (None, {"comment": "c" * 10})
+    assert long is LOADED_AGAIN
 
 
 def test_an_error_of_what_is_loaded_for_a_retry_shows_no_more_than_that_of_a_first_try(
@@ -158,7 +180,7 @@ def test_two_requests_of_a_key_at_once_run_once() -> None:
     may_end.set()
     for thread in threads:
         thread.join()
-    assert [answer.content for answer in answers] == [{"run": 1}] * 5
+    assert [answer.encoded().body for answer in answers] == [b'{"run":1}'] * 5
 
 
 def test_a_retry_of_a_request_that_still_runs_has_to_wait() -> None:
@@ -188,12 +210,16 @@ def test_responses_are_dropped_after_their_time_and_are_of_one_user() -> None:
         runs.append(1)
         return Answer(content=len(runs))
 
-    assert [once(store, act).content, once(store, act).content, once(store, act, "other").content] == [1, 1, 2]
+    assert [once(store, act, user).encoded().body for user in ("u", "u", "other")] == [b"1", b"1", b"2"]
     now[0] = 11.0
     assert once(store, act).content == 3
 
 
-def test_a_request_that_runs_is_not_dropped_for_the_responses_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "answer", [{"body": bytes(60)}, {"content": {"metadata": {"versions": ["v"] * 12}}}, {"headers": {"ETag": "e" * 60}, "body": b""}]
+)
+def test_a_request_that_runs_is_not_dropped_for_the_responses_of_others(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> None:
+    monkeypatch.setattr(idempotency_store, "BYTES_OF_ENTRY", 0)
     monkeypatch.setattr(idempotency_store, "MOST_BYTES_OF_ALL", 100)
     store = MemoryIdempotencyStore(wait_s=0.01)
     runs, begun, end = [], threading.Event(), threading.Event()
@@ -209,7 +235,7 @@ def test_a_request_that_runs_is_not_dropped_for_the_responses_of_others(monkeypa
     begun.wait()
 
     def answered(name: str) -> Answer:
-        return store.once("anna", name, "r", lambda: (runs.append(name), Answer(body=bytes(60)))[1])
+        return store.once("anna", name, "r", lambda: (runs.append(name), Answer(**answer))[1])
 
     for name in ("a", "b", "c", "c", "a"):
         answered(name)

@@ -233,6 +233,17 @@ def test_a_comparison_that_json_cannot_hold_is_tested_here(served: tuple[RestCat
     assert there.to_arrow().sort_by("id")["id"] == here.to_arrow().sort_by("id")["id"]
 
 
+@pytest.mark.parametrize("text", ["id IN ({})", "id NOT IN ({})", "kind = 'a' AND id IN ({})", "NOT id NOT IN ({}) OR kind = 'b'"])
+def test_of_a_set_of_many_values_the_range_is_sent_and_the_rest_is_tested_here(
+    served: tuple[RestCatalog, RestCatalog], monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(scan_planner, "MOST_VALUES", 3)
+    by_server, by_client = (catalog.load_table("db.t").scan(text.format("1, 5, 30, 31, 33")) for catalog in served)
+    rows_of = [sorted(map(str, scan.to_arrow().to_pylist())) for scan in (by_server, by_client)]
+    assert rows_of[0] == rows_of[1]
+    assert rows_of[0]
+
+
 def test_a_scan_that_the_server_plans_works_in_another_process(served: tuple[RestCatalog, RestCatalog]) -> None:
     scan = served[0].load_table("db.t").scan("id > 25")
     assert described(pickle.loads(pickle.dumps(scan)).plan()) == described(scan.plan())

@@ -14,9 +14,13 @@ from tests.server.conftest import Served, serve
 from tests.spark.merge_on_read import delete_positions
 
 from icefloe.catalog import load_catalog
+from icefloe.kernel.expressions.expression_json import joined_pairwise
+from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE, ScanTaskStream
-from icefloe.server import scan_operations
+from icefloe.kernel.schema.schema import Schema
+from icefloe.server import planned_scans, scan_operations
+from icefloe.server.error_response import RefusedRequest
 from icefloe.server.planned_scans import PlanIds, PlannedScans
 from icefloe.server.server_settings import ServerLimits
 
@@ -127,6 +131,66 @@ def test_a_wrong_filter_is_a_bad_request(planned: Served) -> None:
     planned.ask("POST", PLAN, {"filter": {"type": "eq", "term": "nothing", "value": 1}}, expect=400)
     planned.ask("POST", PLAN, {"filter": {"type": "like", "term": "id"}}, expect=400)
     planned.ask("POST", PLAN, {"filter": None}, expect=400)
+
+
+@pytest.mark.parametrize("rows_requested", [-1, -(2**63)])
+def test_a_negative_number_of_rows_is_a_bad_request(planned: Served, rows_requested: int) -> None:
+    planned.ask("POST", PLAN, {"min-rows-requested": rows_requested}, expect=400)
+    assert len(paths(planned.ask("POST", PLAN, {"min-rows-requested": 0}))) == 5
+    assert len(paths(planned.ask("POST", PLAN, {"min-rows-requested": 1}))) == 1
+
+
+def equal(number: int) -> dict[str, Any]:
+    return {"type": "eq", "term": "id", "value": number}
+
+
+@pytest.mark.parametrize(
+    "row_filter",
+    [
+        {"type": "in", "term": "id", "values": list(range(50))},
+        {"type": "in", "child": "id", "values": {"type": "literals", "data-type": "long", "values": list(range(40))}},
+        {"type": "not", "child": {"type": "not-in", "term": "id", "values": list(range(40))}},
+        joined_pairwise("or", [equal(number) for number in range(12)]),
+        {"type": "or", "left": equal(1), "right": {"type": "in", "term": "id", "values": list(range(38))}},
+    ],
+)
+def test_a_filter_with_more_values_than_the_limit_is_a_bad_request(
+    warehouse: Any, row_filter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = load_catalog("lake", warehouse=str(warehouse))
+    served = filled(Served(catalog, serve(catalog, limits=ServerLimits(requests_per_second=0, filter_values=45)), warehouse))
+    assert len(paths(served.ask("POST", PLAN, {"filter": {"type": "in", "term": "id", "values": list(range(20))}}))) == 2
+    monkeypatch.setattr(scan_operations, "expression_from_json", pytest.fail)
+    served.ask("POST", PLAN, {"filter": row_filter}, expect=400)
+    catalog.close()
+
+
+@pytest.mark.parametrize("values", [[*range(1000)], ["n" * 5000, "n1"]])
+def test_a_long_residual_is_left_out_since_the_client_has_the_filter(planned: Served, values: list[Any]) -> None:
+    row_filter = {"type": "in", "term": "id" if isinstance(values[0], int) else "name", "values": values}
+    tasks = planned.ask("POST", PLAN, {"filter": row_filter})["file-scan-tasks"]
+    assert tasks
+    assert not [task for task in tasks if "residual-filter" in task]
+    (short,) = {json.dumps(task["residual-filter"]) for task in planned.ask("POST", PLAN, {"filter": equal(3)})["file-scan-tasks"]}
+    assert json.loads(short) == equal(3)
+
+
+def test_a_scan_is_refused_where_too_many_wait_to_be_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned_scans, "MOST_WAITING", 3)
+    plans, may_end = PlannedScans(), threading.Event()
+
+    def make() -> ScanPlan:
+        may_end.wait(10)
+        return ScanPlan(snapshot_id=None, schema=Schema(), row_filter=AlwaysTrue())
+
+    assert [plans.plan(str(number), make, 0) for number in range(3)] == [None] * 3
+    assert plans.plan("0", make, 0.001) is None  # it waits already
+    with pytest.raises(RefusedRequest) as refused:
+        plans.plan("another", make, 0)
+    assert refused.value.model.code == 503
+    may_end.set()
+    assert plans.plan("2", make, 10) is not None
+    assert plans.plan("another", make, 10) is not None
 
 
 def test_a_plan_that_is_not_ready_is_requested_again_and_comes_in_pages(later: Served) -> None:

@@ -38,7 +38,11 @@ from icefloe.kernel.schema.schema import Schema, fields_to_read, select_fields
 from icefloe.kernel.types import NestedField
 
 # Rows. Looking up a batch in a set of equality deletes costs time for each deleted key, so batches are joined until they have as many rows, up to this.
-MAX_JOINED_ROWS = 1_048_576
+MAX_JOINED_ROWS, MAX_JOINED_BYTES = 1_048_576, 128 * 1024 * 1024
+# The same holds for the literals of IN, which are hashed for each batch: rows for each literal.
+_ROWS_FOR_LITERAL = 4
+# Literals of an IN that is tested on its columns first, and again on the rows that are read then.
+_MOST_TESTED_TWICE = 10_000
 _NOTHING_DELETED = FileDeletes(None, ())
 
 
@@ -135,6 +139,7 @@ class _TaskRows:
             self.row_filter, {leaf: True for leaf in predicates(self.row_filter) if leaf.field in filter_metadata}.get
         )
         key_count = max((keys.rows for keys in self.deletes.equality), default=0)
+        joined_rows = min(max(key_count, _ROWS_FOR_LITERAL * self._set_size), MAX_JOINED_ROWS)
         row_test = None if filter_metadata else self._row_test()
         batches = stored.batches((*self.columns, *lineage), pruning_filter, row_test)
         if self.task.delete_files:
@@ -142,7 +147,7 @@ class _TaskRows:
         if self._needs_positions_alone:
             yield from self._undeleted(batches, read_schema)
             return
-        for stored_batch in _joined(map(decode_dictionaries, batches), min(key_count, MAX_JOINED_ROWS)):
+        for stored_batch in _joined(map(decode_dictionaries, batches), joined_rows):
             rows = self._projected(stored_batch, self.fields, read_schema)
             deleted = self._deleted(stored_batch)
             table = self._with_metadata(rows, stored_batch, deleted, lineage, filter_metadata) if filter_metadata else rows
@@ -158,9 +163,14 @@ class _TaskRows:
             )
             yield batch if kept_rows == batch.num_rows else filter_batch(batch, keep)
 
+    @property
+    def _set_size(self) -> int:
+        """The number of literals of the longest IN."""
+        return max((len(leaf.values) for leaf in predicates(self.row_filter)), default=0)
+
     def _row_test(self) -> RowTest | None:
-        """Return the filter as a test of its columns alone; None without a filter."""
-        if isinstance(self.row_filter, AlwaysTrue):
+        """Return the filter as a test of its columns alone; None without a filter, and for one with many literals, of which most batches have one."""
+        if isinstance(self.row_filter, AlwaysTrue) or self._set_size > _MOST_TESTED_TWICE:
             return None
         fields = select_fields(self.fields, filter_field_ids(self.row_filter))
         schema = schema_to_arrow(Schema(*fields))
@@ -246,15 +256,17 @@ def _read_ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
 
 
 def _joined(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
-    """Yield the batches; adjacent ones are joined until they have `rows` rows."""
+    """Yield the batches; adjacent ones are joined until they have `rows` rows, or are long."""
     waiting: list[StoredBatch] = []
-    count = 0
+    count = length = 0
     for batch in batches:
-        if waiting and (count >= rows or waiting[0].first_row + count != batch.first_row):
+        is_enough = count >= rows or length >= MAX_JOINED_BYTES
+        if waiting and (is_enough or waiting[0].first_row + count != batch.first_row):
             yield _concatenated(waiting)
-            waiting, count = [], 0
+            waiting, count, length = [], 0, 0
         waiting.append(batch)
         count += batch.rows.num_rows
+        length += batch.rows.nbytes
     if waiting:
         yield _concatenated(waiting)
 

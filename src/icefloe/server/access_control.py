@@ -99,6 +99,21 @@ def check_access(operation: Operation, call: "Call", namespaces: Iterable[Identi
             raise forbidden(f"{operation.name} needs the role {role} in {where}, which the user {call.access.user!r} does not have")
 
 
+def check_access_somewhere(operation: Operation, access: Access) -> None:
+    """Refuse a request whose user has a sufficient role in no namespace at all; which namespaces it touches is checked when its body is decoded.
+
+    Args:
+        operation: The operation.
+        access: What the user may do.
+
+    Raises:
+        RefusedRequest: with the role that is missing.
+    """
+    if not any(grant.role >= operation.role for grant in access.grants):
+        role = operation.role.name.lower()
+        raise forbidden(f"{operation.name} needs the role {role}, which the user {access.user!r} does not have in any namespace")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """A user: a name, the SHA-256 of the token, and the roles."""

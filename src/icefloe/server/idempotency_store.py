@@ -25,6 +25,8 @@ _NOT_FINAL = frozenset({401, 403, 408, 419, 429})
 MOST_KEYS = 100_000
 MOST_BYTES = 64 * 1024
 MOST_BYTES_OF_ALL = 256 * 1024 * 1024
+# Bytes that an entry takes beside its response.
+BYTES_OF_ENTRY = 1024
 # Entries that a request looks at, to drop them: more than one for each that it adds, so that they do not pile up.
 _LOOKED_AT = 1_000
 # In the place of an answer that is too long to be kept, or has credentials.
@@ -32,7 +34,7 @@ LOADED_AGAIN = Answer()
 
 
 def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
-    """Return what is kept of an answer for retries: the answer, `LOADED_AGAIN`, or None for nothing, so that a retry runs again.
+    """Return what is kept of an answer for retries: the answer as bytes, `LOADED_AGAIN`, or None for nothing, so that a retry runs again.
 
     Credentials are never kept. Of what cannot be loaded only a staged table has any, and to stage a table again changes nothing.
 
@@ -42,9 +44,10 @@ def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
     """
     if answer.status >= 500 or answer.status in _NOT_FINAL:
         return None
-    if may_be_loaded and (answer.has_credentials or len(answer.body or b"") > MOST_BYTES):
+    encoded = answer.encoded()
+    if may_be_loaded and (answer.has_credentials or len(encoded.body or b"") > MOST_BYTES):
         return LOADED_AGAIN
-    return None if answer.has_credentials else answer
+    return None if answer.has_credentials else encoded
 
 
 def checked_key(text: str) -> str:
@@ -82,8 +85,11 @@ class _Entry:
 
     @property
     def size(self) -> int:
-        """The bytes of the response."""
-        return 0 if self.answer is None else len(self.answer.body or b"")
+        """The bytes of the response and of what belongs to it: its key, the digest of its request, its headers."""
+        if self.answer is None:
+            return 0
+        headers = sum(len(name) + len(value) for name, value in self.answer.headers.items())
+        return BYTES_OF_ENTRY + headers + len(self.answer.body or b"")
 
 
 class MemoryIdempotencyStore:

@@ -22,10 +22,13 @@ from typing import Any
 import msgspec
 
 from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.server.error_response import UNAVAILABLE, RefusedRequest
 
 # Plans that a process keeps, and their files together; one plan may have more files.
 KEPT_PLANS = 16
 KEPT_FILES = 2_000_000
+# Plans that wait to be made, or are being made; each has its request in memory.
+MOST_WAITING = 64
 # Plans that were cancelled, which a process remembers.
 REMEMBERED = 10_000
 # Plans that a process makes at once.
@@ -65,7 +68,7 @@ class PlannedScans:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by key, and by whether all files may be read
-        self._cancelled: OrderedDict[str, None] = OrderedDict()
+        self._cancelled: OrderedDict[bytes, None] = OrderedDict()  # digests of ids, which may be as long as a request's head
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="icefloe-plan")
 
     def plan(self, key: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
@@ -82,12 +85,17 @@ class PlannedScans:
 
         Raises:
             IcefloeError: It cannot be made.
+            RefusedRequest: Too many others wait to be made.
         """
         place = (key, reads_all)
         with self._lock:
             future = self._plans.get(place)
             is_new = future is None
             if future is None:
+                if sum(not waiting.done() for waiting in self._plans.values()) >= MOST_WAITING:
+                    raise RefusedRequest(
+                        UNAVAILABLE, "ServiceUnavailableException", "too many scans wait to be planned", ("Retry-After", "5")
+                    )
                 future = self._plans[place] = self._planners.submit(make)
             self._plans.move_to_end(place)
         if is_new and wait_s <= 0:
@@ -113,7 +121,7 @@ class PlannedScans:
             key: The key of the plan, which other clients may wait for: they request it again.
         """
         with self._lock:
-            self._cancelled[plan_id] = None
+            self._cancelled[_digest(plan_id)] = None
             if len(self._cancelled) > REMEMBERED:
                 self._cancelled.popitem(last=False)
             for place in ((key, True), (key, False)):
@@ -124,7 +132,7 @@ class PlannedScans:
     def is_cancelled(self, plan_id: str) -> bool:
         """Return whether this process has cancelled the plan."""
         with self._lock:
-            return plan_id in self._cancelled
+            return _digest(plan_id) in self._cancelled
 
     def _drop(self, key: tuple[str, bool]) -> None:
         with self._lock:
@@ -138,6 +146,10 @@ class PlannedScans:
                 key, future = ready.pop(0)
                 del self._plans[key]
                 files -= 0 if future.cancelled() or future.exception() is not None else future.result().kept.files
+
+
+def _digest(plan_id: str) -> bytes:
+    return hashlib.sha256(plan_id.encode()).digest()
 
 
 def _is_raised_by(future: "Future[ScanPlan]", error: BaseException) -> bool:

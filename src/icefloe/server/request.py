@@ -6,9 +6,11 @@ encoded slash is part of a name, which the rules of names then refuse. Spec: RES
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
+
+import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, to_identifier, to_table_identifier
 from icefloe.kernel.schema.json_shape import Key, object_problems
@@ -39,6 +41,10 @@ class Answer:
     body: bytes | memoryview | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     has_credentials: bool = False
+
+    def encoded(self) -> "Answer":
+        """Return the response with the bytes of its JSON value in the place of the value, which takes up to a hundred times their memory."""
+        return self if self.body is not None else replace(self, content=None, body=msgspec.json.encode(self.content))
 
 
 NO_CONTENT = Answer(status=204)

@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import IcefloeError
-from icefloe.server.access_control import Access, check_access
+from icefloe.server.access_control import Access, check_access, check_access_somewhere
 from icefloe.server.access_tokens import AccessTokens
 from icefloe.server.error_response import (
     INTERNAL_ERROR,
@@ -48,6 +48,8 @@ from icefloe.server.server_settings import ServerSettings, is_loopback
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+# What is before every value of JSON but the first: in a list, in an object, after another value. In a text it counts too.
+_BEFORE_VALUES = (b"[", b"{", b",")
 # The longest body of a token request, which is read before it is known who sends it.
 TOKEN_REQUEST_BYTES = 64 * 1024
 # Operations whose answer is a table or view that can be loaded again, and the operation that does.
@@ -58,6 +60,8 @@ LOADED_BY = {
     "replaceView": "loadView",
     "registerView": "loadView",
 }
+# Operations whose body, and not the path, names the namespaces that they touch.
+NAMED_BY_BODY = frozenset({"createNamespace", "renameTable", "renameView", "commitTransaction"})
 
 
 class RequestHandler:
@@ -103,23 +107,32 @@ class RequestHandler:
         fields |= {name: value for name, value in request.path_params.items() if isinstance(value, str)}
         if operation.name == "getToken":
             return self._token(request, await self._body(request, TOKEN_REQUEST_BYTES))
-        body = await self._body(request, self._settings.limits.body_bytes)
         call = Call(
             path=request.path_params,
             query=dict(request.query_params),
             headers=dict(request.headers),
-            content=self._content(operation, request, body),
-            body=body,
             access=access,
             base_url=self._base_url(request),
         )
-        check_access(operation, call, touched_namespaces(operation, call))
+        # Before the body is read: who may not run the operation makes the server read and decode nothing.
+        if operation.name in NAMED_BY_BODY:
+            check_access_somewhere(operation, access)
+        else:
+            check_access(operation, call, touched_namespaces(operation, call))
+        call = replace(call, body=await self._body(request, self._settings.limits.body_bytes))
         run = functools.partial(self._perform, operation, call, fields["id"])
         # The thread continues where this coroutine is cancelled, and its place among the threads is free at once: others may run besides it.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
 
     def _perform(self, operation: Operation, call: Call, request_id: str) -> Answer:
-        """Run an operation, in a thread; once for each idempotency key."""
+        """Decode the body, run an operation and encode its answer, in a thread, so that the event loop has none of this work."""
+        call = replace(call, content=self._content(operation, call))
+        if operation.name in NAMED_BY_BODY:
+            check_access(operation, call, touched_namespaces(operation, call))
+        return self._run(operation, call, request_id).encoded()
+
+    def _run(self, operation: Operation, call: Call, request_id: str) -> Answer:
+        """Run an operation; once for each idempotency key."""
         act = functools.partial(self._act, operation, call, request_id)
         key = call.headers.get("idempotency-key")
         if not key or not operation.takes_key:
@@ -197,16 +210,19 @@ class RequestHandler:
                 return bytes(body)
         raise RefusedRequest(TOO_LARGE, "BadRequestException", f"the body has more than {most} bytes", ("Connection", "close"))
 
-    @staticmethod
-    def _content(operation: Operation, request: Request, body: bytes) -> Any:
+    def _content(self, operation: Operation, call: Call) -> Any:
         """Return the JSON of a body; None without one."""
-        if not body or operation.method in ("GET", "HEAD", "DELETE"):
+        if not call.body or operation.method in ("GET", "HEAD", "DELETE"):
             return None
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = call.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise bad_request(f"the body is {kind or 'of no type'}; send JSON with the header Content-Type: {JSON}")
+        # No thread runs while JSON is decoded, and a body of empty lists takes a hundred times as long as one text of its length.
+        most = self._settings.limits.body_values
+        if sum(map(call.body.count, _BEFORE_VALUES)) >= most:
+            raise RefusedRequest(TOO_LARGE, "BadRequestException", f"the body has more than {most} values")
         try:
-            return msgspec.json.decode(body)
+            return msgspec.json.decode(call.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}") from None
 

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,7 +11,6 @@ import numpy as np
 from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import IcefloeError, NoSuchSnapshotError
 from icefloe.kernel.expressions.expression_json import expression_from_json
-from icefloe.kernel.ports import FileIO
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE, written_stream
 from icefloe.kernel.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
@@ -45,12 +45,12 @@ VARIES = {"Vary": "Accept"}
 def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
     """Plan a scan, and return its first files; or the id to poll. Spec: REST catalog, planTableScan."""
     table = served.catalog.load_table(call.table())
-    request = _request(table, call.json_object(*_KEYS) if call.content is not None else {})
+    request = _request(table, call.json_object(*_KEYS) if call.content is not None else {}, served.filter_values)
     # Each request has an id of its own, so that one client that gives up a plan does not end it for another that has planned the same.
     plan_id = served.plan_ids.sealed({"plan": request, "once": secrets.token_urlsafe(8)})
-    _scan(table, request)  # so that a wrong request is refused now, and not by the plan
+    scan = _scan(table, request)  # so that a wrong request is refused now, and not by the plan
     wait_s = served.plan_wait_s if len(plan_id) <= LONGEST_PLAN_ID else served.longest_wait_s
-    plan = _planned(served, call, table, request, wait_s)
+    plan = _planned(served, call, table, request, wait_s, scan)
     if plan is None:
         return Answer(content={"status": "submitted", "plan-id": plan_id})
     return _completed(served, table, request, plan, call, plan_id)
@@ -91,12 +91,24 @@ def fetch_scan_tasks(served: ServedCatalog, call: Call) -> Answer:
     return _page(table, request, plan, (start, stop), {}, call)
 
 
-def _request(table: Table, content: Mapping[str, Any]) -> dict[str, Any]:
+def _request(table: Table, content: Mapping[str, Any], most_values: int) -> dict[str, Any]:
     """Return what is planned: the request with its snapshot, without what does not change the files.
 
+    Args:
+        table: The table.
+        content: The body of the request.
+        most_values: Literals and conditions that its filter may have.
+
     Raises:
-        RefusedRequest: It names a snapshot and what was appended between two.
+        RefusedRequest: It names a snapshot and what was appended between two, a negative number of rows, or a filter with too many values.
     """
+    if (content.get("min-rows-requested") or 0) < 0:
+        raise bad_request(f"min-rows-requested is {content['min-rows-requested']}; it is a whole number from 0")
+    if _has_more_values(content.get("filter"), most_values):
+        raise bad_request(
+            f"the filter has more than {most_values} literals and conditions, which this server plans with at most; "
+            "plan with a wider filter, such as a range, and test the rows that are read"
+        )
     start, end, snapshot_id = (content.get(name) for name in ("start-snapshot-id", "end-snapshot-id", "snapshot-id"))
     if snapshot_id is not None and (start is not None or end is not None):
         raise bad_request(
@@ -120,26 +132,38 @@ def _request(table: Table, content: Mapping[str, Any]) -> dict[str, Any]:
     return request
 
 
+def _has_more_values(row_filter: Any, most: int) -> bool:
+    """Return whether the JSON of a filter has more literals and conditions than a number; of a filter with more no more are visited."""
+    values, rest = 0, [row_filter]
+    while rest and values <= most:
+        value = rest.pop()
+        values += 1
+        if isinstance(value, list):
+            values += len(value)
+        elif isinstance(value, dict):
+            rest += value.values()
+    return values > most
+
+
 def _identity(table: Table) -> str:
     """Return the name and the UUID of a table: a copy that is registered under another name has the same UUID and snapshots, and other files."""
     return f"{dotted(table.name())} {table.metadata.table_uuid}"
 
 
-def _scan(table: Table, request: Mapping[str, Any], io: FileIO | None = None) -> DataScan:
+def _scan(table: Table, request: Mapping[str, Any], *, with_filter: bool = True) -> DataScan:
     """Return the scan of a request. Raises `IcefloeError`."""
     scan = DataScan(
         table_name=dotted(table.name()),
         metadata=table.metadata,
-        io=table.io if io is None else io,
+        io=table.io,
         snapshot_id=request["snapshot"],
         by_table_schema=not request.get("own-schema", False),
         case_sensitive=request.get("case", True),
     )
     if request["snapshot"] is not None and scan.snapshot() is None:
         raise NoSuchSnapshotError(f"Cannot find snapshot with ID {request['snapshot']}")
-    schema = scan.schema()
-    if "filter" in request:
-        scan = scan.filter(expression_from_json(request["filter"], schema, case_sensitive=scan.case_sensitive))
+    if with_filter and "filter" in request:
+        scan = scan.filter(expression_from_json(request["filter"], scan.schema(), case_sensitive=scan.case_sensitive))
     return scan if "after" not in request else scan.appended_after(request["after"])
 
 
@@ -148,11 +172,14 @@ def _key(served: ServedCatalog, request: Mapping[str, Any]) -> str:
     return served.plan_ids.sealed(request)
 
 
-def _planned(served: ServedCatalog, call: Call, table: Table, request: Mapping[str, Any], wait_s: float) -> ScanPlan | None:
+def _planned(
+    served: ServedCatalog, call: Call, table: Table, request: Mapping[str, Any], wait_s: float, scan: DataScan | None = None
+) -> ScanPlan | None:
     io = served.file_io(call, table)
 
     def make() -> ScanPlan:
-        return _scan(table, request, io).plan(include_statistics="statistics" in request, enough_rows=request.get("rows"))
+        wanted = _scan(table, request) if scan is None else scan
+        return replace(wanted, io=io).plan(include_statistics="statistics" in request, enough_rows=request.get("rows"))
 
     return served.plans.plan(_key(served, request), make, wait_s, reads_all=io is table.io)
 
@@ -196,7 +223,7 @@ def _page(
         call: The request.
     """
     parts = [part for part in files_of(plan, *places) if len(part)]
-    schema = _scan(table, request).schema()
+    schema = _scan(table, request, with_filter=False).schema()
     names = request.get("statistics", ())
     found = (schema.find_id(name, case_sensitive=request.get("case", True)) for name in names)
     statistics = sorted({field_id for field_id in found if field_id is not None and schema.find_type(field_id).is_primitive})

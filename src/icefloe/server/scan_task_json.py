@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.kernel.arrow_values import array_of, array_of_chunks, numbers_array, scalar_of
-from icefloe.kernel.expressions.expression_json import expression_to_json
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
 from icefloe.kernel.manifest.partition_json import partition_value_to_json
 from icefloe.kernel.metadata.manifests import spec_partition_type
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.scan.scan_plan import PlannedFiles
+from icefloe.kernel.scan.scan_task_stream import residual_text
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
 from icefloe.kernel.values import physical_list
 
@@ -98,8 +98,9 @@ class ScanTaskJson:
         return _joined("[", *pieces[1:], "]")
 
     def _residuals(self, part: PlannedFiles) -> Any:
-        """Return the residual of each file. One that is true is written too: a client that gets none uses the whole filter."""
-        texts = [f',"residual-filter":{_json(expression_to_json(residual))}' for residual in part.residuals]
+        """Return the residual of each file. One that is true is written too: a client that gets none uses the whole filter, as for a long one."""
+        written = (residual_text(residual) for residual in part.residuals)
+        texts = ["" if text is None else f',"residual-filter":{text}' for text in written]
         if len(texts) == 1:
             return texts[0]
         return array_of(texts, pa.string()).take(numbers_array(np.asarray(part.residual_index, dtype=np.int64), pa.int64()))

@@ -35,6 +35,7 @@ class ServedCatalog:
         plan_wait_s: Seconds that a client waits for a plan before it has to poll.
         longest_wait_s: Seconds that a client waits for a plan that it cannot poll.
         files_of_page: Files of a response of planning.
+        filter_values: Literals and conditions of a filter to plan at most.
     """
 
     catalog: Catalog
@@ -47,6 +48,7 @@ class ServedCatalog:
     plan_wait_s: float = 20.0
     longest_wait_s: float = 100.0
     files_of_page: int = 10_000
+    filter_values: int = 100_000
 
     @classmethod
     def of(cls, settings: ServerSettings) -> "ServedCatalog":
@@ -62,6 +64,7 @@ class ServedCatalog:
             storage=StorageAccess(catalog.properties, settings.delegation),
             plan_wait_s=settings.limits.plan_wait_s,
             files_of_page=settings.limits.files_of_page,
+            filter_values=settings.limits.filter_values,
         )
 
     def locations(self, call: Call, namespace: Identifier) -> ServedLocations:

@@ -18,6 +18,8 @@ class ServerLimits:
 
     Attributes:
         body_bytes: Bytes of a request's body at most.
+        body_values: Values in the JSON of a body at most, about: commas in texts count too.
+        filter_values: Literals and conditions in the filter of a scan to plan at most.
         request_s: Seconds until a request without a response fails.
         requests_per_second: Requests of one user in a second, per worker; 0 for no limit. A burst may be twice as long.
         refused_per_second: Requests without a valid token of one address in a second, per worker.
@@ -30,6 +32,8 @@ class ServerLimits:
     """
 
     body_bytes: int = 16 * 1024 * 1024
+    body_values: int = 1_000_000
+    filter_values: int = 100_000
     request_s: float = 120.0
     requests_per_second: float = 1000.0
     refused_per_second: float = 10.0
@@ -42,7 +46,17 @@ class ServerLimits:
 
     def __post_init__(self) -> None:
         """Raise `InvalidInputError` for a limit that leaves nothing."""
-        for name in ("body_bytes", "request_s", "threads", "connections", "idle_s", "stop_s", "files_of_page"):
+        for name in (
+            "body_bytes",
+            "body_values",
+            "filter_values",
+            "request_s",
+            "threads",
+            "connections",
+            "idle_s",
+            "stop_s",
+            "files_of_page",
+        ):
             if getattr(self, name) <= 0:
                 raise InvalidInputError(f"the limit {name} is {getattr(self, name)}", next_step="set it above 0")
 

@@ -107,8 +107,7 @@ class SqlIdempotencyStore:
         until_ms = time.time_ns() // 1_000_000 + self._lifetime_ms
         if answer is LOADED_AGAIN:
             return {"status": _LOADED, "until_ms": until_ms}
-        body = answer.body if answer.body is not None else msgspec.json.encode(answer.content)
-        return {"status": answer.status, "headers": msgspec.json.encode(dict(answer.headers)), "body": body, "until_ms": until_ms}
+        return {"status": answer.status, "headers": msgspec.json.encode(dict(answer.headers)), "body": answer.body, "until_ms": until_ms}
 
     def _row(self, user: str, key: str) -> Mapping[str, Any] | None:
         with self._engine.connect() as connection:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.expressions.filter_parser import parse_filter
+from icefloe.kernel.expressions import literal_lists
+from icefloe.kernel.expressions.filter_parser import FilterDialect, parse_filter
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -136,3 +137,92 @@ def test_a_filter_is_text_an_expression_or_none():
     assert to_expression(IsNull("a")) == IsNull("a")
     with pytest.raises(InvalidFilterError, match="int"):
         to_expression(5)  # type: ignore[arg-type]
+
+
+LISTS = [
+    "a IN (1, -2, 3)",
+    "a IN(1,-2.50,3e5, 007 , 1.0)",
+    "NOT a IN (1, 2) OR b NOT IN ('x', 'it''s', '', 'IN (1, 2)')",
+    "\"a IN (1, 2)\" = 1 AND `b` IN (DATE '2024-01-01', date  '1969-12-31')",
+    "t IN (TIMESTAMP '2024-01-01 00:00:00', timestamp '2024-01-01T00:00:00.123456789')",
+    "h IN (X'00ff', x'')",
+    "a IN (-0.0, -0, 123456789012345678901234567890.5)",
+    "a.b IN ('ä', '\U0001f600', 'x\ny')",
+    "a IN (1, 'x')",
+    "a IN (1, 2) AND a IN (3, 4) AND b = 'a IN (5, 6)'",
+    "s IN ('-- a', '/* b */', '$', '\\')",
+    "a in (TRUE, FALSE)",
+]
+NOT_CUT = [
+    "a IN (1, 2 /* three */)",
+    "a IN (1, 2) -- the end",
+    "x.in (1, 2)",
+    "a IN (1, b)",
+    "a IN (1, NULL)",
+    "a IN (1 2)",
+    "a IN ('x' 'y', 'z')",
+    "a IN ('x', 'y'",
+    "a IN (1, 2,)",
+    "a IN (1, 2) IN (3, 4)",
+    "a IN (DATE '2024-13-01', DATE '2024-01-01')",
+    "a IN (1, :icefloe_literals_0)",
+    "a IN ((1), (2))",
+    "a IN (1, 2) = TRUE",
+    "f(a) IN (1, 2)",
+    "a IN (X'0', X'00')",
+    "a IN (1_000, 2)",
+    "a IN (.5, 5.)",
+    "éIN (1, 2)",
+]
+
+
+def outcome(text: str) -> object:
+    try:
+        return parse_filter(text)
+    except InvalidFilterError as error:
+        return error.message.rpartition(": ")[2]
+
+
+@pytest.mark.parametrize("text", [*LISTS, *NOT_CUT])
+def test_a_list_that_is_read_apart_has_the_values_that_it_has_as_part_of_the_text(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    whole = outcome(text)
+    monkeypatch.setattr(literal_lists, "SHORTEST", 0)
+    apart = outcome(text)
+    assert repr(apart) == repr(whole) or "..." in str(apart)
+    assert "icefloe_literals" not in str(apart) or "icefloe_literals" in text
+
+
+@pytest.mark.parametrize("text", LISTS[:10])
+def test_lists_of_plain_literals_do_not_reach_the_parser_of_sql(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(literal_lists, "SHORTEST", 0)
+    cut = literal_lists.without_lists(text, float, str)
+    assert bool(cut.lists) is (text != "a IN (1, 'x')")
+    assert all(len(values) > 1 for values in cut.lists.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("a IN ({})", 30_000),
+        ("a NOT IN ({}) AND b = 1", 30_000),
+        ("a IN ({}) OR a IN ({})", 60_000),
+    ],
+)
+def test_a_long_list_makes_no_token_of_a_literal(monkeypatch: pytest.MonkeyPatch, text: str, count: int) -> None:
+    written = text.format(*[", ".join(map(str, range(30_000)))] * 2)
+    tokens: list[int] = []
+    real = FilterDialect.parse_into
+
+    def parse_into(self: FilterDialect, kind: object, sql: str) -> object:
+        tokens.append(len(self.tokenize(sql)))
+        return real(self, kind, sql)
+
+    monkeypatch.setattr(FilterDialect, "parse_into", parse_into)
+    parsed = parse_filter(written)
+    assert tokens[0] < 20
+    assert str(parsed).count(", ") == count - (2 if "OR" in text else 1)
+
+
+def test_what_is_refused_beside_a_long_list_is_named_in_its_own_words() -> None:
+    with pytest.raises(InvalidFilterError, match=r"'LOWER\(a IN \(\.\.\.\)\)' is not a condition"):
+        parse_filter(f"lower(a IN ({', '.join(map(str, range(3000)))}))")

@@ -2,6 +2,10 @@
 
 import math
 import pickle
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -11,10 +15,25 @@ from tests.kernel.brute_force import SCHEMA, arrow_table, filters, rows, truth
 from icefloe.errors import InvalidFilterError
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysTrue, EqualTo, GreaterThan, IsNull, LessThan, NotEqualTo, NotNaN
+from icefloe.kernel.expressions.literal_conversion import LiteralPosition, convert_literal, convert_set
+from icefloe.kernel.expressions.predicate import AlwaysTrue, EqualTo, GreaterThan, In, IsNull, LessThan, NotEqualTo, NotIn, NotNaN
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IntegerType, NestedField, StringType, StructType
+from icefloe.kernel.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    UUIDType,
+)
 
 
 @settings(max_examples=400)
@@ -88,3 +107,53 @@ def test_a_filter_that_is_not_bound_is_refused():
 
 def test_no_columns_are_needed_for_a_constant():
     assert arrow_mask(AlwaysTrue(), pa.table({"i": [1, 2]})).to_pylist() == [True, True]
+
+
+MANY: list[tuple[PrimitiveType, Any, list[Any]]] = [
+    (LongType(), pa.int64(), [2**63 - 1, -(2**63), *range(0, 300, 3)]),
+    (IntegerType(), pa.int32(), [2**40, -(2**40), *range(0, 300, 3)]),
+    (StringType(), pa.string(), ["ä", "", *(f"v{number}" for number in range(0, 300, 3))]),
+    (DoubleType(), pa.float64(), [-0.0, math.inf, *(number / 2 for number in range(1, 300, 3))]),
+    (DoubleType(), pa.float64(), [math.nan, 1.0, *(number / 2 for number in range(0, 300, 3))]),
+    (FloatType(), pa.float32(), [0.1, 0.5, *(number / 2 for number in range(0, 300, 3))]),
+    (DateType(), pa.date32(), [date(1, 1, 1) + timedelta(days=number * 7000) for number in range(100)]),
+    (TimestampType(), pa.timestamp("us"), [datetime(1969, 12, 31) + timedelta(hours=number * 7, microseconds=1) for number in range(100)]),
+    (UUIDType(), pa.uuid(), [UUID(int=number * 2**100 + 1) for number in range(100)]),
+    (BinaryType(), pa.binary(), [bytes([number, 255]) for number in range(0, 200, 2)]),
+    (DecimalType(9, 2), pa.decimal128(9, 2), [Decimal(number).scaleb(-2) for number in range(-100, 100, 2)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "arrow", "literals"), MANY, ids=lambda value: str(value)[:20])
+def test_a_set_of_many_literals_keeps_the_same_of_few_rows_and_of_many(kind: PrimitiveType, arrow: Any, literals: list[Any]) -> None:
+    schema = Schema(NestedField(1, "c", kind))
+    is_int = isinstance(kind, IntegerType)
+    others = [] if not isinstance(kind, LongType | IntegerType) else [1, 2, 4, 5]
+    values = [None, *(value for value in literals if not (is_int and abs(value) > 2**31)), *others]
+    stored = [value.bytes if isinstance(value, UUID) else value for value in values]
+    many = pa.array(stored * 3, pa.binary(16) if isinstance(kind, UUIDType) else arrow)
+    column = many.cast(arrow) if not isinstance(kind, UUIDType) else pa.ExtensionArray.from_storage(arrow, many)
+    table = pa.table({"c": column})
+    expected = [
+        any(value == literal or (value != value and literal != literal) for literal in literals)  # noqa: PLR0124 - NaN
+        for value in column.to_pylist()
+        if value is not None
+    ]
+    for kind_of_set, is_kept in ((In, True), (NotIn, False)):
+        bound = bind(kind_of_set("c", literals), schema)
+        whole = arrow_mask(bound, table).to_pylist()
+        assert whole == [part for row in range(table.num_rows) for part in arrow_mask(bound, table.slice(row, 1)).to_pylist()]
+        assert [found is is_kept for found, value in zip(whole, column.to_pylist(), strict=True) if value is not None] == expected
+        assert not any(found for found, value in zip(whole, column.to_pylist(), strict=True) if value is None)
+        assert pickle.loads(pickle.dumps(bound)) == bound
+
+
+@pytest.mark.parametrize(("kind", "arrow", "literals"), MANY, ids=lambda value: str(value)[:20])
+def test_a_set_is_converted_at_once_to_what_its_literals_are_converted_to(kind: PrimitiveType, arrow: Any, literals: list[Any]) -> None:
+    one_by_one = [convert_literal(kind, literal) for literal in literals]
+    at_once = convert_set(kind, literals)
+    if at_once is not None:
+        assert at_once == {converted.value for converted in one_by_one if converted.position is LiteralPosition.EXACT}
+    assert (at_once is None) is (type(literals[0]) not in (int, float, str, date) or literals[0] != literals[0])
+    for mixed in ([*literals, None], [*literals, True], [*literals, "\udc00"], []):
+        assert convert_set(kind, mixed) is None

@@ -28,6 +28,7 @@ from icefloe.errors import (
     StorageError,
     StorageUnavailableError,
 )
+from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.expression_json import expression_to_json
 from icefloe.kernel.expressions.predicate import AlwaysTrue, And, BooleanExpression, all_of
 from icefloe.kernel.scan.scan_plan import ScanPlan
@@ -39,6 +40,8 @@ COMPLETED, SUBMITTED, FAILED = "completed", "submitted", "failed"
 FIRST_POLL_S, LONGEST_POLL_S = 0.05, 5.0
 # Requests for pages at a time, and pages of one plan at most.
 _THREADS, MOST_PAGES = 4, 1_000_000
+# Values of a set that are sent at most. No server prunes by each of many values, and one of Icefloe refuses a filter with too many.
+MOST_VALUES = 10_000
 # How often a scan is planned whose plan the server drops meanwhile.
 _TRIES = 2
 # By this a server of Icefloe sends the files of a plan as a stream; every other one sends JSON.
@@ -229,17 +232,33 @@ class RestScanPlanner:
 
 
 def _sendable(row_filter: BooleanExpression) -> tuple[BooleanExpression, BooleanExpression]:
-    """Divide a bound filter into the part that has a form in JSON, and the rest, such as a comparison with an infinite number."""
+    """Divide a bound filter into the part that is sent and the rest, which is tested here alone.
+
+    The rest has no form in JSON, such as a comparison with an infinite number, or is a set of many values. Of IN the range of the set is sent.
+    """
     sent: list[BooleanExpression] = []
     unsent: list[BooleanExpression] = []
     for term in row_filter.terms if isinstance(row_filter, And) else (row_filter,):
+        wider = _without_set(term)
         try:
-            expression_to_json(term)
+            expression_to_json(wider)
         except InvalidFilterError:
             unsent.append(term)
         else:
-            sent.append(term)
+            sent.append(wider)
+            if wider is not term:
+                unsent.append(term)
     return all_of(sent), all_of(unsent)
+
+
+def _without_set(term: BooleanExpression) -> BooleanExpression:
+    """Return the range of a set of many values in the place of the test of the set, and any other term as it is."""
+    if not isinstance(term, BoundPredicate) or len(term.values) <= MOST_VALUES:
+        return term
+    if term.operation is Operation.NOT_IN:
+        return replace(term, operation=Operation.NOT_NULL, values=())
+    first, last = term.values[:1], term.values[-1:]
+    return And(replace(term, operation=Operation.GT_EQ, values=first), replace(term, operation=Operation.LT_EQ, values=last))
 
 
 def _body(request: PlanRequest, sent: BooleanExpression) -> dict[str, Any]:

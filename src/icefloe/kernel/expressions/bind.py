@@ -7,10 +7,11 @@ rows for which it is TRUE. `row_evaluator.py` evaluates it on rows, `metrics_eva
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from icefloe.errors import InvalidFilterError, InvalidInputError
-from icefloe.kernel.expressions.literal_conversion import ConvertedLiteral, LiteralPosition, convert_literal
+from icefloe.kernel.expressions.literal_conversion import ConvertedLiteral, LiteralPosition, convert_literal, convert_set
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -55,7 +56,7 @@ from icefloe.kernel.types import (
     StructType,
     UnknownType,
 )
-from icefloe.kernel.values import to_human, to_python
+from icefloe.kernel.values import physical_array, to_human, to_python
 
 
 class Operation(Enum):
@@ -93,6 +94,20 @@ class BoundPredicate(BooleanExpression):
     field: NestedField
     path: tuple[str, ...]
     values: tuple[Any, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what is computed from it."""
+        return {name: getattr(self, name) for name in ("operation", "field", "path", "values")}
+
+    @cached_property
+    def literals(self) -> Any:
+        """The values as an Arrow array of physical values; those of a float column are doubles."""
+        return physical_array(DoubleType() if isinstance(self.kind, FloatType) else self.kind, self.values)
+
+    @cached_property
+    def literal_set(self) -> frozenset[Any]:
+        """The values as Python has those of `literals`."""
+        return frozenset(self.literals.to_pylist())
 
     @property
     def value(self) -> Any:
@@ -332,9 +347,14 @@ class _Column:
 
     def one_of(self, literals: tuple[Any, ...], *, negated: bool) -> BooleanExpression:
         """Build the predicate of IN or NOT IN."""
-        converted = [self._convert(literal) for literal in literals]
-        values = sorted({literal.value for literal in converted if literal.position is LiteralPosition.EXACT})
-        has_nan = any(literal.position is LiteralPosition.NAN for literal in converted)
+        kind = self.field.field_type
+        distinct = convert_set(kind, literals) if isinstance(kind, PrimitiveType) else None
+        has_nan = False
+        if distinct is None:
+            converted = [self._convert(literal) for literal in literals]
+            distinct = {literal.value for literal in converted if literal.position is LiteralPosition.EXACT}
+            has_nan = any(literal.position is LiteralPosition.NAN for literal in converted)
+        values = sorted(distinct)
         single, several = (Operation.NOT_EQ, Operation.NOT_IN) if negated else (Operation.EQ, Operation.IN)
         terms: list[BooleanExpression] = []
         if values:

@@ -16,6 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from icefloe.errors import InvalidFilterError
+from icefloe.kernel.expressions.literal_lists import without_lists
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -65,6 +66,10 @@ _COMPARISONS: Mapping[type, tuple[type[Any], type[Any], Callable[[Any, Any], boo
 }
 
 
+# What a parameter has of the list that was cut out of the text in its place.
+_VALUES = "icefloe.values"
+
+
 class _RefusedError(Exception):
     """A form that a filter may not have; it becomes an `InvalidFilterError` with the whole text."""
 
@@ -75,7 +80,16 @@ def parse_filter(text: str) -> BooleanExpression:
     Raises:
         InvalidFilterError: The text is not SQL, or has a form that filters do not support; the message names the form.
     """
-    return _parsed(text, lambda: [tree for tree in FilterDialect().parse_into(exp.Condition, text) if tree is not None])
+    cut = without_lists(text, _number, _timestamp)
+
+    def parse() -> list[Any]:
+        trees = [tree for tree in FilterDialect().parse_into(exp.Condition, cut.text) if tree is not None]
+        for parameter in [node for tree in trees for node in tree.find_all(exp.Placeholder)] if cut.lists else ():
+            if parameter.name in cut.lists:
+                parameter.meta[_VALUES] = cut.lists[parameter.name]
+        return trees
+
+    return _parsed(text, parse, cut.restored)
 
 
 def filter_of_condition(condition: Any, text: str) -> BooleanExpression:
@@ -91,7 +105,7 @@ def filter_of_condition(condition: Any, text: str) -> BooleanExpression:
     return _parsed(text, lambda: [condition])
 
 
-def _parsed(text: str, parse: Callable[[], list[Any]]) -> BooleanExpression:
+def _parsed(text: str, parse: Callable[[], list[Any]], restored: Callable[[str], str] = str) -> BooleanExpression:
     try:
         trees = parse()
         if len(trees) != 1:
@@ -105,7 +119,7 @@ def _parsed(text: str, parse: Callable[[], list[Any]]) -> BooleanExpression:
     except RecursionError:
         reason = "it is nested too deeply"
     shown = text if len(text) <= 500 else text[:500] + "..."
-    raise InvalidFilterError(f"cannot parse the filter {shown!r}: {reason}", next_step=ALLOWED)
+    raise InvalidFilterError(f"cannot parse the filter {shown!r}: {restored(reason)}", next_step=ALLOWED)
 
 
 def _expression(tree: Any) -> BooleanExpression:
@@ -158,7 +172,9 @@ def _is(tree: Any) -> BooleanExpression:
 def _in(tree: Any) -> BooleanExpression:
     if tree.args.get("query") is not None or tree.args.get("unnest") is not None or tree.args.get("field") is not None:
         raise _RefusedError("IN takes a list of literals")
-    return In(_column(tree.this), [_literal(item) for item in tree.expressions])
+    first = tree.expressions[0] if tree.expressions else None
+    values = None if first is None else first.meta.get(_VALUES)
+    return In(_column(tree.this), [_literal(item) for item in tree.expressions] if values is None else values)
 
 
 def _between(tree: Any) -> BooleanExpression:

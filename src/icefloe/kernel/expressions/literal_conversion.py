@@ -5,9 +5,9 @@ JAVA: Literal.to, with aboveMax and belowMin.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
 from enum import Enum
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.dates_and_times import MICROS_PER_DAY, NANOS_PER_MICRO
+from icefloe.kernel.dates_and_times import MICROS_PER_DAY, NANOS_PER_MICRO, days_of
 from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.types import (
     DateType,
@@ -25,6 +25,7 @@ from icefloe.kernel.types import (
     IntegerType,
     LongType,
     PrimitiveType,
+    StringType,
     TimestampNanoType,
     TimestampType,
     TimestamptzNanoType,
@@ -85,6 +86,30 @@ def convert_literal(kind: PrimitiveType, literal: Any) -> ConvertedLiteral:
     if type(kind) in _OTHER_UNIT:
         return _convert_timestamp(kind, value)
     return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
+
+
+def convert_set(kind: PrimitiveType, literals: Sequence[Any]) -> set[Any] | None:
+    """Return the physical values that literals of one plain class equal, all at once; None where each literal has to be converted by itself.
+
+    Args:
+        kind: The type.
+        literals: Python values.
+    """
+    classes = set(map(type, literals))
+    if classes == {int} and isinstance(kind, IntegerType | LongType):
+        low, high = INTEGER_RANGES[type(kind)]
+        return {value for value in literals if low <= value <= high}
+    if classes == {float} and isinstance(kind, FloatType | DoubleType):
+        return None if any(map(math.isnan, literals)) else {value + 0.0 for value in literals}
+    if classes == {date} and isinstance(kind, DateType):
+        return set(map(days_of, literals))
+    if classes == {str} and isinstance(kind, StringType):
+        try:
+            "".join(literals).encode("utf-8")
+        except UnicodeEncodeError:
+            return None
+        return set(literals)
+    return None
 
 
 def _convert_float(value: Any) -> ConvertedLiteral:

@@ -21,7 +21,6 @@ from icefloe.kernel.arrow_values import array_of_chunks, filled, numpy_of, scala
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
-from icefloe.kernel.values import physical_array
 
 # With more literals than this, IN is pruned by the smallest and the largest only.
 MAX_SET_PRUNED = 200
@@ -60,11 +59,6 @@ def comparison_array(kind: PrimitiveType, array: Any) -> Any:
     """Return physical values in the form in which literals are compared: float as double, so that no literal is rounded."""
     plain = array_of_chunks(array)
     return plain.cast(pa.float64()) if isinstance(kind, FloatType) else plain
-
-
-def literal_array(kind: PrimitiveType, values: tuple[Any, ...]) -> Any:
-    """Return physical literals as an Arrow array that compares with `comparison_array`."""
-    return physical_array(DoubleType() if isinstance(kind, FloatType) else kind, values)
 
 
 def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
@@ -221,7 +215,7 @@ class _Comparer:
         self._lower, self._upper = column.lower, column.upper
         self._values = predicate.values
         # Where the column was promoted since the filter's schema, the bounds have the wider type.
-        self._literals: Any = literal_array(predicate.kind, predicate.values).cast(column.lower.type) if predicate.values else None
+        self._literals: Any = predicate.literals.cast(column.lower.type) if predicate.values else None
 
     def _literal(self, index: int) -> Any:
         return self._literals[index]

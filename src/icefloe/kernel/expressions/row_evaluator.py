@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.arrow_values import array_of_chunks
+from icefloe.kernel.arrow_values import array_of, array_of_chunks
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
-from icefloe.kernel.expressions.metrics_evaluator import comparison_array, is_float, literal_array
+from icefloe.kernel.expressions.metrics_evaluator import comparison_array, is_float
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.types import DateType, PrimitiveType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
 from icefloe.kernel.values import physical_arrow_type
+
+# With this many literals for each value or more, a set of Python's that is kept is quicker than one of Arrow's that is made anew.
+FEW_VALUES = 8
 
 _UNITS: Mapping[type[PrimitiveType], str] = {
     TimestampType: "us",
@@ -89,7 +92,7 @@ def _test(predicate: BoundPredicate, column: Any) -> Any:
     if predicate.operation is Operation.NOT_NAN:
         return pc.fill_null(pc.invert(pc.is_nan(column)), True)
     kind = predicate.kind
-    return _compare(predicate, _physical(kind, column), literal_array(kind, predicate.values), is_float(kind))
+    return _compare(predicate, _physical(kind, column), predicate.literals, is_float(kind))
 
 
 def _compare(predicate: BoundPredicate, values: Any, literals: Any, floats: bool) -> Any:
@@ -107,13 +110,21 @@ def _compare(predicate: BoundPredicate, values: Any, literals: Any, floats: bool
         case Operation.GT_EQ:
             return _or_nan(pc.greater_equal(values, literals[0]), values, floats)
         case Operation.IN:
-            return pc.is_in(_plain_zero(values, floats), value_set=literals)
+            return _is_in(predicate, _plain_zero(values, floats))
         case Operation.NOT_IN:
-            return pc.and_(pc.is_valid(values), pc.invert(pc.is_in(_plain_zero(values, floats), value_set=literals)))
+            return pc.and_(pc.is_valid(values), pc.invert(_is_in(predicate, _plain_zero(values, floats))))
         case Operation.STARTS_WITH:
             return pc.starts_with(values, predicate.value)
         case _:
             return pc.invert(pc.starts_with(values, predicate.value))
+
+
+def _is_in(predicate: BoundPredicate, values: Any) -> Any:
+    """Return which values are of a predicate's set. Arrow hashes the set for every call, which takes longer than few values are worth."""
+    if len(values) * FEW_VALUES < len(predicate.values):
+        members = predicate.literal_set
+        return array_of([value in members for value in values.to_pylist()], pa.bool_())
+    return pc.is_in(values, value_set=predicate.literals)
 
 
 def _or_nan(mask: Any, values: Any, floats: bool) -> Any:

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from icefloe.errors import FormatError, in_one_line
 from icefloe.kernel.arrow_values import array_of, array_of_chunks, numbers_array, numpy_of
+from icefloe.kernel.expressions.bind import predicates
 from icefloe.kernel.expressions.expression_json import expression_to_json
+from icefloe.kernel.expressions.predicate import BooleanExpression
 from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, STATISTICS, partition_column, statistic_column, statistic_field
 from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.kernel.types import StructType
@@ -40,6 +42,8 @@ _PLACES = {
     DELETES: pa.field(DELETES, pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False),
 }
 REQUIRED = frozenset({"file_path", "record_count", "file_size_in_bytes", FORMAT, RESIDUAL})
+# A longer residual is left out: it is written for each of thousands of files, and would make a response thousands of times as long as its request.
+MOST_RESIDUAL_VALUES, MOST_RESIDUAL_TEXT = 256, 4096
 # The length of the mark at the end of a stream.
 _END_BYTES = 8
 # The number of version 5 of Arrow's metadata, which is the only one that is written and read.
@@ -139,7 +143,7 @@ def _columns(
     entries = part.entries
     encoded = array_of_chunks(entries["file_format"]).dictionary_encode()
     places = np.array([formats.setdefault(name, len(formats)) for name in encoded.dictionary.to_pylist()], dtype=np.int32)
-    texts = [msgspec.json.encode(expression_to_json(residual)).decode() for residual in part.residuals]
+    texts = [residual_text(residual) or "null" for residual in part.residuals]
     numbers = np.array([residuals.setdefault(text, len(residuals)) for text in texts], dtype=np.int32)
     columns = {name: array_of_chunks(entries[name]) for name in PLAIN}
     columns[FORMAT] = numbers_array(places[numpy_of(encoded.indices)], pa.int32())
@@ -155,6 +159,17 @@ def _columns(
             name = statistic_column(statistic, field_id)
             columns[name] = array_of_chunks(entries[name])
     return {name: column for name, column in columns.items() if name in REQUIRED or column.null_count < len(column)}
+
+
+def residual_text(residual: BooleanExpression) -> str | None:
+    """Return the JSON of a residual filter; None for a long one, in whose place a client tests the whole filter, which it has itself.
+
+    Spec: REST catalog, FileScanTask (`residual-filter`).
+    """
+    if sum(1 + len(predicate.values) for predicate in predicates(residual)) > MOST_RESIDUAL_VALUES:
+        return None
+    text = msgspec.json.encode(expression_to_json(residual)).decode()
+    return text if len(text) <= MOST_RESIDUAL_TEXT else None
 
 
 def _nothing(field: Any, count: int) -> Any:
