@@ -303,6 +303,20 @@ def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: 
     assert len(content(sql)) == 4
 
 
+def test_columns_inside_columns_are_merged_without_regard_to_case(spark: SparkSession, sql: Run, table: Table) -> None:
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
+    sql("ALTER TABLE lake.db.t ADD COLUMN s ARRAY<STRUCT<a: INT, in: MAP<STRUCT<k: INT>, STRUCT<b: INT>>>>")
+    rows = spark.sql(
+        "SELECT 9L AS ID, 'a' AS kind, 1D AS V, array(named_struct('A', 5, 'IN', map(named_struct('K', 6), named_struct('B', 7, 'new', 8)))) AS S"
+    )
+    rows.writeTo(TABLE).option("merge-schema", "true").append()
+    inner = "array<struct<a:int,in:map<struct<k:int>,struct<b:int,new:int>>>>"
+    assert spark.table(TABLE).schema["s"].dataType.simpleString() == inner
+    rows.withColumn("id", rows.ID + 1).writeTo(TABLE).append()
+    query = "SELECT id, s[0].a, map_keys(s[0].in)[0].k, map_values(s[0].in)[0].b, s[0].in[named_struct('k', 6)].new FROM lake.db.t WHERE id > 8 ORDER BY id"
+    assert sql(query) == [(9, 5, 6, 7, 8), (10, 5, 6, 7, 8)]
+
+
 def test_columns_are_merged_by_the_settings_of_the_session_that_writes(spark: SparkSession, sql: Run, table: Table) -> None:
     """A copy of a session, as in `foreachBatch`, has the same catalogs and its own settings."""
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from pyspark.sql.types import MapType as SparkMap
 
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
@@ -130,15 +130,42 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> Wr
 
 
 def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with the table's spelling of column names, unless the session distinguishes upper and lower case."""
+    """Return the rows with the table's spelling of names, inside columns too, unless the session distinguishes upper and lower case."""
     if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
         return rows
-    table_names = set(schema.names)
-    by_lower = {name.lower(): name for name in schema.names}
-    renames = {name: by_lower[name.lower()] for name in rows.columns if name not in table_names and name.lower() in by_lower}
-    if not renames:
+    struct = rows.schema
+    spelled = _spelled(struct, schema.fields)
+    if spelled == struct:
         return rows
-    return rows.select(*(column_named(name).alias(renames.get(name, name)) for name in rows.columns))
+    columns = []
+    for field, target in zip(struct.fields, spelled.fields, strict=True):
+        # Spark casts structs by the positions of their fields.
+        column = column_named(field.name) if field.dataType == target.dataType else column_named(field.name).cast(target.dataType)
+        columns.append(column.alias(target.name))
+    return rows.select(*columns)
+
+
+def _spelled(struct: StructType, fields: Sequence[NestedField]) -> StructType:
+    """Return a struct of rows with the table's spelling of its names, at every depth."""
+    exact = {field.name: field for field in fields}
+    by_lower = {field.name.lower(): field for field in fields if field.name not in struct.names}
+    spelled = []
+    for field in struct.fields:
+        match = exact.get(field.name) or by_lower.pop(field.name.lower(), None)
+        kind = field.dataType if match is None else _spelled_type(field.dataType, match.field_type)
+        spelled.append(StructField(field.name if match is None else match.name, kind, field.nullable, field.metadata))
+    return StructType(spelled)
+
+
+def _spelled_type(kind: DataType, table_type: IcebergType) -> DataType:
+    if isinstance(kind, StructType) and isinstance(table_type, IcebergStruct):
+        return _spelled(kind, table_type.fields)
+    if isinstance(kind, ArrayType) and isinstance(table_type, ListType):
+        return ArrayType(_spelled_type(kind.elementType, table_type.element), kind.containsNull)
+    if isinstance(kind, SparkMap) and isinstance(table_type, MapType):
+        key, value = _spelled_type(kind.keyType, table_type.key_type), _spelled_type(kind.valueType, table_type.value_type)
+        return SparkMap(key, value, kind.valueContainsNull)
+    return kind
 
 
 def _check(rows: StructType, schema: Schema, options: WriteOptions) -> None:

@@ -1,0 +1,124 @@
+"""Statements that read fields of structs inside lists and maps, and fields whose names other fields had: what they return, and what they store."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from icefloe import SqlCatalog
+from icefloe.kernel.schema.schema import Schema
+from icefloe.spark import attach
+from icefloe.spark.scan import spark_scan
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "id INT, l ARRAY<STRUCT<a: INT, b: INT>>, m MAP<STRING, STRUCT<a: INT, c: STRING>>, k MAP<STRUCT<x: INT, y: INT>, INT>"
+ROW = (
+    "SELECT id, array(named_struct('a', 1, 'b', 10 * id)), map('k', named_struct('a', 2, 'c', concat('c', id))), "
+    "map(named_struct('x', 3, 'y', id), 4) FROM {}"
+)
+# Each with its rows for the ids 1, 2 and 3.
+QUERIES = {
+    "SELECT id, aliased.b FROM (SELECT id, l[0] AS aliased FROM {0})": [(1, 10), (2, 20), (3, 30)],
+    "SELECT id, transform(l.b, v -> v + 1)[0] FROM {0}": [(1, 11), (2, 21), (3, 31)],
+    "SELECT id, transform(l, v -> v.b)[0] FROM {0}": [(1, 10), (2, 20), (3, 30)],
+    "SELECT id, map_entries(m).value[0].c FROM {0}": [(1, "c1"), (2, "c2"), (3, "c3")],
+    "SELECT id, e.value.c FROM {0} LATERAL VIEW explode(map_entries(m)) AS e": [(1, "c1"), (2, "c2"), (3, "c3")],
+    "SELECT id, v.c FROM {0} LATERAL VIEW explode(m) AS n, v": [(1, "c1"), (2, "c2"), (3, "c3")],
+    "SELECT id, map_keys(k).y[0] FROM {0}": [(1, 1), (2, 2), (3, 3)],
+    "SELECT id, q.b FROM {0} LATERAL VIEW posexplode(l) AS p, q WHERE q.b > 10": [(2, 20), (3, 30)],
+    "SELECT id, (SELECT max(i.l[0].b) FROM {0} i WHERE i.id = o.id) FROM {0} o": [(1, 10), (2, 20), (3, 30)],
+    "SELECT o.id, i.m['k'].c FROM {0} o JOIN {0} i ON o.l[0].b = i.l[0].b": [(1, "c1"), (2, "c2"), (3, "c3")],
+    "SELECT id, sum(l[0].b) OVER (ORDER BY id) FROM {0}": [(1, 10), (2, 30), (3, 60)],
+    "SELECT id, l[0].b FROM {0} WHERE l IS NOT NULL AND l[0].b IN (20, 30)": [(2, 20), (3, 30)],
+    "SELECT id, l[0].b FROM {0} VERSION AS OF 'before' WHERE m['k'].c = 'c2'": [(2, 20)],
+    "SELECT DISTINCT id, l[0].b FROM {0}.changes WHERE l[0].b = 20": [(2, 20)],
+    "SELECT 1, size(partition_summaries.upper_bound) FROM {0}.manifests": [(1, 0)],
+    "SELECT min(readable_metrics.id.lower_bound), max(readable_metrics.id.upper_bound) FROM {0}.files": [(1, 3)],
+}
+
+
+@pytest.fixture
+def db(spark: SparkSession, lake: SqlCatalog) -> SqlCatalog:
+    attach(spark, "lake", lake)
+    return lake
+
+
+def _create(spark: SparkSession, name: str, **properties: str) -> None:
+    texts = ", ".join(f"'{key}' = '{value}'" for key, value in {"format-version": "2", **properties}.items())
+    spark.sql(f"CREATE TABLE lake.db.{name} ({COLUMNS}) USING iceberg TBLPROPERTIES ({texts})")
+    spark.sql(f"INSERT INTO lake.db.{name} {ROW.format('range(1, 4)')}")
+
+
+def _rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, spark.sql(query).collect()))
+
+
+def test_queries_of_fields_inside_lists_and_maps(spark: SparkSession, db: SqlCatalog) -> None:
+    _create(spark, "t")
+    spark.sql("ALTER TABLE lake.db.t CREATE TAG before")
+    found = {query: _rows(spark, query.format("lake.db.t")) for query in QUERIES}
+    assert found == QUERIES
+    spark.sql("CREATE VIEW lake.db.v AS SELECT id, l[0].b AS b, m['k'].c AS c FROM lake.db.t")
+    assert _rows(spark, "SELECT id, b, c FROM lake.db.v WHERE b <> 20") == [(1, 10, "c1"), (3, 30, "c3")]
+    spark.sql("CREATE TABLE lake.db.copy USING iceberg AS SELECT id, l[0].b AS b, k FROM lake.db.t")
+    assert _rows(spark, "SELECT id, b, map_keys(k)[0].y FROM lake.db.copy") == [(1, 10, 1), (2, 20, 2), (3, 30, 3)]
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_statements_change_the_rows_that_their_nested_condition_is_true_of(spark: SparkSession, db: SqlCatalog, mode: str) -> None:
+    _create(spark, "t", **{f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")})
+    spark.sql("DELETE FROM lake.db.t WHERE l[0].b = 1 OR m['k'].c = '2' OR map_keys(k)[0].y = 3000")
+    assert _rows(spark, "SELECT id FROM lake.db.t") == [(1,), (2,), (3,)]
+    spark.sql("MERGE INTO lake.db.t t USING (SELECT l[0].b AS b FROM lake.db.t) s ON t.l[0].b = s.b AND s.b = 20 WHEN MATCHED THEN DELETE")
+    assert _rows(spark, "SELECT id FROM lake.db.t") == [(1,), (3,)]
+    spark.sql("UPDATE lake.db.t SET id = l[0].b WHERE m['k'].c IN (SELECT m['k'].c FROM lake.db.t WHERE map_keys(k)[0].y = 3)")
+    spark.sql("DELETE FROM lake.db.t WHERE l[0].b = 10")
+    assert _rows(spark, "SELECT id, l[0].b, m['k'].c, map_keys(k)[0].y FROM lake.db.t") == [(30, 30, "c3", 3)]
+
+
+def test_a_scan_with_other_columns_than_requested_is_refused(spark: SparkSession, db: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    _create(spark, "t")
+    monkeypatch.setattr(
+        spark_scan, "projection_of", lambda scan, struct: Schema(*(scan.schema().find_field(name) for name in struct.names))
+    )
+    with pytest.raises(Exception, match=r"lake.db.t have the column l as .* requested .*\n.*Next: "):
+        spark.sql("SELECT l[0].b FROM lake.db.t").collect()
+
+
+REUSES = {
+    "renamed": ["RENAME COLUMN {0}.a TO aa", "ADD COLUMN {0}.a DECIMAL(9,4)"],
+    "dropped": ["DROP COLUMN {0}.a", "ADD COLUMN {0}.a STRING", "RENAME COLUMN {0}.b TO aa"],
+    "swapped": ["RENAME COLUMN {0}.a TO aa", "RENAME COLUMN {0}.b TO a"],
+    "in another case": ["RENAME COLUMN {0}.a TO aa", "ADD COLUMN {0}.A BIGINT"],
+}
+
+
+@pytest.mark.parametrize("reuse", REUSES)
+def test_a_name_that_another_field_had(spark: SparkSession, db: SqlCatalog, reuse: str) -> None:
+    inner = "STRUCT<a: DECIMAL(5,2), b: DOUBLE>"
+    spark.sql(
+        f"CREATE TABLE lake.db.t (id INT, s {inner}, l ARRAY<{inner}>, m MAP<STRING, {inner}>) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'copy-on-write')"
+    )
+    value = "named_struct('a', cast(id + 0.25 AS DECIMAL(5,2)), 'b', id / 2D)"
+    spark.sql(f"INSERT INTO lake.db.t SELECT id, {value}, array({value}, null), map('k', {value}) FROM range(1, 5)")
+    for path in ("s", "l.element", "m.value"):
+        for change in REUSES[reuse]:
+            spark.sql(f"ALTER TABLE lake.db.t {change.format(path)}")
+    spark.sql("ALTER TABLE lake.db.t RENAME COLUMN s TO renamed")
+    table = db.load_table("db.t")
+    spark.sql("DELETE FROM lake.db.t WHERE id = 2")
+    table.refresh()
+    names = ("a", "aa")
+    expected = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    selected = ", ".join(f"renamed.{name}, l.{name}, m['k'].{name}" for name in names)
+    rows = _rows(spark, f"SELECT id, _pos, {selected} FROM lake.db.t WHERE renamed IS NOT NULL")
+    assert [row[:2] for row in rows] == [(1, 0), (3, 0), (4, 1)]
+    for row in rows:
+        of_row = {name.lower(): value for name, value in expected[row[0]]["renamed"].items()}
+        assert row[2:] == tuple(v for name in names for v in (of_row[name], [of_row[name], None], of_row[name]))
+    spark.sql("UPDATE lake.db.t SET id = id + 100 WHERE renamed.aa > 1.5 OR id = 3")
+    table.refresh()
+    stored = {row["id"] % 100: {**row, "id": row["id"] % 100} for row in table.scan().to_arrow().to_pylist()}
+    assert stored == expected
