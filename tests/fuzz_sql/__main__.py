@@ -1,0 +1,73 @@
+"""A differential run of SQL: `make fuzz-sql`, or `python -m tests.fuzz_sql --queries 20000 --seed 7`.
+
+Each table has a random history, and random statements read it after every step. The judge is the same rows in plain Parquet files of Spark. A difference is
+made small, printed as a script that repeats it, and kept under `.fuzz/`. `--table 12` runs one table of a seed again.
+"""
+
+import argparse
+import logging
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.fuzz_sql.run import Run, started_lake
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".fuzz"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz_sql", description=__doc__.splitlines()[0])
+    parser.add_argument("--queries", type=int, default=20_000, help="how many statements are compared")
+    parser.add_argument("--seed", type=int, default=0, help="of all choices; the same seed gives the same tables and statements")
+    parser.add_argument("--table", type=int, help="only this table of the seed")
+    parser.add_argument("--first-table", type=int, default=0, help="begin with this table of the seed")
+    parser.add_argument("--differences", type=int, default=10, help="stop after so many")
+    parser.add_argument(
+        "--shrink-seconds", type=float, default=240, help="the longest time for making a difference small; 0 leaves it as it is"
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the statements of the command line, and return 1 if there was a difference."""
+    arguments = _arguments()
+    logging.disable(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="fuzz_sql_") as folder:
+        lake = started_lake(Path(folder))
+        run = Run(lake, arguments.seed, shrink_seconds=arguments.shrink_seconds)
+        number, start, printed = arguments.table or arguments.first_table, time.monotonic(), time.monotonic()
+        while run.statements < arguments.queries and len(run.differences) < arguments.differences:
+            for text in run.table(number):
+                KEPT.mkdir(exist_ok=True)
+                (KEPT / f"sql-{arguments.seed}-{number}.txt").write_text(text)
+                print(text, flush=True)
+            number += 1
+            if arguments.table is not None:
+                break
+            if time.monotonic() - printed > 60:
+                printed = time.monotonic()
+                print(f"{run.statements} statements on {number} tables, {run.statements / (printed - start):.1f} a second", flush=True)
+        took = time.monotonic() - start
+        _print_counts("statements", run.labels)
+        _print_counts("run one by one", run.one_by_one)
+        _print_counts("refused by both", run.both_refused)
+        _print_counts("steps refused by the table", run.refused)
+        _print_counts("known differences", lake.known)
+        print(
+            f"{run.statements} statements on {number - arguments.first_table} tables, {len(run.differences)} differences, seed {arguments.seed}, "
+            f"{run.statements / took:.1f} a second"
+        )
+    return 1 if run.differences else 0
+
+
+def _print_counts(title: str, counts: Counter[str]) -> None:
+    print(f"{title}: {sum(counts.values())}")
+    for name, count in counts.most_common(25):
+        print(f"  {count:6} {name[:220]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""The tables of a seed, one after the other, with the statements that are compared on each."""
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pyspark
+from tests.fuzz_sql.expressions import contains_unordered
+from tests.fuzz_sql.histories import HistoryMaker
+from tests.fuzz_sql.queries import Query, QueryMaker, everything
+from tests.fuzz_sql.shrinking import shrunk
+from tests.fuzz_sql.steps import NotApplicableError, Step
+from tests.fuzz_sql.trials import Difference, DifferenceError, Lake, RefusedError, Trial
+
+import icefloe.spark
+from icefloe import SqlCatalog
+
+QUERIES_AFTER_A_STEP = 12
+ALONE = 0.15  # how often statements are run one by one, as users run them, and not as the parts of one
+# Small tables: one task a query, and plans that stay as they are.
+SESSION = {
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.files.maxPartitionNum": "1",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+}
+
+
+def started_lake(folder: Path) -> Lake:
+    """Start a session with a catalog in a folder."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
+    spark = icefloe.spark.session(SESSION, master="local[1]", catalogs={"lake": catalog}, app_name="icefloe fuzz-sql")
+    catalog.create_namespace("db")
+    return Lake(spark, catalog, folder)
+
+
+class Run:
+    """Tables of a seed, and what came of them."""
+
+    def __init__(self, lake: Lake, seed: int, *, shrink_seconds: float) -> None:
+        self.lake = lake
+        self.seed = seed
+        self.shrink_seconds = shrink_seconds
+        self.statements = 0
+        self.labels: Counter[str] = Counter()
+        self.both_refused: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.one_by_one: Counter[str] = Counter()  # why the statements on a version were run one by one
+        self.differences: list[Difference] = []
+
+    def table(self, number: int, *, most: int | None = None) -> list[str]:
+        """Run a table's history; return the report of the difference that ended it.
+
+        Args:
+            number: The table of the seed.
+            most: The largest number of statements in all.
+        """
+        chosen = Random(f"{self.seed}:{number}")
+        maker = HistoryMaker(chosen)
+        trial = Trial(self.lake, maker.beginning())
+        try:
+            trial.begin()
+            for place in range(chosen.randint(4, 10)):
+                step = maker.insert(trial.schema) if place == 0 else maker.step(trial.schema)
+                if self._applied(trial, step):
+                    self._checked(trial, maker)
+                if most is not None and self.statements >= most:
+                    break
+        except DifferenceError as found:
+            difference = found.difference
+            if self.shrink_seconds:
+                difference = shrunk(self.lake, difference, seconds=self.shrink_seconds)
+            self.differences.append(difference)
+            return [self._report(number, difference)]
+        finally:
+            trial.end()
+        return []
+
+    def _applied(self, trial: Trial, step: Step) -> bool:
+        try:
+            self._count(step.label)
+            trial.apply(step)
+        except RefusedError as refused:
+            self.refused[str(refused)] += 1
+            return False
+        except NotApplicableError:
+            return False
+        return True
+
+    def _checked(self, trial: Trial, maker: HistoryMaker) -> None:
+        """Compare all rows, then some statements on this version of the table, and one or two on earlier ones."""
+        queries = QueryMaker(maker.chosen, maker.values, trial.schema)
+        statements = [everything(trial.schema), *(queries.query() for _ in range(QUERIES_AFTER_A_STEP))]
+        versions = trial.versions()
+        if len(versions) > 1 and maker.chosen.random() < 0.5:
+            place = maker.chosen.choice(list(versions))
+            statements.append(QueryMaker(maker.chosen, maker.values, versions[place]).of_version(place))
+        for statement in statements:
+            self._count(statement.label)
+        unlike = "by choice" if maker.chosen.random() < ALONE else trial.check_together(statements)
+        self.one_by_one[unlike or "not"] += 1
+        if unlike:
+            for statement in statements:
+                self._check(trial, statement)
+        if maker.chosen.random() < 0.15:
+            statement = queries.created()
+            self._count(statement.label)
+            self._check(trial, statement)
+        if maker.chosen.random() < 0.3 and not contains_unordered(trial.schema):
+            self._count("scan in process")
+            trial.check_in_process()
+
+    def _check(self, trial: Trial, statement: Query) -> None:
+        try:
+            right = trial.check(statement)
+        except RefusedError:
+            return
+        if right.error:
+            self.both_refused[f"{statement.label}: {right.error}"] += 1
+
+    def _count(self, label: str) -> None:
+        self.statements += 1
+        self.labels[label] += 1
+
+    def _report(self, number: int, difference: Difference) -> str:
+        lines = [f"DIFFERENCE  --seed {self.seed} --table {number}, Spark {pyspark.__version__}", difference.text, "Repeat it by:", ""]
+        lines += [
+            "import icefloe.spark",
+            "from icefloe import FixedType, SqlCatalog, UUIDType",
+            'catalog = SqlCatalog("lake", uri="sqlite:///:memory:", warehouse="/tmp/warehouse")',
+            f"spark = icefloe.spark.session({SESSION!r}, master='local[1]', catalogs={{'lake': catalog}})",
+            "sql = spark.sql",
+            'catalog.create_namespace("db")',
+        ]
+        table = (
+            "catalog.load_table('db."
+            + next((line.split("lake.db.")[1].split(" ")[0] for line in difference.script if "lake.db." in line), "t")
+            + "')"
+        )
+        text = "\n".join(difference.script)
+        if "update_schema(" in text:
+            lines += [
+                "def update_schema(path, kind):",
+                f"    with {table}.update_schema() as update:",
+                "        update.add_column(path, kind)",
+            ]
+        if "delete_keys(" in text:
+            lines += ["def delete_keys(query, names):", f"    {table}.delete_keys(sql(query).toArrow(), names)"]
+        return "\n".join([*lines, *difference.script, ""])

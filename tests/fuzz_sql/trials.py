@@ -1,0 +1,283 @@
+"""One table of Iceberg beside the judge's rows, which are Parquet files that plain statements of Spark write after every step.
+
+The judge shares no code with Icefloe: Spark alone parses, plans, reads and writes what it has.
+"""
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from tests.fuzz_sql.expressions import contains_unordered
+from tests.fuzz_sql.histories import Beginning
+from tests.fuzz_sql.known_differences import reason_for
+from tests.fuzz_sql.outcomes import Outcome, error_text, outcome_of, rows_of, unlike_parts
+from tests.fuzz_sql.queries import Query, everything
+from tests.fuzz_sql.schemas import Struct, has_struct_keys, quoted, sql_type
+from tests.fuzz_sql.steps import NotApplicableError, Step
+
+from icefloe import FixedType, SqlCatalog, UUIDType
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table's history and the query that shows a difference; without a query the last step itself does."""
+
+    beginning: Beginning
+    steps: tuple[Step, ...]
+    query: Query | None
+    in_process: bool = False  # read by `table.scan()` rather than by Spark
+
+
+@dataclass(frozen=True)
+class Difference:
+    case: Case
+    text: str
+    script: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """What has to stay the same while a case is made smaller: the sort of difference, and the beginning of an error."""
+        first = self.text.splitlines()[0]
+        return first[:60] if first.startswith("fails:") else first[:20]
+
+
+class DifferenceError(Exception):
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(difference.text)
+        self.difference = difference
+
+
+class RefusedError(Exception):
+    """The table refused a step that it may refuse."""
+
+
+class Lake:
+    """The session and catalog that all tables share."""
+
+    def __init__(self, spark: SparkSession, catalog: SqlCatalog, folder: Path) -> None:
+        self.spark = spark
+        self.catalog = catalog
+        self.folder = folder
+        self.tables = 0
+        self.known: Counter[str] = Counter()  # reasons of differences that are known
+
+    def next_name(self) -> str:
+        self.tables += 1
+        return f"t{self.tables}"
+
+
+class Trial:
+    """A table that exists twice."""
+
+    def __init__(self, lake: Lake, beginning: Beginning) -> None:
+        self.lake = lake
+        self.spark = lake.spark
+        self.beginning = beginning
+        self.schema: Struct = beginning.schema
+        self.plain_name = f"db.{lake.next_name()}"
+        self.name = f"lake.{self.plain_name}"
+        self.folder = lake.folder / "judge" / self.plain_name
+        self.steps: list[Step] = []
+        self.script: list[str] = []
+        self.writes = 0
+        self.views: list[str] = []  # of the judge's rows, the newest last
+        self.snapshots: dict[int, tuple[int, str, Struct]] = {}  # by the place in the history: id, view of the judge, schema
+
+    def begin(self) -> None:
+        for name, value in self.beginning.settings.items():
+            self.spark.conf.set(name, value)
+            self.script.append(f"spark.conf.set({name!r}, {value!r})")
+        statement = self.beginning.statement()
+        try:
+            self._run(statement)
+        except Exception as error:  # any error is a difference
+            raise DifferenceError(self._difference(None, f"fails: {error_text(error)}")) from error
+        columns = ", ".join(f"CAST(NULL AS {sql_type(column.kind)}) AS {quoted(column.name)}" for column in self.schema.fields)
+        self._write_judge(f"SELECT {columns} LIMIT 0")
+
+    def end(self) -> None:
+        """Drop the table and the judge's rows."""
+        for view in self.views:
+            self.spark.catalog.dropTempView(view)
+        self.lake.catalog.purge_table(self.plain_name)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # ---- steps
+
+    def apply(self, step: Step) -> None:
+        """Make a step on both sides.
+
+        Raises:
+            DifferenceError: one side fails.
+            RefusedError: the table refuses a step that it may refuse; nothing has changed.
+            NotApplicableError: the schema does not have what the step needs.
+        """
+        after = step.changed(self.schema)
+        judged = step.judge(self.schema)
+        statements = step.statements(self.schema)
+        error = ""
+        for place, statement in enumerate(statements):
+            try:
+                self._run(statement)
+            except Exception as failure:  # any error is an outcome
+                error = error_text(failure)
+                if step.may_be_refused and place == 0:
+                    self.script.pop()
+                    raise RefusedError(f"{step.label}: {error}") from failure
+                break
+        self.steps.append(step)
+        judge_error = ""
+        if judged is not None:
+            try:
+                self._write_judge(judged.replace("{t}", self.views[-1]))
+            except Exception as failure:  # noqa: BLE001  # any error is an outcome
+                judge_error = error_text(failure)
+        if error and judge_error:
+            self.steps.pop()
+            raise RefusedError(f"{step.label}, by both: {judge_error}")
+        if error or judge_error:
+            text = f"fails: {error}" if error else f"{step.label} succeeds where the judge fails: {judge_error}"
+            self._report(None, text, step.label)
+        self.schema = after
+        snapshot = self.lake.catalog.load_table(self.plain_name).current_snapshot()
+        if snapshot is not None and snapshot.snapshot_id not in [one for one, _, _ in self.snapshots.values()]:
+            self.snapshots[len(self.steps)] = (snapshot.snapshot_id, self.views[-1], after)
+
+    def _run(self, statement: str) -> None:
+        text = statement.replace("{name}", self.name).replace("{plain}", self.plain_name)
+        if text.startswith(">>> "):
+            self.script.append(text.removeprefix(">>> "))
+            names = {"update_schema": self._add_column, "delete_keys": self._delete_keys, "UUIDType": UUIDType, "FixedType": FixedType}
+            eval(text.removeprefix(">>> "), names)  # noqa: S307  # a text of the fuzzer
+        else:
+            self.script.append(f"sql({text!r})")
+            self.spark.sql(text)
+
+    def _add_column(self, path: tuple[str, ...], kind: Any) -> None:
+        with self.lake.catalog.load_table(self.plain_name).update_schema() as update:
+            update.add_column(path, kind)
+
+    def _delete_keys(self, query: str, names: list[str]) -> None:
+        self.lake.catalog.load_table(self.plain_name).delete_keys(self.spark.sql(query).toArrow(), names)
+
+    def _write_judge(self, sql: str) -> None:
+        self.writes += 1
+        path = str(self.folder / f"v{self.writes}")
+        frame = self.spark.sql(sql)
+        frame.coalesce(1).write.parquet(path)
+        view = f"judge_{self.plain_name.removeprefix('db.')}_{self.writes}"
+        self.spark.read.schema(frame.schema).parquet(path).createOrReplaceTempView(view)
+        self.views.append(view)
+
+    # ---- queries
+
+    def versions(self) -> dict[int, Struct]:
+        """Return the schemas of the versions that can be read, by their places in the history."""
+        present = {one.snapshot_id for one in self.lake.catalog.load_table(self.plain_name).snapshots()}
+        return {place: schema for place, (identity, _, schema) in self.snapshots.items() if identity in present}
+
+    def check(self, query: Query) -> Outcome:
+        """Run a query on both sides, and return the judge's outcome.
+
+        Raises:
+            DifferenceError: the outcomes differ.
+            NotApplicableError: there is no such version of the table.
+        """
+        on_table, on_judge = self._both(query)
+        right = outcome_of(self.spark, on_judge, exact_zeros=query.exact_zeros)
+        run = self._created if query.creates else self._selected
+        difference = run(on_table, query).differs_from(right)
+        if difference:
+            self._report(query, difference, query.label)
+        return right
+
+    def check_together(self, queries: list[Query]) -> str:
+        """Run queries on both sides as the parts of one statement, which is quicker; return why they have to be run one by one, if they have to.
+
+        Rows are texts of JSON here, which may differ where the rows do not. Where one part fails, all do.
+        """
+        if any(has_struct_keys(schema) for schema in (self.schema, *(schema for _, _, schema in self.snapshots.values()))):
+            return "JSON has no structs as keys"
+        parts = [text for query in queries for text in self._both(query)]
+        return unlike_parts(self.spark, parts, [query.exact_zeros for query in queries])
+
+    def _both(self, query: Query) -> tuple[str, str]:
+        """Return the texts of a query over the table and over the judge's rows."""
+        if query.version is None:
+            return query.sql.replace("{t}", self.name), query.sql.replace("{t}", self.views[-1])
+        if query.version not in self.snapshots:
+            raise NotApplicableError("no such version")
+        identity, view, _ = self.snapshots[query.version]
+        return query.sql.replace("{t}", f"{self.name} VERSION AS OF {identity}"), query.sql.replace("{t}", view)
+
+    def _selected(self, sql: str, query: Query) -> Outcome:
+        return outcome_of(self.spark, sql, exact_zeros=query.exact_zeros)
+
+    def _created(self, sql: str, query: Query) -> Outcome:
+        """Return the rows of a new table that the query makes."""
+        copy = f"{self.plain_name}_copy"
+        version = self.beginning.properties["format-version"]
+        try:
+            self.spark.sql(f"CREATE TABLE lake.{copy} USING iceberg TBLPROPERTIES ('format-version' = '{version}') AS {sql}")
+        except Exception as error:  # noqa: BLE001  # any error is an outcome
+            return Outcome(Counter(), error=error_text(error))
+        found = outcome_of(self.spark, f"SELECT * FROM lake.{copy}", exact_zeros=query.exact_zeros)
+        self.lake.catalog.purge_table(copy)
+        return found
+
+    def check_in_process(self) -> None:
+        """Compare the rows that `table.scan()` reads in this process with the judge's, which PyArrow reads.
+
+        Raises:
+            DifferenceError: they differ.
+        """
+        if contains_unordered(self.schema):
+            return
+        right = Outcome(rows_of(pq.ParquetDataset(self.folder / f"v{self.writes}").read()))
+        try:
+            seen = Outcome(rows_of(self.lake.catalog.load_table(self.plain_name).scan().to_arrow()))
+        except Exception as error:  # noqa: BLE001  # any error is an outcome
+            seen = Outcome(Counter(), error=error_text(error))
+        difference = seen.differs_from(right)
+        if difference:
+            self._report(everything(self.schema), f"{difference}\n(read in process)", "scan", in_process=True)
+
+    def _report(self, query: Query | None, text: str, label: str, *, in_process: bool = False) -> None:
+        reason = reason_for(label, text)
+        if reason:
+            self.lake.known[reason] += 1
+            raise RefusedError(f"{label}: known difference: {reason}")
+        raise DifferenceError(self._difference(query, text, in_process=in_process))
+
+    def _difference(self, query: Query | None, text: str, *, in_process: bool = False) -> Difference:
+        script = list(self.script)
+        if in_process:
+            script.append(f"print(catalog.load_table({self.plain_name!r}).scan().to_arrow().to_pylist())")
+        elif query is not None:
+            version = f" VERSION AS OF {self.snapshots[query.version][0]}" if query.version is not None else ""
+            script.append(f"sql({query.sql.replace('{t}', self.name + version)!r}).show(100, False)")
+        return Difference(Case(self.beginning, tuple(self.steps), query, in_process), text, tuple(script))
+
+
+def run_case(lake: Lake, case: Case) -> Difference | None:
+    """Run the history of a case on a new table; return the difference that it ends with, if there is one."""
+    trial = Trial(lake, case.beginning)
+    try:
+        trial.begin()
+        for step in case.steps:
+            trial.apply(step)
+        if case.in_process:
+            trial.check_in_process()
+        elif case.query is not None:
+            trial.check(case.query)
+    except DifferenceError as found:
+        return found.difference
+    except (NotApplicableError, RefusedError):
+        return None
+    finally:
+        trial.end()
+    return None
