@@ -19,6 +19,7 @@ from icefloe.errors import (
     CommitInvalidatedError,
     DataFileFormatError,
     InvalidInputError,
+    InvalidSchemaError,
     NoSuchFileError,
     SchemaMismatchError,
     UnsupportedFeatureError,
@@ -26,6 +27,7 @@ from icefloe.errors import (
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.transforms import BucketTransform
+from icefloe.kernel.schema.schema import walk
 from icefloe.kernel.types import DateType
 from icefloe.table import Table
 
@@ -100,6 +102,56 @@ def test_a_table_gets_a_name_mapping_only_if_a_file_needs_one(tmp_path: Path) ->
     table.add_files([put(tmp_path / "in/2.parquet", [row(2, value=2.0)])])
     assert table.properties["schema.name-mapping.default"] != mapping  # it follows renames, and still contains the old name
     assert sorted(table.scan().to_arrow()["amount"].to_pylist()) == [1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("rename", "value", "amount"), ("add", "value")],
+        [("delete", "value"), ("add", "value")],
+        [("rename", "value", "amount"), ("rename", "part", "value")],
+        [("rename", "s.x", "y"), ("add", "s.x")],
+    ],
+)
+def test_a_column_takes_no_name_under_which_files_without_ids_have_values_of_another(
+    tmp_path: Path, changes: list[tuple[str, ...]]
+) -> None:
+    schema = SCHEMA.append(pa.field("s", pa.struct([("x", pa.int64()), ("z", pa.int64())])))
+    table = make(tmp_path, schema=schema)
+    table.add_files([put(tmp_path / "in/1.parquet", [{**row(1), "s": {"x": 7, "z": 8}}], schema)])
+
+    def change(what: str, path: str, name: str = "", **options: bool) -> None:
+        with table.update_schema(**options) as update:
+            match what:
+                case "rename":
+                    update.rename_column(path, name)
+                case "add":
+                    update.add_column(path, StringType())
+                case _:
+                    update.delete_column(path)
+
+    *first, last = changes
+    for each in first:
+        change(*each)
+    before = table.scan().to_arrow()
+    with pytest.raises(InvalidSchemaError, match=r"files without field ids have values of .* under it") as refused:
+        change(*last)
+    assert "schema.name-mapping.default" in refused.value.next_step
+    assert table.refresh().scan().to_arrow() == before
+    change(*last, allow_incompatible_changes=True)
+    assert last[-1] in {".".join(path) for path, _ in walk(table.schema().fields)}
+
+
+def test_a_column_takes_back_its_own_name_and_a_name_that_no_file_has(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    with table.update_schema() as update:
+        update.rename_column("part", "other")
+    table.add_files([put(tmp_path / "in/1.parquet", [row(1)], SCHEMA.remove(1))])
+    with table.update_schema() as update:
+        update.rename_column("value", "amount")
+    with table.update_schema() as update:
+        update.rename_column("amount", "value").add_column("part", StringType())
+    assert table.scan().select("value", "part").to_arrow().to_pylist() == [{"value": 1.0, "part": None}]
 
 
 @pytest.mark.parametrize("as_pattern", [False, True])

@@ -47,7 +47,7 @@ def schema_updates(
     """Return the updates that apply the changes to the current schema of a base; none if the schema stays the same.
 
     Raises:
-        InvalidSchemaError, InvalidInputError: a change violates a rule of schema evolution, or a partition spec or the sort order forbids it.
+        InvalidSchemaError, InvalidInputError: a change violates a rule of schema evolution, or a partition spec, the sort order or the name mapping forbids it.
         InvalidPropertyError: the name mapping of the table cannot be read, so it cannot be updated with the schema.
     """
     old = base.schema()
@@ -62,6 +62,8 @@ def schema_updates(
     if new.fields == old.fields and set(new.identifier_field_ids) == set(old.identifier_field_ids):
         return ()
     check_partitions_and_order(base, new)
+    if not allow_incompatible and base.snapshots:
+        _check_mapped_names(base.properties, old, new)
     return (AddSchema(new), SetCurrentSchema(LAST_ADDED), *_property_updates(base.properties, old, new))
 
 
@@ -146,6 +148,29 @@ def _property_updates(properties: Mapping[str, str], old: Schema, new: Schema) -
         yield RemoveProperties(removed)
     if changed:
         yield SetProperties(changed)
+
+
+def _check_mapped_names(properties: Mapping[str, str], old: Schema, new: Schema) -> None:
+    """Refuse a column that would take a name that the table's name mapping has for another column, renamed or deleted.
+
+    Files without field ids have that column's values under the name, and the new column must not get them: columns keep their values by id. Java moves the
+    name, and with it the values. Spec: Schema Evolution; Column Projection.
+    """
+    mapping = table_properties.NAME_MAPPING.read(properties)
+    if mapping is None:
+        return
+    updated = updated_mapping(mapping, old, new)
+    for path, field in mapping.walk():
+        taker = updated.find_id(path)
+        if field.field_id is not None and taker not in (None, field.field_id):
+            name, former = ".".join(path), old.find_column_name(field.field_id)
+            owner = f"the column {former} (field {field.field_id})" if former is not None else f"a deleted column (field {field.field_id})"
+            raise InvalidSchemaError(
+                f"the name {name} cannot be another column's: by the name mapping of the table, files without field ids have values of {owner} under it, "
+                f"which the other column (field {taker}) would get",
+                next_step="choose another name; or, where all files have field ids (rewrite_data_files with rewrite-all writes them), remove the property "
+                "schema.name-mapping.default first; update_schema(allow_incompatible_changes=True) moves the values with the name",
+            )
 
 
 def _mapping_update(properties: Mapping[str, str], old: Schema, new: Schema) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,10 @@ class NameMapping:
         mapped = self.find(path)
         return mapped.field_id if mapped is not None else None
 
+    def walk(self) -> Iterator[tuple[tuple[str, ...], MappedField]]:
+        """Yield every mapped path of names with its field, outer ones before inner ones."""
+        return _paths(self.fields, ())
+
     @cached_property
     def _by_path(self) -> Mapping[tuple[str, ...], MappedField]:
         return dict(_paths(self.fields, ()))
