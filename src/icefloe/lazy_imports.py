@@ -35,6 +35,8 @@ def lazy_exports(
             places[module.rpartition(".")[2]] = (module, "")
 
     def imported(name: str) -> Any:
+        if name == "__all__":  # for `from package import *`, which else brings only names that were imported before
+            return sorted(places.keys() - set(unlisted))
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, attribute = places[name]

@@ -1,5 +1,6 @@
 """File-system tables: which version is the newest whatever the version hint contains, and what such a catalog refuses."""
 
+import datetime as dt
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -165,3 +166,21 @@ def test_a_warehouse_is_required_and_must_be_a_folder() -> None:
         load_catalog("lake", type="hadoop")
     with pytest.raises(UnsupportedFeatureError, match="hdfs"):
         load_catalog("lake", type="file-system", warehouse="hdfs://namenode/lake")
+
+
+@pytest.mark.parametrize(("first", "second"), [("file://", ""), ("", "file://"), ("file:", "")])
+def test_a_table_is_written_by_every_spelling_of_its_local_folder(tmp_path: Path, first: str, second: str) -> None:
+    rows = pa.table({"id": [1, 2]})
+    creator = load_catalog("one", type="file-system", warehouse=f"{first}{tmp_path}")
+    creator.create_namespace("db")
+    creator.create_table("db.t", rows.schema).append(rows)
+    other = load_catalog("two", type="file-system", warehouse=f"{second}{tmp_path}")
+    table = other.load_table("db.t")
+    table.append(rows)
+    table.delete("id = 1")
+    assert table.maintenance.remove_orphan_files(older_than=dt.datetime.now(dt.UTC), force=True, dry_run=True).orphan_files == 0
+    assert creator.load_table("db.t").scan().to_arrow()["id"].to_pylist() == [2, 2]
+    with pytest.raises(InvalidInputError, match="keeps it at"):
+        other.create_table("db.u", rows.schema, location=f"file://{tmp_path}/db/t")
+    other.purge_table("db.t")
+    assert not (tmp_path / "db" / "t").exists()

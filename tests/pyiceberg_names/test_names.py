@@ -346,3 +346,40 @@ def test_a_missing_data_file_is_reported_as_missing_and_not_as_damaged(table: Ta
     Path(task.file.file_path.removeprefix("file://")).unlink()
     with pytest.raises(FileNotFoundError, match="there is no file"):
         table.scan().to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("expressions", {"And", "Or", "EqualTo", "GreaterThanOrEqual", "In", "literal"}),
+        ("catalog", {"load_catalog", "Catalog"}),
+        ("table", {"Table", "StaticTable", "TableProperties"}),
+        ("view", {"View"}),
+        ("types", {"LongType", "NestedField"}),
+        ("transforms", {"DayTransform"}),
+        ("schema", {"Schema"}),
+        ("partitioning", {"PartitionSpec", "PartitionField"}),
+        ("exceptions", {"NoSuchTableError"}),
+        ("manifest", {"DataFile"}),
+        ("typedef", {"Identifier"}),
+        ("table.sorting", {"SortOrder", "SortField"}),
+        ("table.snapshots", {"Operation"}),
+        ("table.refs", {"SnapshotRefType"}),
+        ("catalog.sql", {"SqlCatalog"}),
+        ("io.pyarrow", {"schema_to_pyarrow"}),
+    ],
+)
+def test_a_star_import_brings_the_names_of_a_module(module: str, names: set[str]) -> None:
+    found: dict[str, Any] = {}
+    exec(f"from icefloe.{module} import *", found)  # noqa: S102 the statement is allowed in a module alone
+    assert names - found.keys() == set()
+
+
+def test_none_is_no_spec_no_order_no_location_and_no_properties(catalog: Catalog) -> None:
+    nothing = {"location": None, "partition_spec": None, "sort_order": None, "properties": None}
+    table = catalog.create_table("db.none", ROWS.schema, **nothing)
+    assert (table.spec().is_unpartitioned(), table.sort_order().is_unsorted) == (True, True)
+    with catalog.create_table_transaction("db.later", ROWS.schema, **nothing) as changes:
+        changes.append(ROWS)
+    assert catalog.replace_table("db.later", ROWS.schema, **nothing).spec().is_unpartitioned()
+    assert catalog.create_table_if_not_exists("db.third", ROWS.schema, **nothing).scan().count() == 0

@@ -120,8 +120,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         identifier: Name,
         schema: Schema | pa.Schema,
         location: str | None = None,
-        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        partition_spec: PartitionSpec | Sequence[str] | None = UNPARTITIONED_SPEC,
+        sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Create an empty table. Field ids are assigned from 1, as in every implementation.
@@ -130,8 +130,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             identifier: the table's name.
             schema: an Arrow schema or a `Schema`.
             location: the table's folder; by default `warehouse/namespace/table`.
-            partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`.
-            sort_order: a `SortOrder` over the schema's ids.
+            partition_spec: a `PartitionSpec` over the schema's ids, or texts such as `["month(time_hour)", "origin"]`; None for an unpartitioned table.
+            sort_order: a `SortOrder` over the schema's ids; None for no order.
             properties: table properties; `format-version` chooses 1, 2 (the default) or 3.
 
         Returns:
@@ -185,8 +185,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         identifier: Identifier,
         schema: Schema | pa.Schema,
         location: str | None = None,
-        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        partition_spec: PartitionSpec | Sequence[str] | None = UNPARTITIONED_SPEC,
+        sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[TableHandle, TableMetadata]:
         """Return the first metadata of a new table, not written yet, and the table's handle.
@@ -217,17 +217,17 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         name: Identifier,
         schema: Schema | pa.Schema,
         location: str | None,
-        partition_spec: PartitionSpec | Sequence[str],
-        sort_order: SortOrder,
+        partition_spec: PartitionSpec | Sequence[str] | None,
+        sort_order: SortOrder | None,
         properties: Mapping[str, str] | None,
     ) -> TableMetadata:
         folder = self._folder_of_new_table(name, location)
-        table_schema, spec = _definition(schema, partition_spec, sort_order)
+        table_schema, spec, order = _definition(schema, partition_spec, sort_order)
         return new_table_metadata(
             location=folder,
             schema=table_schema,
             spec=spec,
-            sort_order=sort_order,
+            sort_order=order,
             properties=self.configured_properties(properties),
             table_uuid=RandomIds().uuid(),
             now_ms=SystemClock().now_ms(),
@@ -248,8 +248,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         identifier: Name,
         schema: Schema | pa.Schema,
         location: str | None = None,
-        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        partition_spec: PartitionSpec | Sequence[str] | None = UNPARTITIONED_SPEC,
+        sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Replace a table's definition and remove its rows, as one commit. Its identity, history, other branches and tags stay.
@@ -304,8 +304,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         base: TableMetadata,
         schema: Schema | pa.Schema,
         location: str | None = None,
-        partition_spec: PartitionSpec | Sequence[str] = UNPARTITIONED_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        partition_spec: PartitionSpec | Sequence[str] | None = UNPARTITIONED_SPEC,
+        sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> ReplaceTable:
         """Return the action that `replace_table` commits, to commit it with other actions.
@@ -321,12 +321,12 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             IcefloeError: as for `replace_table`.
         """
-        table_schema, spec = _definition(schema, partition_spec, sort_order)
+        table_schema, spec, order = _definition(schema, partition_spec, sort_order)
         return ReplaceTable(
             base,
             schema=table_schema,
             spec=spec,
-            sort_order=sort_order,
+            sort_order=order,
             location=None if location is None else qualified(location.rstrip("/")),
             properties=self.configured_properties(properties),
             new_uuid=RandomIds().uuid(),
@@ -559,14 +559,16 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
 
 def _definition(
-    schema: Schema | pa.Schema, partition_spec: PartitionSpec | Sequence[str], sort_order: SortOrder
-) -> tuple[Schema, PartitionSpec]:
+    schema: Schema | pa.Schema, partition_spec: PartitionSpec | Sequence[str] | None, sort_order: SortOrder | None
+) -> tuple[Schema, PartitionSpec, SortOrder]:
+    """Return the definition of a new table; a partition spec or sort order that is None is that of a table without one."""
     table_schema = to_schema(schema)
-    texts = [partition_spec] if isinstance(partition_spec, str) else partition_spec
+    texts = [partition_spec] if isinstance(partition_spec, str) else () if partition_spec is None else partition_spec
     spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(table_schema, list(texts))
-    if not isinstance(sort_order, SortOrder):
+    order = UNSORTED_SORT_ORDER if sort_order is None else sort_order
+    if not isinstance(order, SortOrder):
         raise InvalidInputError(
-            f"a sort order of type {type(sort_order).__qualname__} is not understood",
+            f"a sort order of type {type(order).__qualname__} is not understood",
             next_step="pass a SortOrder, or create the table and then use table.update_sort_order()",
         )
-    return table_schema, spec
+    return table_schema, spec, order

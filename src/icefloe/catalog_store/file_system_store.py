@@ -146,10 +146,11 @@ class FileSystemCatalogStore:
         """
         self._require(identifier[:-1])  # before writing makes its folder
         folder = self.table_location(identifier)
-        if metadata.location.rstrip("/") != folder:
+        if _plain_path(metadata.location) != _plain_path(folder):
             raise InvalidInputError(
                 f"the location of table {dotted(identifier)!r} is {metadata.location}, and catalog {self.name!r} keeps it at {folder}",
-                next_step="leave the location out: in a file-system catalog the folder is the name",
+                next_step="leave the location out of a new table, whose folder is its name; open the catalog of another one with the warehouse"
+                " of its location, or register the table in a catalog of another type",
             )
         if table_properties.METADATA_PATH.name in metadata.properties:
             raise InvalidInputError(
@@ -408,6 +409,15 @@ def _uuid(content: bytes, location: str) -> str | None:
         return msgspec.json.decode(content, type=_Identity).table_uuid
     except (FormatError, UnsupportedError, msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def _plain_path(location: str) -> str:
+    """Return a location without the slash at its end, and a local one without its scheme: `/a/b` and `file:///a/b` are spellings of one folder."""
+    text = location.rstrip("/")
+    for prefix in ("file://localhost/", "file:///", "file:/"):
+        if text[: len(prefix)].lower() == prefix and not text[len(prefix) :].startswith("/"):
+            return f"/{text[len(prefix) :]}"
+    return text
 
 
 def _ending(location: str) -> str:

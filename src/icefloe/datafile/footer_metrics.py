@@ -98,7 +98,7 @@ def _read_column(
         chunk = group.column(place)
         size += chunk.total_compressed_size
         values += chunk.num_values
-        statistics = _NullStatistics(chunk.num_values) if column.only_nulls else chunk.statistics
+        statistics: Any = _NullStatistics(chunk.num_values) if column.only_nulls else chunk.statistics
         if statistics is None or not statistics.has_null_count:
             counts_nulls = is_known = False
             continue

@@ -103,8 +103,8 @@ class InProcessEngine:
         return None
 
     def accepts(self, rows: object) -> bool:
-        """Return whether the rows are Arrow or pandas data."""
-        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or is_frame(rows)
+        """Return whether the rows are Arrow or pandas data, or can be exported as Arrow."""
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or is_frame(rows) or _exports_arrow(rows)
 
     def is_active(self) -> bool:
         """Return True: this process runs."""
@@ -294,7 +294,8 @@ def engine_for_rows(rows: object) -> Engine:
             return engine
     raise InvalidInputError(
         f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be written",
-        next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame",
+        next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame, or a DuckDB relation; "
+        "of a Polars LazyFrame its collect()",
     )
 
 
@@ -391,7 +392,7 @@ def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:
 
 
 def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
-    """Return Arrow or pandas rows as one table.
+    """Return Arrow or pandas rows, or those of a library that exports Arrow, as one table.
 
     Args:
         rows: The rows.
@@ -410,10 +411,18 @@ def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] 
         return rows.read_all()
     if isinstance(rows, pa.Table):
         return rows
+    if _exports_arrow(rows):
+        return pa.table(rows)
     raise InvalidInputError(
         f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be used here",
-        next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, or a pandas DataFrame; of a Spark DataFrame its toArrow()",
+        next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame, or a DuckDB relation; "
+        "of a Spark DataFrame its toArrow(), of a Polars LazyFrame its collect()",
     )
+
+
+def _exports_arrow(rows: object) -> bool:
+    """Return whether the rows have the Arrow PyCapsule interface, as frames of Polars and relations of DuckDB have; those of Spark are its engine's."""
+    return hasattr(type(rows), "__arrow_c_stream__") and not type(rows).__module__.startswith("pyspark.")
 
 
 def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@ an error with the file and the byte for damaged ones. Spec: Apache Avro, Object 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from icefloe.kernel.avro import compiled_codec
@@ -34,7 +35,7 @@ def read_batches(
         AvroFormatError: the file is damaged, or its schema lacks a required field. The error names the file and the byte.
     """
     steps = _compiled(container, projection)
-    if not by_compiled:
+    if not by_compiled or not steps.is_native:
         yield from read_values(container, projection, batch_records)
         return
     for _, batch in run_steps([(container, steps)], batch_records):
@@ -63,11 +64,16 @@ def read_arrays(
     Raises:
         AvroFormatError: see `read_batches`.
     """
-    if by_compiled:
-        for steps, batch in run_steps(_with_steps(containers, projection), None, counts):
-            yield arrow_columns(steps, batch)
-        return
-    for container, steps in _with_steps(containers, projection):
+    for is_native, files in groupby(_with_steps(containers, projection), lambda file: by_compiled and file[1].is_native):
+        if is_native:
+            for steps, batch in run_steps(files, None, counts):
+                yield arrow_columns(steps, batch)
+        else:
+            yield from _decoded_arrays(files, projection, counts)
+
+
+def _decoded_arrays(files: Iterable[tuple[Container, Steps]], projection: Struct, counts: list[int] | None) -> Iterator[dict[str, Any]]:
+    for container, steps in files:
         if counts is not None:
             counts.append(count_records(container))
         for values in read_values(container, projection, _BATCH_RECORDS):

@@ -140,12 +140,24 @@ def varint_count(kind: AvroType) -> int | None:
     return None
 
 
+def item_type(kind: AvroType) -> AvroType:
+    """Return the type of array items, keys or values that the schema of some writers lets be null although none is: the other branch of a union with null."""
+    branches = [branch for branch in kind if branch != "null"] if isinstance(kind, list) else []
+    return branches[0] if len(branches) == 1 else kind
+
+
+def has_nullable_pairs(kind: AvroType) -> bool:
+    """Return True if the items of an array of key-value records, their keys or their values may be null by the schema."""
+    items = item_type(kind["items"])
+    return items is not kind["items"] or any(kind_of(part["type"]) == "union" for part in items["fields"])
+
+
 def pair_value(kind: AvroType) -> str | None:
     """Return the type of the values of an array of key-value records with integer keys, `number` or `bytes`; None if it is no such map."""
-    items = kind["items"]
-    if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(items["fields"][0]["type"]) not in NUMBERS:
+    items = item_type(kind["items"])
+    if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(item_type(items["fields"][0]["type"])) not in NUMBERS:
         return None
-    form = kind_of(items["fields"][1]["type"])
+    form = kind_of(item_type(items["fields"][1]["type"]))
     return "number" if form in NUMBERS else "bytes" if form in ("bytes", "string") else None
 
 

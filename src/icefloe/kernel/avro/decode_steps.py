@@ -14,7 +14,16 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import in_one_line
-from icefloe.kernel.avro.avro_schema import NUMBERS, AvroType, kind_of, pair_value, parse_schema, varint_count
+from icefloe.kernel.avro.avro_schema import (
+    NUMBERS,
+    AvroType,
+    has_nullable_pairs,
+    item_type,
+    kind_of,
+    pair_value,
+    parse_schema,
+    varint_count,
+)
 from icefloe.kernel.avro.projection_tree import (
     IdMap,
     Numbers,
@@ -91,6 +100,7 @@ class Steps:
         most_slots: the most slots of a map.
         projected: the projected columns by name.
         fields: the first step of each field, in order, with the dotted name of the field.
+        is_native: whether the compiled reader can run them; it does not read slots of maps whose keys or values may be null by the schema.
     """
 
     code: bytes
@@ -98,6 +108,7 @@ class Steps:
     most_slots: int
     projected: dict[str, ProjectedColumn]
     fields: tuple[tuple[int, str], ...]
+    is_native: bool = True
 
     def field_at(self, step: int) -> str | None:
         """Return the name of the field that a step belongs to, by the step's number; None for -1."""
@@ -126,7 +137,9 @@ def compile_steps(schema_text: bytes, projection: Struct) -> Steps:
     code = compiler.record(schema, projection.fields)
     columns = {name: compiler.projected.get(name, ABSENT) for name in columns_of(projection)}
     fields = tuple((index, number.name) for index, number in enumerate(code) if isinstance(number, _FieldStart))
-    return Steps(array("i", code).tobytes(), array("i", compiler.columns).tobytes(), compiler.most_slots, columns, fields)
+    return Steps(
+        array("i", code).tobytes(), array("i", compiler.columns).tobytes(), compiler.most_slots, columns, fields, compiler.is_native
+    )
 
 
 def _of_field(code: list[int], name: object) -> list[int]:
@@ -150,6 +163,7 @@ class _Compiler:
     columns: list[int] = field(default_factory=list)
     projected: dict[str, ProjectedColumn] = field(default_factory=dict)
     most_slots: int = 0
+    is_native: bool = True
 
     def record(self, record: AvroType, fields: tuple[ProjectedField, ...]) -> list[int]:
         """Return the steps of all fields of a record; a projected field that it lacks has no column."""
@@ -222,16 +236,19 @@ class _Compiler:
     def _list(self, kind: AvroType, shape: Numbers | IdMap | Rows) -> list[int]:
         column = self._column(Form.LISTS)
         if isinstance(shape, Numbers):
-            if kind_of(kind["items"]) not in NUMBERS:
+            if kind_of(item_type(kind["items"])) not in NUMBERS:
                 raise ValueError(f"expected an array of numbers, the writer has one of {kind_of(kind['items'])}")
             item = self._leaf(Form.NUMBERS, pa.int64(), 8)
-            code: list[int] = [Step.NUMBER, item.column]
+            code = _present(kind["items"], [Step.NUMBER, item.column])
             projected = ProjectedColumn(column, pa.list_(pa.int64()), (item,))
         elif isinstance(shape, IdMap):
             number = _pair_value(kind) == "number"
             key = self._leaf(Form.NUMBERS, pa.int64(), 8)
             value = self._leaf(Form.NUMBERS, pa.int64(), 8) if number else self._leaf(Form.BYTES, pa.binary())
-            code = [Step.NUMBER, key.column, Step.NUMBER if number else Step.BYTES, value.column]
+            pair = item_type(kind["items"])
+            steps = ([Step.NUMBER, key.column], [Step.NUMBER if number else Step.BYTES, value.column])
+            parts = zip(pair["fields"], steps, strict=True)
+            code = _present(kind["items"], [number for part, step in parts for number in _present(part["type"], step)])
             projected = ProjectedColumn(column, pa.map_(key.kind, value.kind), (key, value))
         else:
             code, projected = self._rows(kind, shape, column)
@@ -239,10 +256,12 @@ class _Compiler:
         return [Step.LIST, column, len(code), *code]
 
     def _rows(self, kind: AvroType, shape: Rows, column: int) -> tuple[list[int], ProjectedColumn]:
-        if kind_of(kind["items"]) != "record":
+        items = item_type(kind["items"])
+        if kind_of(items) != "record":
             raise ValueError(f"expected an array of records, the writer has one of {kind_of(kind['items'])}")
         inner = _Compiler(self.columns)  # names of nested columns are separate
-        code = inner.record(kind["items"], shape.fields)
+        code = _present(kind["items"], inner.record(items, shape.fields))
+        self.is_native = self.is_native and inner.is_native
         self.most_slots = max(self.most_slots, inner.most_slots)
         names = columns_of(Struct(shape.fields))
         parts = tuple(inner.projected.get(name, ABSENT) for name in names)
@@ -254,6 +273,7 @@ class _Compiler:
         number = _pair_value(kind) == "number"
         if not shape.columns:
             return skipping(kind)
+        self.is_native = self.is_native and not has_nullable_pairs(kind)
         code: list[int] = []
         for field_id, name in sorted(shape.columns):
             leaf = self._leaf(Form.NUMBERS, pa.int64(), 8) if number else self._leaf(Form.BYTES, pa.binary())
@@ -273,6 +293,13 @@ def _pair_value(kind: AvroType) -> str:
 def _width(kind: AvroType) -> int:
     form = kind_of(kind)
     return int(kind["size"]) if form == "fixed" else _WIDTHS[form]
+
+
+def _present(kind: AvroType, code: list[int]) -> list[int]:
+    """Return the steps of an item, key or value that may be null by the schema, and is not: a null is refused like a branch that the union does not have."""
+    if kind_of(kind) != "union":
+        return code
+    return _branches([[Step.UNION, 0] if branch == "null" else code for branch in kind])
 
 
 def _branches(branches: list[list[int]]) -> list[int]:

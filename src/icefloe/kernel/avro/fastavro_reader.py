@@ -20,7 +20,7 @@ from icefloe.errors import AvroFormatError
 from icefloe.kernel.arrow_values import array_of, validity_buffer
 from icefloe.kernel.avro.avro_container import Container, RawBlock, unpacked_blocks
 from icefloe.kernel.avro.avro_errors import TornDataError, above_limit, broken_avro, broken_schema, wrong_block_end
-from icefloe.kernel.avro.avro_schema import NUMBERS, AvroType, has_arrays_of_nothing, kind_of, parse_schema
+from icefloe.kernel.avro.avro_schema import NUMBERS, AvroType, has_arrays_of_nothing, item_type, kind_of, parse_schema
 from icefloe.kernel.avro.decode_steps import ProjectedColumn, Steps
 from icefloe.kernel.avro.projection_tree import (
     IdMap,
@@ -58,7 +58,10 @@ def read_values(container: Container, projection: Struct, batch_records: int) ->
     for block, data in unpacked_blocks(container):
         block_bytes, end = _opened(data, most_reads), 0
         for _ in range(block.count):
-            rows.append(take(_decoded(container, block, block_bytes, schema)))
+            try:
+                rows.append(take(_decoded(container, block, block_bytes, schema)))
+            except _NullItemError as error:
+                raise _torn(container, block, block_bytes.tell(), "an item, key or value of an array is null") from error
             start, end = end, block_bytes.tell()
             size += end - start
             if len(rows) >= batch_records or size >= _BATCH_BYTES:
@@ -98,6 +101,10 @@ class _CountedBytes(BytesIO):
         if self.reads > self.most_reads:
             raise _RecordSizeError
         return data
+
+
+class _NullItemError(ValueError):
+    """The error for a null in the place of an array's item, a key or a value, which some writers' schemas allow and the format does not."""
 
 
 class _RecordSizeError(ValueError):
@@ -222,10 +229,10 @@ def _take(kind: AvroType, shape: Shape) -> _Take:
     if form == "null":
         return _nothing(shape)
     if isinstance(shape, Numbers):
-        return lambda value: (tuple(value),)
+        return lambda value: (tuple(map(_present, value)),)
     if isinstance(shape, Rows):
-        inner = _struct(kind["items"], shape.fields)
-        return lambda value: (tuple(map(inner, value)),)
+        inner = _struct(item_type(kind["items"]), shape.fields)
+        return lambda value: (tuple(inner(_present(item)) for item in value),)
     if isinstance(shape, IdMap):
         return lambda value: (_id_map(value),)
     if isinstance(shape, Slots):
@@ -235,7 +242,13 @@ def _take(kind: AvroType, shape: Shape) -> _Take:
 
 
 def _id_map(pairs: list[dict[str, Any]]) -> dict[int, Any]:
-    return {pair["f0"]: pair["f1"] for pair in pairs}
+    return {_present(pair["f0"]): _present(pair["f1"]) for pair in map(_present, pairs)}
+
+
+def _present(value: Any) -> Any:
+    if value is None:
+        raise _NullItemError
+    return value
 
 
 def _struct(record: AvroType, fields: tuple[ProjectedField, ...]) -> _Take:

@@ -17,7 +17,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.manifest.manifest_reader import fill_counts
 from icefloe.kernel.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestFile
 from icefloe.kernel.manifest_list.manifest_list_reader import has_required_row_id, read_manifest_summaries
-from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list, write_manifest_list
+from icefloe.kernel.manifest_list.manifest_list_writer import append_to_manifest_list, can_append, write_manifest_list
 from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
@@ -217,13 +217,15 @@ def _copied_list(
 ) -> _ListParts | None:
     """Return the new manifests followed by the parent's list; None if the manifests of that list must be decoded.
 
-    A list from before an upgrade may lack the counts that v2 requires, or the row ids that v3 assigns to every data manifest.
+    A list from before an upgrade, or of another writer, may lack the counts that v2 requires, or the row ids that v3 assigns to every data manifest.
     """
     if parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
         return None
     if base.format_version > 2 and parent.first_row_id is None:
         return None
     content = read(parent.manifest_list)
+    if base.format_version > 1 and not can_append(content, parent.manifest_list, base.format_version):
+        return None
     parent_summaries = read_manifest_summaries(content, parent.manifest_list)
     if base.format_version > 2 and not all(map(has_required_row_id, parent_summaries)):
         return None

@@ -143,6 +143,16 @@ def append_to_manifest_list(
     return b"".join(parts)
 
 
+def can_append(content: bytes, path: str, format_version: int) -> bool:
+    """Return True if `append_to_manifest_list` takes a list: its schema has every value that the format version requires, such as the counts.
+
+    Raises:
+        AvroFormatError: The list is damaged.
+    """
+    schema_text, _ = manifest_list_codec(format_version)
+    return _same_form(open_container(content, path), schema_text, format_version)
+
+
 def _same_form(old: Container, schema_text: str, format_version: int) -> bool:
     if old.schema_text == schema_text.encode():
         return True
@@ -194,7 +204,7 @@ def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
     if None in counts:
         raise InvalidInputError(
             f"{manifest.manifest_path} has unknown counts, which a manifest list of format version {commit.format_version} requires",
-            next_step="count the manifest's entries first (kernel.manifest.manifest_reader.fill_counts)",
+            next_step="let rewrite_manifests write the manifest again",
         )
     sequence_number = _assigned(manifest, manifest.sequence_number, commit)
     min_sequence_number = _assigned(manifest, manifest.min_sequence_number, commit)

@@ -31,7 +31,7 @@ def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) ->
             raise InvalidInputError(
                 f"{manifest.manifest_path} cannot get row ids: its row counts are unknown",
                 path=manifest.manifest_path,
-                next_step="count the manifest's entries first (kernel.manifest.manifest_reader.fill_counts)",
+                next_step="let rewrite_manifests write the manifest again",
             )
         assigned.append(replace(manifest, first_row_id=next_row_id))
         next_row_id += manifest.added_rows_count + manifest.existing_rows_count
