@@ -1,6 +1,7 @@
 """Each rule of data files, delete files and statistics files is found where it is broken, and only there."""
 
 import shutil
+import struct
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -77,3 +78,28 @@ def test_a_row_id_twice_in_a_file_is_found_across_its_row_groups(sound: Callable
     (finding,) = stored.validated(VALUES).findings
     assert (finding.rule, finding.field_id) == ("row-lineage", 2147483540)
     assert "has a value of _row_id twice" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bounds", "found"),
+    [
+        ([0.0, 1.0, None], (0.0, 1.0), []),
+        ([0.0, float("nan"), 0.0], (0.0, 0.0), []),
+        ([-1.0, -0.0, None], (-1.0, -0.0), []),
+        ([-0.0, 0.0, None], (-0.0, 0.0), []),
+        ([-0.0, 1.0, None], (0.0, 1.0), ["the lower bound"]),
+        ([-1.0, 0.0, None], (-1.0, -0.0), ["the upper bound"]),
+        ([-0.0, 0.0, None], (0.0, -0.0), ["the lower bound", "the upper bound"]),
+    ],
+)
+def test_a_zero_bound_is_compared_with_the_zeros_of_the_rows(
+    sound: Callable[[int], StoredTable], numbers: list[float | None], bounds: tuple[float, float], found: list[str]
+) -> None:
+    stored = sound(2)
+    rewritten(lambda table: with_field(table, "x", 3, pa.chunked_array([numbers])), VALUES).change(stored)
+    names = ("lower_bounds", "upper_bounds")
+    stated = {name: [{"key": 3, "value": struct.pack("<d", bound)}] for name, bound in zip(names, bounds, strict=True)}
+    edit_entry(stored, lambda file: file.update(stated))
+    messages = [finding.message for finding in stored.findings(VALUES) if finding.rule == "column-bounds-zero"]
+    assert len(messages) == len(found)
+    assert all(text in message for text, message in zip(found, messages, strict=True))

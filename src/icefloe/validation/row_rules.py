@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.datafile.file_metrics import MetricsMode, leaves_of
+from icefloe.datafile.file_metrics import Leaf, MetricsMode, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import StoredBatch, decode_dictionaries
@@ -26,7 +26,7 @@ from icefloe.kernel.partitioning.transforms import UnknownTransform, VoidTransfo
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, LINEAGE_COLUMNS, ROW_ID
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField
+from icefloe.kernel.types import DoubleType, FloatType, NestedField
 from icefloe.kernel.values import from_bytes, physical_arrow_type, physical_list, to_human
 from icefloe.validation.data_file_rules import (
     BY_PARTITION_OF_VALUES,
@@ -123,6 +123,7 @@ class _Rows:
         self._arrow = schema_to_arrow(self._schema)
         self._leaves = [leaf for leaf in leaves_of(self._schema) if not leaf.repeated]
         self._metrics = MetricsCollector([(leaf, _EVERY_METRIC) for leaf in self._leaves])
+        self._zeros = _Zeros(self._leaves)
         self._partition = _PartitionTest(layout.specs.get(listed.file.spec_id), listed.file, self._schema)
         self._order = layout.sort_orders.get(listed.file.sort_order_id or 0)
         self._last: Any = None
@@ -135,6 +136,7 @@ class _Rows:
         table = pa.Table.from_arrays(arrays, schema=self._arrow) if arrays else None
         if table is not None:
             self._metrics.update(table)
+            self._zeros.update(table)
             yield from self._partition.findings(table, self._place)
             yield from self._order_findings(table, batch.first_row)
         else:
@@ -188,14 +190,41 @@ class _Rows:
             least, greatest = (None if bound is None else from_bytes(leaf.kind, bound) for bound in bounds)
             values[leaf.field_id] = ColumnValues(
                 kind=leaf.kind,
-                least=least,
-                greatest=greatest,
+                least=self._zeros.least(leaf.field_id, least),
+                greatest=self._zeros.greatest(leaf.field_id, greatest),
                 values=metrics.value_counts.get(leaf.field_id),
                 nulls=metrics.null_value_counts.get(leaf.field_id),
                 nans=metrics.nan_value_counts.get(leaf.field_id),
                 has_exact_zeros=True,
             )
         yield from metrics_findings(self._listed.file, values, self._place)
+
+
+class _Zeros:
+    """The signs of the zeros in each column of floats: those of the metrics of written files bound both zeros, whichever the rows have."""
+
+    def __init__(self, leaves: Sequence[Leaf]) -> None:
+        self._leaves = [leaf for leaf in leaves if isinstance(leaf.kind, FloatType | DoubleType)]
+        self._negative: set[int] = set()
+        self._positive: set[int] = set()
+
+    def update(self, table: Any) -> None:
+        """Add the rows of a table."""
+        for leaf in self._leaves:
+            numbers = numpy_of(leaf.column_of(table).drop_null())
+            is_negative = np.signbit(numbers[numbers == 0])
+            if is_negative.any():
+                self._negative.add(leaf.field_id)
+            if not is_negative.all():
+                self._positive.add(leaf.field_id)
+
+    def least(self, field_id: int, value: Any) -> Any:
+        """Return the least value of a column; a zero with the sign of the least zero of the rows."""
+        return 0.0 if value == 0 and field_id in self._positive - self._negative else value
+
+    def greatest(self, field_id: int, value: Any) -> Any:
+        """Return the greatest value of a column; a zero with the sign of the greatest zero of the rows."""
+        return -0.0 if value == 0 and field_id in self._negative - self._positive else value
 
 
 class _RowIds:
