@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -17,9 +18,14 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.errors import UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.ports import FileIO, OpensUniqueFiles
+from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, MAX_USER_FIELD_ID
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField, StructType, UnknownType
+from icefloe.kernel.types import BooleanType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType
 
+# The column of a file, or the field of a struct, whose columns are all of unknown type. The ids are reserved by the format and have no other use; more structs
+# of a file than there are ids share them.
+_PLACEHOLDER = "_no_columns"
+_PLACEHOLDER_IDS = range(MAX_USER_FIELD_ID + 1, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
 # Function from a primitive type to the Arrow type that a format stores.
 PrimitiveToArrow = Callable[[IcebergType], Any]
 # Function from a field to the metadata of its Arrow field.
@@ -114,34 +120,43 @@ def new_output(io: FileIO, location: str) -> Any:
 
 
 def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
-    """Return the fields that a file has: those whose type is not unknown, at every level.
+    """Return the fields that a file has: those whose type is not unknown, at every level; where none remains, a placeholder.
+
+    No format keeps the number of rows without a column, and neither Parquet nor Avro a struct without a field. The placeholder is null in every row, and has an
+    id that no column of a table may have, so that readers pass over it.
 
     Raises:
         UnsupportedTypeError: The element of a list or value of a map is of unknown type; no file format can store it.
     """
-    return tuple(
-        replace(field, field_type=_without_unknown(field.field_type, field.name))
+    return _known_fields(fields, cycle(_PLACEHOLDER_IDS))
+
+
+def _known_fields(fields: tuple[NestedField, ...], placeholder_ids: Iterator[int]) -> tuple[NestedField, ...]:
+    known = tuple(
+        replace(field, field_type=_without_unknown(field.field_type, field.name, placeholder_ids))
         for field in fields
         if not isinstance(field.field_type, UnknownType)
     )
+    return known or (NestedField(next(placeholder_ids), _PLACEHOLDER, BooleanType(), required=False),)
 
 
-def _without_unknown(kind: IcebergType, name: str) -> IcebergType:
+def _without_unknown(kind: IcebergType, name: str, placeholder_ids: Iterator[int]) -> IcebergType:
     if isinstance(kind, StructType):
-        return StructType(*file_fields(kind.fields))
+        return StructType(*_known_fields(kind.fields, placeholder_ids))
     if isinstance(kind, ListType):
-        return replace(kind, element=_check_known(kind.element, name))
+        return replace(kind, element=_check_known(kind.element, name, placeholder_ids))
     if isinstance(kind, MapType):
-        return replace(kind, key_type=_check_known(kind.key_type, name), value_type=_check_known(kind.value_type, name))
+        key, value = (_check_known(part, name, placeholder_ids) for part in (kind.key_type, kind.value_type))
+        return replace(kind, key_type=key, value_type=value)
     return kind
 
 
-def _check_known(kind: IcebergType, name: str) -> IcebergType:
+def _check_known(kind: IcebergType, name: str, placeholder_ids: Iterator[int]) -> IcebergType:
     if isinstance(kind, UnknownType):
         raise UnsupportedTypeError(
             f"column {name!r} has elements or values of unknown type, which no data file can store", next_step="give them a type first"
         )
-    return _without_unknown(kind, name)
+    return _without_unknown(kind, name, placeholder_ids)
 
 
 def file_arrow_schema(fields: tuple[NestedField, ...], primitive: PrimitiveToArrow, attributes: FieldMetadata) -> Any:

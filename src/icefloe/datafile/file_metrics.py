@@ -124,6 +124,8 @@ def _walk(
             group = _REPEATED_GROUP.get(type(kind))
             inner_path = (*stored_path, group) if group else stored_path
             yield from _walk(children(kind), field_path, inner_path, field_steps, repeated or group is not None, counter)
+    if all(isinstance(field.field_type, UnknownType) for field in fields):
+        counter.take(1)  # the placeholder, see `file_fields`
 
 
 @dataclass(frozen=True, slots=True)

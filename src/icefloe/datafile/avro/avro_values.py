@@ -36,12 +36,13 @@ from icefloe.kernel.values import physical_arrow_type
 
 
 def avro_records(batch: pa.RecordBatch, fields: tuple[NestedField, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the rows as dicts by Avro field names. The batch's columns have field ids and the types of `schema_to_arrow`."""
+    """Yield the rows as dicts by Avro field names. The batch's columns have field ids and the types of `schema_to_arrow`; a placeholder has no column."""
     places = columns_by_id(batch.schema)
-    columns = [_values(field.field_type, batch.column(places[field.field_id][0])) for field in fields]
+    columns = [
+        _values(field.field_type, batch.column(places[field.field_id][0])) if field.field_id in places else [None] * batch.num_rows
+        for field in fields
+    ]
     names = [avro_name(field.name) for field in fields]
-    if not names:
-        return iter([{} for _ in range(batch.num_rows)])
     return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
@@ -65,7 +66,10 @@ def _values(kind: IcebergType, array: Any) -> list[Any]:
 
 def _structs(kind: StructType, array: Any) -> list[Any]:
     by_name = {array.type.field(place).name: place for place in range(array.type.num_fields)}
-    columns = [_values(field.field_type, array.field(by_name[field.name])) for field in kind.fields]
+    columns = [
+        _values(field.field_type, array.field(by_name[field.name])) if field.name in by_name else [None] * len(array)
+        for field in kind.fields
+    ]
     names = [avro_name(field.name) for field in kind.fields]
     rows = zip(*columns, strict=True) if columns else [()] * len(array)
     return [
