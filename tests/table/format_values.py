@@ -48,7 +48,8 @@ UNITS: dict[type, int] = {DateType: DAY, TimestampType: 1000, TimestamptzType: 1
 NAN = float("nan")
 # Days around the epoch, at the ends of months and years, and far from it within the range of nanoseconds.
 DAYS = [-106_000, -366, -1, 0, 1, 17_486, 19_782, 106_000]
-MOMENTS = [-1000, 0, 1000, 17_486 * DAY + 81_068 * 10**9, -DAY, 19_782 * DAY + 1000, 100_000 * DAY]
+# Before 1970 whole seconds, as ORC has no others.
+MOMENTS = [-(10**9), 0, 1000, 17_486 * DAY + 81_068 * 10**9, -DAY, 19_782 * DAY + 1000, 100_000 * DAY]
 POINTS = [b"\x01\x01\x00\x00\x00" + bytes(16), b"\x01\x01\x00\x00\x00" + bytes(7) + b"\x40" + bytes(7) + b"\xc0"]
 SMALL_FLOATS = [0.0, -0.0, 1.5, -2.25, float("inf"), float("-inf"), NAN]
 VALUES: dict[IcebergType, list[Plain]] = {
@@ -64,8 +65,8 @@ VALUES: dict[IcebergType, list[Plain]] = {
     TimeType(): [0, 1, 81_068 * 10**6, 86_400 * 10**6 - 1],
     TimestampType(): MOMENTS,
     TimestamptzType(): MOMENTS,
-    TimestampNanoType(): [*MOMENTS, -1, 1, 1_000_001],
-    TimestamptzNanoType(): [*MOMENTS, -1, 1, 1_000_001],
+    TimestampNanoType(): [*MOMENTS, 1, 1_000_001],
+    TimestamptzNanoType(): [*MOMENTS, 1, 1_000_001],
     StringType(): ["", "k", "kiwi", "kiwano", "größe/=&", "\U0001f42c" * 20, "k" * 17 + "z", "\uffff", "null"],
     UUIDType(): [bytes(16), bytes.fromhex("f79c3e09677c4bbda4793f349cb785e7"), b"\xff" * 16],
     FixedType(3): [b"\x00\x00\x00", b"abc", b"\xff\xff\xff"],

@@ -15,7 +15,9 @@ from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, fi
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.orc.orc_tail import stripes_of
-from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedTypeError
+from icefloe.errors import DataFileFormatError, Problem, SchemaMismatchError, UnsupportedTypeError
+from icefloe.kernel.arrow_values import numpy_of
+from icefloe.kernel.dates_and_times import format_timestamp
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
@@ -24,6 +26,7 @@ from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.storage_errors import storage_error
+from icefloe.kernel.temporal_arrays import as_numbers, times_in
 from icefloe.kernel.types import (
     BinaryType,
     FixedType,
@@ -59,6 +62,7 @@ _ATTRIBUTES: Mapping[type[IcebergType], tuple[str, str]] = {
     GeographyType: ("iceberg.binary-type", "GEOGRAPHY"),
     VariantType: ("iceberg.struct-type", "VARIANT"),
 }
+_NANOS_PER_SECOND = 1_000_000_000
 _LENGTH_ATTRIBUTE = "iceberg.length"
 # Assumed bytes of the file for each byte of Arrow memory until the first stripe is written: about the compression of numbers and short text by ORC and zlib.
 _ASSUMED_COMPRESSION = 0.5
@@ -162,6 +166,7 @@ class OrcAppender(FileAppender):
                 f"the rows have a timestamp before 1677 or after 2262, which cannot be stored in ORC: {error.message}",
                 next_step="set write.format.default to parquet or avro",
             ) from error
+        _check_fractions(rows)
         before = int(self._out.tell())
         try:
             self._writer.write(_with_nulls_below_structs(rows))
@@ -193,6 +198,36 @@ class OrcAppender(FileAppender):
 
     def _metrics(self) -> FileMetrics:
         return self._collector.metrics(self._stripe_offsets)
+
+
+def _check_fractions(rows: Any) -> None:
+    """Refuse fractions of a second before 1970.
+
+    Arrow's writer rounds the seconds of such a time up, and writes negative nanoseconds. Java's readers, Spark's among them, take them for a time that is
+    a second earlier, or fail. Java's own writer cannot store the last second before 1970 either.
+
+    Raises:
+        SchemaMismatchError: A column has such a time.
+    """
+    problems = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        times = [
+            numpy_of(as_numbers(leaf.drop_null()))
+            for chunk in column.chunks
+            for leaf in times_in(chunk)
+            if pa.types.is_timestamp(leaf.type)
+        ]
+        early = next(
+            (found for found in (numbers[(numbers < 0) & (numbers % _NANOS_PER_SECOND != 0)] for numbers in times) if len(found)), None
+        )
+        if early is not None:
+            problems.append(Problem(where=name, what=f"has {format_timestamp(int(early[0]), utc=False, nanos=True)}"))
+    if problems:
+        raise SchemaMismatchError(
+            "the rows have times before 1970 with a fraction of a second, which ORC cannot store so that every engine reads them",
+            problems=problems,
+            next_step="set write.format.default to parquet or avro, or truncate these times to seconds",
+        )
 
 
 def _with_nulls_below_structs(table: Any) -> Any:
