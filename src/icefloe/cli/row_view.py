@@ -22,6 +22,7 @@ from icefloe.display.report import Column, Grid, Part, Prose, Report, grid
 from icefloe.errors import InvalidInputError, visible
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.temporal_arrays import has_python_years, text_list
 from icefloe.kernel.types import IcebergType, ListType, MapType, StructType, UUIDType, VariantType
 from icefloe.kernel.variant import to_json as variant_to_json
 
@@ -188,6 +189,8 @@ def _write_json(source: RowBatches) -> None:
 
 
 def _values(column: Any, kind: IcebergType | None) -> list[Any]:
+    if not has_python_years(column):  # Arrow's text has 16 bits for the year
+        return [_plain(value, kind) for value in text_list(column)]
     readable = _readable_type(column.type)
     texts = column if readable == column.type else column.cast(readable)
     if pa.types.is_timestamp(column.type) or pa.types.is_time(column.type):

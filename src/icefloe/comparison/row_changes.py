@@ -25,6 +25,7 @@ from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.metadata_columns import CHANGE_TYPE
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.type_promotion import is_promotion
+from icefloe.kernel.temporal_arrays import python_list
 from icefloe.table.parallel_requests import MANIFEST_THREADS, in_threads
 
 # Files whose rows are in memory at once.
@@ -145,7 +146,7 @@ class RowChanges:
         Args:
             most: The maximum number of rows.
         """
-        rows = (row for table in self.batches() for row in table.slice(0, most).to_pylist())
+        rows = (row for table in self.batches() for row in _dictionaries(table.slice(0, most)))
         return list(islice(rows, most))
 
     def _each(self, side: _Side, result: Callable[[Any], Any]) -> Iterator[Any]:
@@ -158,6 +159,11 @@ class RowChanges:
         pairs = iter(side.pairs)
         while chunk := list(islice(pairs, _FILES_AT_ONCE)):
             yield from in_threads(read, chunk)
+
+
+def _dictionaries(rows: Any) -> Iterator[dict[str, Any]]:
+    columns = [python_list(column) for column in rows.columns]
+    return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
 def _files(version: TableVersion) -> Mapping[str, LiveFile]:

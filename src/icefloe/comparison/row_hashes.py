@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.comparison.row_pairs import text_of_nested
 from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
+from icefloe.kernel.temporal_arrays import as_numbers
 
 Hashes = NDArray[np.uint64]  # of shape (rows, 2)
 
@@ -52,7 +53,9 @@ class RowHasher:
         if pa.types.is_null(values.type):
             return np.zeros((len(values), 2), np.uint64)
         if pa.types.is_nested(values.type) or isinstance(values, pa.ExtensionArray):
-            texts = [text_of_nested(value).encode("utf-8", "surrogatepass") for value in values.to_pylist(maps_as_pydicts="strict")]
+            texts = [
+                text_of_nested(value).encode("utf-8", "surrogatepass") for value in as_numbers(values).to_pylist(maps_as_pydicts="strict")
+            ]
             values = pa.array(texts, pa.large_binary())
         encoded = values.dictionary_encode()
         distinct = [

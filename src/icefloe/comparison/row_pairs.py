@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from icefloe.errors import InvalidInputError
 from icefloe.kernel.arrow_values import array_of_chunks, mask_array, numpy_of
 from icefloe.kernel.schema.metadata_columns import CHANGE_TYPE
+from icefloe.kernel.temporal_arrays import as_numbers, python_list
 
 INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER = "INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER"
 
@@ -47,7 +48,7 @@ def with_updates(rows: Any, identifier_columns: Sequence[str], table_name: str, 
     several = paired & ((before > 1) | (after > 1))
     if several.any():
         place = int(np.flatnonzero(several[numbers])[0])
-        key = rows.select(list(identifier_columns)).slice(place, 1).to_pylist()[0]
+        key = {name: python_list(rows[name].slice(place, 1))[0] for name in identifier_columns}
         raise InvalidInputError(
             f"snapshot {snapshot_id} of {table_name} changed several rows with {', '.join(f'{name} = {value}' for name, value in key.items())}",
             table=table_name,
@@ -101,7 +102,8 @@ def _codes(column: Any) -> Numbers:
     if pa.types.is_nested(kind) or isinstance(column, pa.ExtensionArray):
         known: dict[str, int] = {}
         return np.array(
-            [known.setdefault(text_of_nested(value), len(known)) for value in column.to_pylist(maps_as_pydicts="strict")], np.int64
+            [known.setdefault(text_of_nested(value), len(known)) for value in as_numbers(column).to_pylist(maps_as_pydicts="strict")],
+            np.int64,
         )
     if pa.types.is_floating(kind):
         column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())

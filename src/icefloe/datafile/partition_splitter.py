@@ -117,7 +117,9 @@ def _encode(source: _Source | None, table: Any) -> _Codes:
         result = result.combine_chunks()
     encoded = _bits(source.result, result).dictionary_encode(null_encoding="encode")
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    return _Codes(codes, encoded.dictionary.to_pylist(), _values(source.result, encoded.dictionary))
+    values = _values(source.result, encoded.dictionary)
+    is_float = isinstance(source.result, FloatType | DoubleType)
+    return _Codes(codes, encoded.dictionary.to_pylist() if is_float else values, values)
 
 
 def _bits(kind: PrimitiveType, array: Any) -> Any:

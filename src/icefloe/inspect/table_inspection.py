@@ -8,6 +8,7 @@ from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_tab
 from icefloe.inspect.validation import Validation, validate
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.row_filter import to_expression
+from icefloe.kernel.temporal_arrays import as_numbers
 from icefloe.table.table_reader import TableReader
 
 
@@ -140,12 +141,12 @@ class TableInspection:
         kept = {
             (spec_id, str(partition))
             for path, spec_id, partition in zip(
-                files["file_path"].to_pylist(), files["spec_id"].to_pylist(), files["partition"].to_pylist(), strict=True
+                files["file_path"].to_pylist(), files["spec_id"].to_pylist(), as_numbers(files["partition"]).to_pylist(), strict=True
             )
             if path in planned
         }
         mask = [
             (spec_id, str(partition)) in kept
-            for spec_id, partition in zip(rows["spec_id"].to_pylist(), rows["partition"].to_pylist(), strict=True)
+            for spec_id, partition in zip(rows["spec_id"].to_pylist(), as_numbers(rows["partition"]).to_pylist(), strict=True)
         ]
         return rows.filter(mask)

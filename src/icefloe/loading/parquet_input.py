@@ -12,6 +12,7 @@ from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.stored_batch import reading
 from icefloe.errors import InvalidInputError, InvalidSchemaError, UnsupportedTypeError
 from icefloe.kernel.schema.arrow_schema import schema_from_arrow
+from icefloe.kernel.temporal_arrays import python_list
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.input_files import InputFiles
@@ -109,7 +110,9 @@ class ParquetInput:
                 new = np.asarray(column.is_null()) & ~wrong
                 for row in np.flatnonzero(new):
                     reason = "has no value, and the column is required"
-                    text = str(batch.slice(row, 1).to_pylist()[0])
+                    text = str(
+                        {name: python_list(value.slice(row, 1))[0] for name, value in zip(batch.schema.names, batch.columns, strict=True)}
+                    )
                     bad_rows.add(BadRow(file=path, line=first_row + int(row) + 1, column=field.name, reason=reason, text=text))
                 wrong |= new
         return batch.filter(pa.array(~wrong)) if wrong.any() else batch

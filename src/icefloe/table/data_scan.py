@@ -41,10 +41,9 @@ from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
 from icefloe.kernel.tolerance import Tolerance
 from icefloe.kernel.types import NestedField, UUIDType
-from icefloe.optional_packages import optional_module
 from icefloe.table.available_engines import IN_PROCESS, engine_named
 from icefloe.table.engine import ScanRequest
-from icefloe.table.other_frames import duckdb_connection, polars_frame, ray_dataset
+from icefloe.table.other_frames import duckdb_connection, pandas_frame, polars_frame, ray_dataset
 from icefloe.table.parallel_requests import in_threads
 
 _APPEND = "append"  # the operation of snapshots that only add rows
@@ -460,8 +459,7 @@ class DataScan:
             NotInstalledError: pandas is not installed.
             IcefloeError: as for `to_arrow`.
         """
-        optional_module("pandas", extra="pandas", feature="to_pandas()")
-        return self.to_arrow().to_pandas(**options)
+        return pandas_frame(self.to_arrow(), **options)
 
     def to_polars(self) -> Any:
         """Read the rows in this process into polars.

@@ -4,7 +4,30 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from icefloe.errors import InvalidInputError
+from icefloe.kernel.temporal_arrays import has_python_years
 from icefloe.optional_packages import optional_module
+
+
+def pandas_frame(rows: Any, **options: Any) -> Any:
+    """Return Arrow rows as a `pandas.DataFrame`; dates as pandas' own type, not as Python's, if there is one outside of the years 1 to 9999.
+
+    Raises:
+        InvalidInputError: such a date or timestamp is inside a list, map or struct, whose values are objects of Python.
+    """
+    optional_module("pandas", extra="pandas", feature="to_pandas()")
+    try:
+        return rows.to_pandas(**options)
+    except (OverflowError, ValueError) as error:
+        far = [name for name, column in zip(rows.column_names, rows.columns, strict=True) if not has_python_years(column)]
+        if not far:
+            raise
+        if "date_as_object" not in options:
+            return pandas_frame(rows, date_as_object=False, **options)
+        raise InvalidInputError(
+            f"Python has no date of the year of a value of {', '.join(far)}, which pandas needs: {error}",
+            next_step="read with to_arrow(), or pass types_mapper=pandas.ArrowDtype",
+        ) from error
 
 
 def polars_frame(scan: Any) -> Any:

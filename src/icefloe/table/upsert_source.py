@@ -15,6 +15,7 @@ from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.kernel.arrow_values import positions_array
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.kernel.temporal_arrays import python_list
 from icefloe.kernel.types import (
     BinaryType,
     BooleanType,
@@ -102,8 +103,8 @@ def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], 
 
 def shown_keys(table: Any, schema: Schema, key_ids: Sequence[int], rows: Any) -> list[str]:
     """Return the keys of the first few of these rows, as text."""
-    columns = key_columns(table.take(positions_array(rows[:SHOWN_KEYS])), schema, key_ids)
-    return [", ".join(repr(column[place].as_py()) for column in columns) for place in range(len(columns[0]))]
+    columns = [python_list(column) for column in key_columns(table.take(positions_array(rows[:SHOWN_KEYS])), schema, key_ids)]
+    return [", ".join(repr(column[place]) for column in columns) for place in range(len(columns[0]))]
 
 
 def _counted(keys: int) -> str:
@@ -137,5 +138,7 @@ def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
 
 
 def _natives(kind: IcebergType, values: Any) -> list[Any]:
-    literals: list[Any] = (values.cast(pa.int64()) if isinstance(kind, _COUNTED) else values).to_pylist()
+    # A number of days or microseconds is a literal too, of any year.
+    is_counted = isinstance(kind, (DateType, *_COUNTED))
+    literals: list[Any] = (values.view(pa.int32() if isinstance(kind, DateType) else pa.int64()) if is_counted else values).to_pylist()
     return literals

@@ -27,7 +27,7 @@ from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.schema.schema import Schema
-from icefloe.optional_packages import optional_module
+from icefloe.table.other_frames import pandas_frame
 from icefloe.table.table_reader import TableReader
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
@@ -112,8 +112,7 @@ class MetadataTable:
             NotInstalledError: pandas is not installed.
             IcefloeError: As `to_arrow`.
         """
-        optional_module("pandas", extra="pandas", feature="to_pandas()")
-        return self.to_arrow(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id).to_pandas()
+        return pandas_frame(self.to_arrow(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id))
 
     def __repr__(self) -> str:
         columns = shortened(", ".join(self.schema.names))

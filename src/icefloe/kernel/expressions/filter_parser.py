@@ -16,6 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from icefloe.errors import InvalidFilterError
+from icefloe.kernel.dates_and_times import parse_date, parse_timestamp
 from icefloe.kernel.expressions.literal_lists import without_lists
 from icefloe.kernel.expressions.predicate import (
     AlwaysFalse,
@@ -283,9 +284,22 @@ def _number(text: str) -> int | float | Decimal:
     return float(text) if "e" in text.lower() else Decimal(text)
 
 
+def _date(text: str) -> date | str:
+    """Return a date, or the text itself where Python has no date of the year; the column's type parses the text then."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        parse_date(text)
+        return text
+
+
 def _timestamp(text: str) -> datetime | str:
-    """Return a datetime, or the text itself where it is finer than a microsecond; the column's type parses the text then."""
-    timestamp = datetime.fromisoformat(text)
+    """Return a datetime, or the text itself where Python has none of the year or it is finer than a microsecond; the column's type parses the text then."""
+    try:
+        timestamp = datetime.fromisoformat(text)
+    except ValueError:
+        parse_timestamp(text, utc=True, nanos=True)
+        return text
     return text if _FINER_THAN_MICROS.search(text) else timestamp
 
 
@@ -298,7 +312,7 @@ def _time(text: str) -> time | str:
 _FINER_THAN_MICROS = re.compile(r"[.,]\d{7}")
 # The types that a literal may be cast to, and the parser of its text.
 _CASTS: Mapping[Any, Callable[[str], Any]] = {
-    exp.DataType.Type.DATE: date.fromisoformat,
+    exp.DataType.Type.DATE: _date,
     exp.DataType.Type.TIMESTAMP: _timestamp,
     exp.DataType.Type.TIMESTAMPTZ: _timestamp,
     exp.DataType.Type.TIMESTAMPNTZ: _timestamp,

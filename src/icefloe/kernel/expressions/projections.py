@@ -14,7 +14,7 @@ from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, all_of, any_of
 from icefloe.kernel.literals import INTEGER_RANGES
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, is_time_transform
+from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TimeTransform, TruncateTransform
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import BinaryType, DateType, DecimalType, IntegerType, LongType, NestedField, StringType
 from icefloe.kernel.values import decimal_of, unscaled
@@ -93,7 +93,7 @@ def _projections(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema)
         elif isinstance(field.transform, TruncateTransform):
             is_text = isinstance(predicate.kind, StringType | BinaryType)
             yield _TextProjection(predicate, field) if is_text else _NumberProjection(predicate, field)
-        elif is_time_transform(field.transform):
+        elif isinstance(field.transform, TimeTransform):
             yield _TimeProjection(predicate, field)
 
 
@@ -224,7 +224,10 @@ class _TimeProjection(_OrderedProjection):
 
     def _floor(self, value: Any) -> Any:
         low, high = INTEGER_RANGES[type(self.predicate.kind)]
-        return self.field.transform.apply(self.predicate.kind, value) if low <= value <= high else None
+        transform = self.field.transform
+        return (
+            transform.ordered_result(self.predicate.kind, value) if isinstance(transform, TimeTransform) and low <= value <= high else None
+        )
 
     def _is_one_of(self, results: list[Any]) -> BooleanExpression:
         return self._test(Operation.IN, [*results, *(result + 1 for result in results if result < 0)])

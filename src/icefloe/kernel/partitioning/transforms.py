@@ -249,7 +249,7 @@ class TruncateTransform(Transform):
 
 
 @dataclass(frozen=True)
-class _TimeTransform(Transform):
+class TimeTransform(Transform):
     """Whole units since 1970, rounded down, also before 1970."""
 
     preserves_order: ClassVar[bool] = True
@@ -269,6 +269,10 @@ class _TimeTransform(Transform):
         if value is None:
             return None
         return int(self._units(np.array([_floor_to(self.unit, kind, value)], np.int64))[0])
+
+    def ordered_result(self, kind: PrimitiveType, value: Any) -> int | None:
+        """Return the partition value where it has the order of the source values, else None."""
+        return self.apply(kind, value)
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
         """Return the partition values of an Arrow array."""
@@ -294,7 +298,7 @@ class _TimeTransform(Transform):
 
 
 @dataclass(frozen=True)
-class YearTransform(_TimeTransform):
+class YearTransform(TimeTransform):
     """Years since 1970."""
 
     unit: ClassVar[str] = "Y"
@@ -306,7 +310,7 @@ class YearTransform(_TimeTransform):
 
 
 @dataclass(frozen=True)
-class MonthTransform(_TimeTransform):
+class MonthTransform(TimeTransform):
     """Months since 1970-01."""
 
     unit: ClassVar[str] = "M"
@@ -318,7 +322,7 @@ class MonthTransform(_TimeTransform):
 
 
 @dataclass(frozen=True)
-class DayTransform(_TimeTransform):
+class DayTransform(TimeTransform):
     """Days since 1970-01-01; of type date in metadata."""
 
     unit: ClassVar[str] = "D"
@@ -333,12 +337,27 @@ class DayTransform(_TimeTransform):
         return "null" if value is None else iso.format_date(value)
 
 
+# Hours of the years after 246,953 and before -243,014 have more than 32 bits, and wrap around. A result up to the first of these, or from the second on, may
+# be of such a time, so that it does not bound the times of its partition.
+WRAPPED_HOURS = ((2**63 - 1) // iso.MICROS_PER_HOUR - 2**32, -(2**63) // iso.MICROS_PER_HOUR + 2**32)
+
+
 @dataclass(frozen=True)
-class HourTransform(_TimeTransform):
+class HourTransform(TimeTransform):
     """Hours since 1970-01-01T00."""
 
     unit: ClassVar[str] = "h"
     name_suffix: ClassVar[str] = "hour"
+
+    def apply(self, kind: PrimitiveType, value: Any) -> int | None:
+        """Return the partition value of one physical value; beyond 32 bits it wraps around, as in Java."""
+        hour = super().apply(kind, value)
+        return None if hour is None else (hour + 2**31) % 2**32 - 2**31
+
+    def ordered_result(self, kind: PrimitiveType, value: Any) -> int | None:
+        """See `TimeTransform.ordered_result`."""
+        hour = super().apply(kind, value)
+        return hour if hour is not None and -(2**31) <= hour < 2**31 else None
 
     def can_transform(self, kind: IcebergType) -> bool:
         """Return True if a column of this type may be the source."""
@@ -405,7 +424,7 @@ def parse_transform(text: str, source_count: int = 1) -> Transform:
 
 def is_time_transform(transform: Transform) -> bool:
     """Return True for year, month, day and hour."""
-    return isinstance(transform, _TimeTransform)
+    return isinstance(transform, TimeTransform)
 
 
 def _check_parameter(name: str, number: int) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
-from icefloe.kernel.arrow_values import array_of, filled, numbers_array, numpy_of
+from icefloe.kernel.arrow_values import array_of, filled, numbers_array, numpy_of, scalar_of
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
 from icefloe.kernel.expressions.metrics_evaluator import (
     ColumnRange,
@@ -35,7 +36,7 @@ from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFi
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_path
-from icefloe.kernel.partitioning.transforms import TruncateTransform, UnknownTransform
+from icefloe.kernel.partitioning.transforms import WRAPPED_HOURS, HourTransform, TruncateTransform, UnknownTransform
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.file_objects import partition_tuples
 from icefloe.kernel.scan.pruning_explanation import PredicateOutcome, explain_predicate
@@ -188,7 +189,8 @@ class ManifestEvaluator:
         field_id = predicate.field.field_id
         if field_id not in self._ranges:
             index = [item.field_id for item in self.spec.fields].index(field_id)
-            self._ranges[field_id] = _summary_range(predicate, [summaries[index] for summaries in self.summaries])
+            summary_range = _summary_range(predicate, [summaries[index] for summaries in self.summaries])
+            self._ranges[field_id] = _without_wrapped_hours(summary_range) if _is_hour(self.spec, predicate) else summary_range
         return self._ranges[field_id]
 
 
@@ -218,6 +220,21 @@ def _summary_range(predicate: BoundPredicate, summaries: Sequence[PartitionField
         may_have_nan=np.array([summary.contains_nan is not False for summary in summaries], dtype=bool),
         may_have_value=~np.array(empty, dtype=bool),
     )
+
+
+def _is_hour(spec: PartitionSpec, predicate: BoundPredicate) -> bool:
+    return any(item.field_id == predicate.field.field_id and isinstance(item.transform, HourTransform) for item in spec.fields)
+
+
+def _without_wrapped_hours(column: ColumnRange) -> ColumnRange:
+    """Return the range without bounds where an hour may have wrapped around: such a partition may have times of either end."""
+    least, greatest = WRAPPED_HOURS
+    may_wrap = pc.or_kleene(pc.less_equal(column.lower, least), pc.greater_equal(column.upper, greatest))
+    if not pc.any(may_wrap).as_py():
+        return column
+    unknown = scalar_of(None, column.lower.type)
+    lower, upper = (pc.if_else(filled(may_wrap, False), unknown, bound) for bound in (column.lower, column.upper))
+    return replace(column, lower=lower, upper=upper)
 
 
 def _without_wrapped_fields(spec: PartitionSpec, metadata: TableMetadata) -> PartitionSpec:
@@ -412,7 +429,8 @@ class FileMetricsEvaluator:
         key = ("partition", projected.field.field_id)
         if key not in self._ranges:
             values = self.columns.entries.column(partition_column(projected.field.field_id))
-            self._ranges[key] = range_of_values(projected.kind, values)
+            values_range = range_of_values(projected.kind, values)
+            self._ranges[key] = _without_wrapped_hours(values_range) if _is_hour(self.spec, projected) else values_range
         return self._ranges[key]
 
     def _metrics(self, leaf: BoundPredicate) -> ColumnRange:

@@ -121,7 +121,12 @@ class PortableTransforms:
         return column.cast("date")
 
     def _hours(self, column: Column, kind: PrimitiveType) -> Column:
-        return _floor(self._micros(column, kind), MICROS_PER_HOUR).cast("int")
+        if isinstance(kind, IN_UTC):
+            hours = _floor(F.unix_micros(column), MICROS_PER_HOUR)
+        else:
+            hours = F.unix_date(column.cast("date")).cast("bigint") * 24 + F.hour(column)
+        # The lowest 32 bits, as other writers have; a cast of a longer number fails.
+        return F.shiftright(F.shiftleft(hours, 32), 32).cast("int")
 
     def _months(self, column: Column, kind: PrimitiveType) -> Column:
         day = self._days(column, kind)

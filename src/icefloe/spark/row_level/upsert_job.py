@@ -28,7 +28,7 @@ from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedPositions, joined_positions, table_rows, with_row_ids
-from icefloe.spark.row_level.upsert_rows_source import SparkRows, key_column, source_column
+from icefloe.spark.row_level.upsert_rows_source import SparkRows, key_column, source_column, with_texts_of_times
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.types.arrow_conversion import with_list_offsets
 from icefloe.spark.types.spark_types import column_named, quoted
@@ -232,7 +232,7 @@ def _ambiguous(request: UpsertRequest) -> Exception:
     names = _key_names(request, _SOURCE_KEY)
     keys = request.source.rows.frame.select(*_source_keys(request))
     repeated = keys.join(_stored(request, ()), _same_keys(request), "inner").groupBy(*names).count().where("count > 1")
-    shown = run_job(spark, "look at keys that match several rows", lambda: repeated.limit(SHOWN_KEYS).collect())
+    shown = run_job(spark, "look at keys that match several rows", lambda: with_texts_of_times(repeated.limit(SHOWN_KEYS)).collect())
     count = run_job(spark, "count keys that match several rows", repeated.count)
     titles = [schema.find_column_name(key_id) or "" for key_id in request.key_ids]
     texts = [", ".join(repr(row[name]) for name in names) for row in shown]

@@ -232,14 +232,22 @@ def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> 
     key_types = [schema.find_type(key_id) for key_id in key_ids]
     figures = run_job(spark, "look at the keys to upsert", lambda: complete_keys.agg(*_figures(names, key_types)).collect()[0])
     if figures["repeated"]:
-        shown = run_job(spark, "look at repeated keys", lambda: complete_keys.where(F.col(COUNT) > 1).limit(SHOWN_KEYS).collect())
+        repeated = with_texts_of_times(complete_keys.where(F.col(COUNT) > 1).limit(SHOWN_KEYS).select(*names))
+        shown = run_job(spark, "look at repeated keys", repeated.collect)
         titles = [schema.find_column_name(key_id) or "" for key_id in key_ids]
         raise repeated_keys(titles, [", ".join(repr(row[name]) for name in names) for row in shown], figures["repeated"])
     listed: list[Any] | None = None
     if 0 < figures[COUNT] <= MOST_LISTED_KEYS:
-        listed = run_job(spark, "read the few keys to upsert", lambda: complete_keys.select(*names).collect())
+        wanted = [
+            _literal_column(name, key_type).alias(name)
+            for name, key_type in zip(names, key_types, strict=True)
+            if isinstance(key_type, _LISTED)
+        ]
+        listed = run_job(spark, "read the few keys to upsert", lambda: complete_keys.select(*wanted).collect())
     values = tuple(
-        _key_values(key_id, key_type, figures, name, None if listed is None else [row[name] for row in listed])
+        _key_values(
+            key_id, key_type, figures, name, [row[name] for row in listed] if listed is not None and isinstance(key_type, _LISTED) else None
+        )
         for key_id, key_type, name in zip(key_ids, key_types, names, strict=True)
     )
     return values if figures[COUNT] else None
@@ -268,12 +276,30 @@ def _figures(names: Sequence[str], key_types: Sequence[IcebergType]) -> list[Col
     figures = [F.count("*").alias(COUNT), F.count(F.when(F.col(COUNT) > 1, 1)).alias("repeated")]
     for name, key_type in zip(names, key_types, strict=True):
         if isinstance(key_type, _RANGED):
-            figures += [F.min(name).alias(LOW + name), F.max(name).alias(HIGH + name)]
+            key = _literal_column(name, key_type)
+            figures += [F.min(key).alias(LOW + name), F.max(key).alias(HIGH + name)]
     return figures
 
 
+def _literal_column(name: str, key_type: IcebergType) -> Column:
+    """Return a key column as literals of filters: a date as its number of days, as Python has no date of every year."""
+    return F.unix_date(F.col(name)) if isinstance(key_type, DateType) else F.col(name)
+
+
+def with_texts_of_times(rows: DataFrame) -> DataFrame:
+    """Return rows with dates and timestamps as text, as Python has none of every year."""
+    return rows.select(
+        *(
+            F.col(field.name).cast("string").alias(field.name)
+            if field.dataType.typeName() in ("date", "timestamp", "timestamp_ntz")
+            else F.col(field.name)
+            for field in rows.schema.fields
+        )
+    )
+
+
 def _key_values(key_id: int, key_type: IcebergType, figures: Any, name: str, listed: Sequence[Any] | None) -> KeyValues:
-    if listed is not None and isinstance(key_type, _LISTED):
+    if listed is not None:
         return KeyValues(field_id=key_id, values=tuple(dict.fromkeys(bytes(v) if isinstance(v, bytearray) else v for v in listed)))
     if figures[COUNT] and isinstance(key_type, _RANGED):
         return KeyValues(field_id=key_id, low=figures[LOW + name], high=figures[HIGH + name])

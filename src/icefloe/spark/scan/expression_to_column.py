@@ -9,11 +9,11 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.errors import InvalidFilterError, UnsupportedTypeError
+from icefloe.kernel.dates_and_times import format_timestamp
 from icefloe.kernel.expressions.bind import BoundPredicate, Operation
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.kernel.types import (
@@ -84,10 +84,8 @@ def literal(kind: PrimitiveType, value: Any) -> Column:
 
 
 def _ntz_text(micros: int) -> str:
-    """Return a timestamp as text for Spark, which requires the sign of years beyond 9999 that numpy leaves out."""
-    text = str(np.datetime_as_string(np.datetime64(micros, "us")))
-    year = text.lstrip("-").partition("-")[0]
-    return f"+{text}" if len(year) > 4 and not text.startswith("-") else text
+    """Return a timestamp as text for Spark, which requires four digits and a sign of years outside of 0 to 9999."""
+    return format_timestamp(micros, utc=False)
 
 
 def _prefix(column: Column, values: list[Column]) -> Column:
