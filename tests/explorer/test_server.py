@@ -3,6 +3,7 @@
 import html
 import re
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import pyarrow as pa
 import pytest
@@ -86,6 +87,16 @@ def test_a_server_with_a_token_needs_it_once_and_keeps_it_in_a_cookie(orders: Ta
         assert all(word in cookie for word in ("icefloe_token_80", "httponly", "samesite=strict"))
         assert client.get(path).status_code == 200
         assert TOKEN not in client.get(path).text
+
+
+@pytest.mark.parametrize(
+    "start", ["//evil.example/t", "/%2Fevil.example/t", "/%5Cevil.example/t", "/\\evil.example", "///evil.example", "//evil.example:80"]
+)
+def test_a_right_token_leads_to_no_other_host(orders: Table, start: str) -> None:
+    with TestClient(application(OneTable(lambda: orders), token=TOKEN), base_url="http://localhost") as client:
+        location = client.get(f"http://localhost{start}?token={TOKEN}&a=b", follow_redirects=False).headers["location"]
+    assert urlsplit(urljoin("http://localhost/", location.replace("\\", "/"))).hostname == "localhost"
+    assert TOKEN not in location
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog.unused_options import warn_of_options
 from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -78,7 +78,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
     def default_namespace(self) -> Identifier:
         """The namespace of names without one: the property `default-namespace`; empty where that is not set."""
         text = self.properties.get(DEFAULT_NAMESPACE)
-        return to_identifier(text) if text else ()
+        return self.levels(text) if text else ()
 
     def resolve_name(self, name: Name) -> Identifier:
         """Return the levels of a table's or view's name; a name without a namespace is in the default namespace.
@@ -89,8 +89,9 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             InvalidIdentifierError: the name is empty, or has no namespace and there is no default one.
         """
-        parts = to_identifier(name)
-        return to_table_identifier((*self.default_namespace, *parts) if len(parts) == 1 else parts)
+        parts = self.levels(name)
+        full = (*self.default_namespace, *parts) if len(parts) == 1 else parts
+        return to_table_identifier(full, of_server=self.has_names_of_server)
 
     def list_tables(self, namespace: Name) -> list[Identifier]:
         """Return the tables of a namespace, sorted.
@@ -101,7 +102,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             NoSuchNamespaceError: the namespace does not exist.
         """
-        return self.store.list_tables(to_identifier(namespace))
+        return self.store.list_tables(self.levels(namespace))
 
     def table_exists(self, identifier: Name) -> bool:
         """Return whether a table exists.
@@ -372,11 +373,16 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
     def _table_at(self, stored: TableLocation) -> Table:
         """Return the table that the store has loaded."""
-        location = stored.metadata_location
-        if isinstance(stored.metadata, TableMetadata) and scheme_of(location) in ("http", "https"):
-            location = stored.metadata.location  # a server may name a metadata file, which it sends itself, by an address of its own
-        handle = replace(self._handle(stored.identifier, location, stored.access), planner=stored.planner)
+        handle = self._handle_at(stored)
         return Table(handle, metadata_of(handle.io, stored))
+
+    def _handle_at(self, stored: TableLocation) -> TableHandle:
+        """Return the handle of the table that the store has loaded."""
+        location = stored.metadata_location
+        if isinstance(stored.metadata, TableMetadata) and (not location or scheme_of(location) in ("http", "https")):
+            # A server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own.
+            location = join(stored.metadata.location, "metadata", "unnamed.metadata.json")
+        return replace(self._handle(stored.identifier, location, stored.access), planner=stored.planner)
 
     def handle_of(self, identifier: Name) -> tuple[TableHandle, str]:
         """Return the handle of a table and the location of its metadata file, which is not read: it may be missing or damaged.
@@ -391,7 +397,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             NoSuchTableError: the table does not exist.
         """
         stored = self.store.load(self.resolve_name(identifier))
-        return self._handle(stored.identifier, stored.metadata_location, stored.access), stored.metadata_location
+        return self._handle_at(stored), stored.metadata_location
 
     def new_handle(self, identifier: Name, location: str) -> TableHandle:
         """Return the handle of a table that is to be created, whose metadata the caller has.
@@ -512,11 +518,11 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         """
         name = self.resolve_name(identifier)
         try:
-            location = self.store.load(name).metadata_location
+            handle, _ = self.handle_of(name)
         except UnfinishedDropError:
             self.store.drop(name)
             return PurgeReport(table=dotted(name))
-        return purge_table(self._handle(name, location), allow_outside)
+        return purge_table(handle, allow_outside)
 
     def configured_properties(self, given: Mapping[str, str] | None) -> dict[str, str]:
         """Return the properties of a table that is created or replaced: the catalog's defaults, the given ones, the catalog's overrides; the last wins.

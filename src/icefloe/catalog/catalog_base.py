@@ -13,6 +13,13 @@ Name = str | Iterable[str]
 class CatalogBase:
     """Functions on names, none of which reads the catalog; and `with`, which closes it."""
 
+    # Whether a server keeps the names, so that they may have dots and slashes.
+    has_names_of_server = False
+
+    def levels(self, name: Name) -> Identifier:
+        """Return the levels of a name, each checked. Raises `InvalidIdentifierError` for a name that the catalog cannot have."""
+        return to_identifier(name, of_server=self.has_names_of_server)
+
     @staticmethod
     def identifier_to_tuple(identifier: Name) -> Identifier:
         """Return the levels of a name: `("db", "t")` of `"db.t"`.

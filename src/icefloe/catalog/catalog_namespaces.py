@@ -6,9 +6,9 @@ Spec: Metastore Tables.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from icefloe.catalog.catalog_base import Name
+from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.catalog_store.catalog_store import CatalogStore
-from icefloe.catalog_store.identifier import Identifier, to_identifier
+from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError, NamespaceAlreadyExistsError, NoSuchNamespaceError
 from icefloe.kernel.metadata.property_kinds import property_texts
 
@@ -22,7 +22,7 @@ class NamespaceChange:
     missing: list[str]
 
 
-class CatalogNamespaces:
+class CatalogNamespaces(CatalogBase):
     """Namespaces by name. Names are `"a.b"` or a tuple of levels."""
 
     store: CatalogStore
@@ -38,7 +38,7 @@ class CatalogNamespaces:
             NamespaceAlreadyExistsError: the namespace exists.
             InvalidIdentifierError, InvalidPropertyError: a name or value that the catalog cannot store.
         """
-        self.store.create_namespace(to_identifier(namespace), property_texts(properties or {}, "namespace"))
+        self.store.create_namespace(self.levels(namespace), property_texts(properties or {}, "namespace"))
 
     def create_namespace_if_not_exists(self, namespace: Name, properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace unless it exists.
@@ -59,7 +59,7 @@ class CatalogNamespaces:
             namespace: its name, `"a.b"` or a tuple of levels.
         """
         try:
-            self.store.namespace_properties(to_identifier(namespace))
+            self.store.namespace_properties(self.levels(namespace))
         except NoSuchNamespaceError:
             return False
         return True
@@ -73,7 +73,7 @@ class CatalogNamespaces:
         Raises:
             NoSuchNamespaceError: the parent does not exist.
         """
-        return self.store.list_namespaces(to_identifier(namespace) if namespace else ())
+        return self.store.list_namespaces(self.levels(namespace) if namespace else ())
 
     def load_namespace_properties(self, namespace: Name) -> dict[str, str]:
         """Return the properties of a namespace.
@@ -84,7 +84,7 @@ class CatalogNamespaces:
         Raises:
             NoSuchNamespaceError: the namespace does not exist.
         """
-        return self.store.namespace_properties(to_identifier(namespace))
+        return self.store.namespace_properties(self.levels(namespace))
 
     def update_namespace_properties(
         self, namespace: Name, removals: Iterable[str] = (), updates: Mapping[str, str] | None = None
@@ -104,7 +104,7 @@ class CatalogNamespaces:
             InvalidPropertyError: a value that the catalog cannot store.
             InvalidInputError: a property is both removed and set.
         """
-        levels, new_properties = to_identifier(namespace), property_texts(updates or {}, "namespace")
+        levels, new_properties = self.levels(namespace), property_texts(updates or {}, "namespace")
         removed_names = frozenset(property_texts(dict.fromkeys(removals or (), ""), "namespace"))
         if removed_names & new_properties.keys():
             raise InvalidInputError(
@@ -128,4 +128,4 @@ class CatalogNamespaces:
             NoSuchNamespaceError: the namespace does not exist.
             NamespaceNotEmptyError: it contains namespaces, tables or views.
         """
-        self.store.drop_namespace(to_identifier(namespace))
+        self.store.drop_namespace(self.levels(namespace))

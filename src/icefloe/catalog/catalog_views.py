@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.catalog.catalog_base import Name
+from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.catalog_store.catalog_store import CatalogStore, KeepsViews, ViewStore
 from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
@@ -33,7 +33,7 @@ DEFAULT_PREFIX = "view-default."
 OVERRIDE_PREFIX = "view-override."
 
 
-class CatalogViews(ABC):
+class CatalogViews(CatalogBase, ABC):
     """The views of a catalog. A name is a table or a view, never both."""
 
     name: str
@@ -209,7 +209,7 @@ class CatalogViews(ABC):
             NoSuchNamespaceError: the namespace does not exist.
             UnsupportedFeatureError: this catalog has no views.
         """
-        return self._views().names(to_identifier(namespace))
+        return self._views().names(self.levels(namespace))
 
     def view_exists(self, identifier: Name) -> bool:
         """Return whether a view exists.
@@ -326,7 +326,7 @@ def _namespace_of_names(view: Identifier, given: Name | None) -> Identifier:
     if given is None:
         return view[:-1]
     # After `USE catalog` Spark's current namespace has no level: names in a query have theirs.
-    return () if given == () else to_identifier(given)
+    return () if given == () else to_identifier(given, of_server=True)
 
 
 def _definition(

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
+from icefloe.catalog.created_tables import CreatedTables
 from icefloe.catalog.options import check_names
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
+from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.origins import is_loopback
 from icefloe.catalog_store.rest.rest_functions import CatalogFunction, list_functions, load_function
@@ -42,11 +43,13 @@ class RestCatalog(Catalog):
     """
 
     store: RestCatalogStore
+    has_names_of_server = True
 
     def __init__(self, name: str, **properties: str) -> None:
         check_names(properties, name)
         store = RestCatalogStore(name, properties)
         super().__init__(name, store, store.connection.properties)
+        self._created = CreatedTables()
 
     def close(self) -> None:
         """Close the connections to the server; the next use opens new ones."""
@@ -66,7 +69,7 @@ class RestCatalog(Catalog):
         Args:
             namespace: its name, `"a.b"` or a tuple of levels.
         """
-        return self.store.namespace_exists(to_identifier(namespace))
+        return self.store.namespace_exists(self.levels(namespace))
 
     def view_exists(self, identifier: Name) -> bool:
         """Return whether a view exists.
@@ -82,15 +85,18 @@ class RestCatalog(Catalog):
 
     def _create(self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None) -> Table:
         """See `Catalog._create`: the server chooses the folder, unless one is given, and writes the metadata file."""
-        sent = self.configured_properties(properties)
-        return self._table_at(self.store.create_table(name, metadata, sent, location=_sent_location(location), is_staged=False))
+        sent, chosen = self.configured_properties(properties), _sent_location(location)
+        stored = self.store.create_table(name, metadata, sent, location=chosen, is_staged=False)
+        self._created.add(self._handle_at(stored), stored, chosen)
+        return self._table_at(stored)
 
     def _prepare(
         self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None
     ) -> tuple[TableHandle, TableMetadata]:
         """See `Catalog._prepare`: the server prepares the table."""
-        sent = self.configured_properties(properties)
-        staged = self.store.create_table(name, metadata, sent, location=_sent_location(location), is_staged=True)
+        sent, chosen = self.configured_properties(properties), _sent_location(location)
+        staged = self.store.create_table(name, metadata, sent, location=chosen, is_staged=True)
+        self._created.add(self._handle_at(staged), staged, chosen)
         prepared = staged.metadata
         assert isinstance(prepared, TableMetadata)  # noqa: S101  the store has read it
         return replace(self._handle(name, prepared.location, staged.access), planner=staged.planner), prepared
@@ -101,7 +107,33 @@ class RestCatalog(Catalog):
 
     def _register(self, name: Identifier, metadata_location: str, overwrite: bool) -> Table:
         """See `Catalog._register`: the server reads the metadata file."""
-        return self._table_at(self.store.register(name, metadata_location, overwrite=overwrite))
+        stored = self.store.register(name, metadata_location, overwrite=overwrite)
+        self._created.add_registered(stored, metadata_location)
+        return self._table_at(stored)
+
+    def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:
+        """Change a table's name; its files stay where they are.
+
+        Args:
+            from_identifier: the name.
+            to_identifier: the new name.
+
+        Returns:
+            The table.
+
+        Raises:
+            NoSuchTableError, NoSuchNamespaceError: the table or the new namespace does not exist.
+            TableAlreadyExistsError: the new name is taken.
+        """
+        source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
+        self.store.rename(source, target)
+        self._created.rename(source, target)
+        return self.load_table(target)
+
+    def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
+        """See `Catalog._handle`; the folder in which this process created the table is the table's own."""
+        handle = super()._handle(identifier, location, access)
+        return replace(handle, policy=replace(handle.policy, created=self._created.folder(identifier)))
 
     def register_view(self, identifier: Name, metadata_location: str) -> View:
         """Add an existing view to the catalog, by the location of its metadata file, which the server reads.
@@ -135,7 +167,7 @@ class RestCatalog(Catalog):
             NoSuchNamespaceError: the namespace does not exist.
             UnsupportedFeatureError: the server keeps no functions.
         """
-        return list_functions(self.store.connection, to_identifier(namespace))
+        return list_functions(self.store.connection, self.levels(namespace))
 
     def load_function(self, identifier: Name) -> CatalogFunction:
         """Load a function that the catalog keeps, to read its definitions. Icefloe does not run them.

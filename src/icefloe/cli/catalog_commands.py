@@ -15,7 +15,7 @@ import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.new_namespace import NewNamespace
 from icefloe.catalog_store.database_uri import without_password
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.expire_command import deletions_of
 from icefloe.cli.interrupts import AFTER_DROP, state_after_interrupt
@@ -203,13 +203,13 @@ def describe(opened: Catalog, name: Name, kind: KindOption = None) -> View:
         case Kind.VIEW:
             return look.view_history(opened.load_view(name))
         case Kind.NAMESPACE:
-            return _namespace(opened, to_identifier(name))
+            return _namespace(opened, opened.levels(name))
 
 
 @looks_at_catalog
 def rename(opened: Catalog, name: OldName, new_name: NewName) -> View:
     """Rename a table or a view; its files are not moved."""
-    to_table_identifier(opened.resolve_name(new_name))
+    opened.resolve_name(new_name)
     if _kind_of(opened, name, None, kinds=(Kind.TABLE, Kind.VIEW)) is Kind.VIEW:
         return look.view_history(opened.rename_view(name, new_name))
     return look.table(opened.rename_table(name, new_name))
@@ -249,7 +249,7 @@ def drop(
         opened.drop_view(name)
     else:
         opened.drop_namespace(name)
-    return _dropped(found, dotted(to_identifier(name)), location, report, purged=purge, restored_by=restored_by)
+    return _dropped(found, dotted(opened.levels(name)), location, report, purged=purge, restored_by=restored_by)
 
 
 @namespace_app.command("list")
@@ -273,21 +273,21 @@ def create_namespace(
         opened.create_namespace_if_not_exists(namespace, own)
     else:
         opened.create_namespace(namespace, own)
-    return _namespace(opened, to_identifier(namespace))
+    return _namespace(opened, opened.levels(namespace))
 
 
 @namespace_app.command("show")
 @looks_at_catalog
 def show_namespace(opened: Catalog, namespace: NamespaceName) -> View:
     """Show a namespace: its properties, tables, views and the namespaces in it."""
-    return _namespace(opened, to_identifier(namespace))
+    return _namespace(opened, opened.levels(namespace))
 
 
 @namespace_app.command("properties", cls=ActionFirst)
 @looks_at_catalog
 def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Action = None, words: Words = None) -> View:
     """Show a namespace's properties, or print, set or remove some."""
-    identifier = to_identifier(namespace)
+    identifier = opened.levels(namespace)
 
     def update(removals: list[str], updates: dict[str, str]) -> None:
         opened.update_namespace_properties(identifier, removals, updates)
@@ -302,7 +302,7 @@ def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Acti
 @looks_at_catalog
 def drop_namespace(opened: Catalog, namespace: NamespaceName, yes: Yes = False) -> View:
     """Drop an empty namespace."""
-    identifier = to_identifier(namespace)
+    identifier = opened.levels(namespace)
     opened.load_namespace_properties(identifier)
     if not yes:
         confirm(in_one_line(f"drop the namespace {dotted(identifier)}"))
@@ -319,7 +319,7 @@ def _kind_of(opened: Catalog, name: str, stated: Kind | None, *, kinds: tuple[Ki
     """
     if stated is not None:
         return stated
-    levels = to_identifier(name)
+    levels = opened.levels(name)
     has_table_name = len(levels) > 1 or bool(opened.default_namespace)
     exists = {
         Kind.TABLE: lambda: has_table_name and opened.table_exists(name),

@@ -95,7 +95,7 @@ def head(
         raise InvalidInputError("both --snapshot and --branch are given", next_step="choose one")
     choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     try:
-        opened = open_table(table, choice) if is_path(table) else _source(to_identifier(table), choice)
+        opened = open_table(table, choice) if is_path(table) else _source(to_identifier(table, of_server=True), choice)
     except NeedsSparkError as reason:
         query = f"SELECT * FROM {table} LIMIT {rows}"  # noqa: S608  text for a reader
         raise UnsupportedFeatureError(

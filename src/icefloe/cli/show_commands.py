@@ -9,7 +9,7 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import dotted, to_identifier
+from icefloe.catalog_store.identifier import dotted
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import SingleValue
 from icefloe.cli.shared_options import SnapshotName, Tolerant, complete_column, complete_ref
@@ -104,7 +104,7 @@ def list_tables(opened: Catalog, namespace: Namespace = "") -> View:
     listing = look.listing(opened)
     if not namespace:
         return listing
-    name = dotted(to_identifier(namespace))
+    name = dotted(opened.levels(namespace))
     opened.load_namespace_properties(name)
     return replace(listing, namespaces=tuple(space for space in listing.namespaces if f"{space.name}.".startswith(f"{name}.")))
 

@@ -11,7 +11,6 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import to_identifier
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import print_message
 from icefloe.cli.shared_options import Properties, properties_of
@@ -46,7 +45,7 @@ MetadataFile = Annotated[str, typer.Argument(metavar="METADATA_FILE", help="The 
 @looks_at_catalog
 def list_views(opened: Catalog, namespace: Namespace = "") -> Shown:
     """List views."""
-    return look.view_listing(opened, to_identifier(namespace) if namespace else ())
+    return look.view_listing(opened, opened.levels(namespace) if namespace else ())
 
 
 @app.command("show")

@@ -191,4 +191,4 @@ class OpenedTable:
         return self._result(("other", key), compute, what)
 
     def _result(self, key: Hashable, compute: Callable[[], T], what: str, kind: str = "") -> T:
-        return self.results.get((self.name, self.reader.metadata_location, key), compute, what, time.monotonic() - self._started, kind)
+        return self.results.get((self.name, self.reader.state, key), compute, what, time.monotonic() - self._started, kind)

@@ -24,7 +24,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import to_identifier
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.checks import fault
@@ -130,7 +129,7 @@ class CatalogTables(Tables):
 
     def open(self, name: str) -> TableReader | None:
         """See `Tables.open`."""
-        return self._loaded.get(name, lambda: self.catalog.load_table(to_identifier(name)))
+        return self._loaded.get(name, lambda: self.catalog.load_table(self.catalog.levels(name)))
 
     def front(self) -> Response:
         """See `Tables.front`."""
@@ -175,7 +174,9 @@ class Guard:
         if given is not None and _equal(given, self._token):
             # The token leaves the address, so that it is in no history and in no link.
             rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER])
-            response = RedirectResponse(request.url.path + (f"?{rest}" if rest else ""), 303)
+            # A path that begins with two slashes, or a slash and a backslash, would be another host.
+            path = quote("/" + request.url.path.lstrip("/\\"))
+            response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
             response.set_cookie(cookie_name(request), self._token, httponly=True, samesite="strict")
             return response
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
@@ -246,7 +247,7 @@ def application(
         routes=[
             Route("/", site.home),
             Route("/t/{table}", site.redirect),
-            Route("/t/{table}/{section}", site.table),
+            Route("/t/{table:path}/{section}", site.table),
             Route("/assets/{name}", _asset),
         ],
         middleware=[Middleware(Guard, hosts=hosts, token=token)],

@@ -214,12 +214,14 @@ class LocationPolicy:
         allowed_locations: Folders that tables may name besides the warehouse.
         delete_outside: Folders outside of a table in which its expiry and purge may delete files.
         is_strict: Whether reading and writing outside of the table, the warehouse and the allowed locations is refused.
+        created: The folder of the table in question, if this process created the table there; None otherwise.
     """
 
     warehouse: str | None = None
     allowed_locations: tuple[str, ...] = ()
     delete_outside: tuple[str, ...] = ()
     is_strict: bool = False
+    created: Place | None = None
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "LocationPolicy":

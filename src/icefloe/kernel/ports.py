@@ -101,6 +101,9 @@ class StorageAccess(Protocol):
     def gives(self, location: str) -> bool:
         """Return whether the catalog itself gives access to a location, by credentials of its own or by signatures."""
 
+    def reserves(self, folder: str) -> bool:
+        """Return whether the catalog itself gives whole credentials, or signatures, for a folder; if so, its files are reached by these alone from now on."""
+
     def vends_any(self, locations: Iterable[str]) -> bool:
         """Return whether requests for one of several locations need what the catalog itself gives, so that no other library can make them."""
 

@@ -13,14 +13,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from icefloe.catalog_store.catalog_store import TableLocation, other_tables
-from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError
-from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
+from icefloe.errors import (
+    FormatError,
+    InvalidInputError,
+    LocationNotAllowedError,
+    NoSuchFileError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+    UnsupportedFeatureError,
+)
+from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified, scheme_of
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER
 from icefloe.table.own_location import holds_warehouse, proven_location
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, read_metadata_at
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, metadata_of
 
 # Folders of other tables that the error and the result name.
 _SHOWN = 5
@@ -117,17 +126,27 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
     Raises:
         LocationNotAllowedError: Nothing but the metadata vouches for the table's location; or the named folder has, or is in, another table's folder.
         InvalidInputError: The named location is no folder, or a whole bucket or file system.
+        UnsupportedFeatureError: The catalog does not name the table's metadata file, which would seem to be an orphan.
         StorageError: The catalog's tables cannot be listed.
     """
+    if not loaded.location or scheme_of(loaded.location) in ("http", "https"):
+        raise UnsupportedFeatureError(
+            f"orphan files of {handle.table_name} cannot be removed: the catalog's server does not name the table's metadata file, which would seem to be one",
+            table=handle.table_name,
+            next_step="set the catalog property snapshot-loading-mode to all, with which some servers name it; else leave this to the server",
+        )
     own = proven_location(handle, loaded.metadata.location, loaded.location)
     if location is None:
         if own is None:
             raise LocationNotAllowedError(
                 f"the location {loaded.metadata.location} of {handle.table_name} is not where its metadata file is, and not the folder of its"
-                " name: nothing is deleted there",
+                " name: nothing is deleted there"
+                if not handle.store.writes_metadata
+                else f"the answer of the catalog's server is all that makes {loaded.metadata.location} the location of {handle.table_name}, and the server"
+                " gives no credentials for it: nothing is deleted there",
                 table=handle.table_name,
                 path=loaded.metadata.location,
-                next_step="if every file there is the table's, pass that folder as location",
+                next_step="if every file there is the table's, pass that folder as location, or add it to the catalog property io.allowed-locations",
             )
         return _with_others(handle, loaded.metadata.location, own, own)
     place = place_of_folder(qualified(location))
@@ -227,12 +246,14 @@ def metadata_of_others(handle: TableHandle, others: Sequence[TableLocation]) -> 
     """Return the current metadata of other tables whose files may be in the folder. One that was dropped since has no files.
 
     Raises:
-        LocationNotAllowedError: The metadata of one cannot be read, so that the files it needs are unknown.
+        LocationNotAllowedError: The metadata of one cannot be read, or its file is not named, so that the files it needs are unknown.
     """
     result = []
     for table in others:
         try:
-            result.append(read_metadata_at(handle.io, table.metadata_location))
+            if not table.metadata_location:
+                raise NoSuchFileError("The catalog's server does not name its metadata file.")
+            result.append(metadata_of(handle.io, table))
         except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
             raise LocationNotAllowedError(
                 f"no file of {handle.table_name} was deleted: {'.'.join(table.identifier)} has a folder that overlaps with it, and the files that it needs"

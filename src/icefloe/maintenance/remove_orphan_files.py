@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 
 from icefloe.catalog_store.identifier import Identifier
 from icefloe.display.progress import progress
-from icefloe.errors import FormatError, InvalidInputError, NotFoundError, Problem, StorageError, UnsupportedError, UnsupportedFeatureError
+from icefloe.errors import (
+    FormatError,
+    InvalidInputError,
+    LocationNotAllowedError,
+    NotFoundError,
+    Problem,
+    StorageError,
+    UnsupportedError,
+    UnsupportedFeatureError,
+)
 from icefloe.io.bulk_delete import THREADS, delete_files
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, file_state, list_part, local_state
 from icefloe.io.locations import folders_of, join, local_path, place_of_file, scheme_of
@@ -30,6 +39,7 @@ from icefloe.maintenance.orphan_scope import OrphanScope, cached_real, foreign_f
 from icefloe.maintenance.quarantine_list import FilesInside, QuarantineList, QuarantineWriter, quarantine_lists
 from icefloe.table.available_engines import IN_PROCESS, arrow_table, engine_for_rows, engine_named, running_engine
 from icefloe.table.engine import Engine
+from icefloe.table.expiry.deletion_scope import deletion_scope
 from icefloe.table.orphans.linked_files import LinkedFiles
 from icefloe.table.orphans.orphan_search import OrphanRequest, metadata_among
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
@@ -407,9 +417,9 @@ class OrphanRemoval:
         changed = []
         for other in self.scope.others:
             with suppress(NotFoundError):  # dropped since
-                location = handle.store.load(other.identifier).metadata_location
-                if self._seen_others.get(other.identifier) != location:
-                    changed.append(replace(other, metadata_location=location))
+                stored = handle.store.load(other.identifier)
+                if not stored.metadata_location or self._seen_others.get(other.identifier) != stored.metadata_location:
+                    changed.append(stored)
         for loaded in metadata_of_others(handle, changed):
             # Their snapshots may have the ids of this table's, as those of a copy do.
             self._keep(replace(self.referenced, snapshot_ids=frozenset()), loaded, found)
@@ -431,6 +441,7 @@ class OrphanRemoval:
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
         due = [one for one in lists if one.modified_ms <= now_ms - self.options.purge_delay_ms]
+        self._check_lists(due)
         self.result = replace(
             self.result,
             lists=tuple(one.location for one in due),
@@ -462,9 +473,22 @@ class OrphanRemoval:
                 rows = zip(own["size_in_bytes"].to_pylist(), own["modified_ms"].to_pylist(), strict=True)
                 yield own.filter(pa.array([state == row for state, row in zip(states, rows, strict=True)], pa.bool_()))
 
+    def _check_lists(self, lists: Sequence[QuarantineList]) -> None:
+        """Refuse to delete lists in a folder that the table's metadata or the catalog's server claims. Raises `LocationNotAllowedError`."""
+        scope = deletion_scope(self.table.handle, self.loaded.metadata, self.loaded.location) if lists else None
+        for one in lists:
+            if scope is not None and not scope.contains(one.location):
+                raise LocationNotAllowedError(
+                    f"the list {one.location} of {self.table.full_name} is not in a folder that is known to be the table's own, so nothing was deleted",
+                    table=self.table.full_name,
+                    path=one.location,
+                    next_step="if the folder is the table's, add it to the catalog property io.allowed-locations",
+                )
+
     def _undo(self) -> RemoveOrphanFilesResult:
         handle = self.table.handle
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
+        self._check_lists(lists)
         if not self.options.dry_run:
             for one in lists:
                 handle.io.delete(one.location)

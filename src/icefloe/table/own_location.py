@@ -1,7 +1,9 @@
 """Whether a location or a metadata file that a table's metadata claims is the table's own: something other than the metadata must vouch for it.
 
 Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
-The entries of its log may name any file, too. The files in the location are `icefloe.table.expiry.deletion_scope`.
+The entries of its log may name any file, too. A server that sends the metadata sends the name of the metadata file with it, so that neither vouches for
+the other: there the user's configuration must, or the creation of the table by this process, or that the server gives the credentials of each deletion.
+The files in the location are `icefloe.table.expiry.deletion_scope`.
 Spec: Table Metadata Fields (`location`, `metadata-log`).
 """
 
@@ -34,11 +36,11 @@ class OldMetadataFiles:
 
 
 def is_configured(policy: LocationPolicy, place: Place) -> bool:
-    """Return whether the catalog's configuration allows a folder: it is in the warehouse, or it is or is in an allowed location.
+    """Return whether the catalog's configuration or its user allows a folder: it is in the warehouse, it is or is in an allowed location, or it was created.
 
     The `location` of a namespace allows nothing: every user who may create a namespace can set it.
     """
-    return policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
+    return place == policy.created or policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
@@ -46,28 +48,64 @@ def own_location(handle: TableHandle, location: str, metadata_location: str) -> 
 
     It is if it is in a folder that the configuration vouches for, or if the metadata file that the catalog names is in its folder `metadata`. A bucket, a
     folder at the top of a machine, and a folder that contains the warehouse are no table's own. In a file-system catalog the folder of the name is the
-    table's own, and the target of a link at that place is not: another user may have put the link there.
+    table's own, and the target of a link at that place is not: another user may have put the link there. Of a server that sends the metadata itself the
+    name of the file proves nothing; there the folder is the table's own if it is deleted from with the server's credentials alone.
     """
     if isinstance(handle.store, KeepsFolders):
         return _folder_in_place(handle.store.table_location(handle.identifier), handle.identifier)
     place = place_of_folder(location)
     if place is None or place.is_root or holds_warehouse(handle.policy, place):
         return None
+    if is_configured(handle.policy, place):
+        return place
+    if handle.store.writes_metadata:
+        return place if _is_given(handle, location) else None
     is_deep = place.store != "file" or place.path.count("/") > 1
-    return place if (is_deep and _is_of_metadata_file(place, metadata_location)) or is_configured(handle.policy, place) else None
+    return place if is_deep and is_of_metadata_file(place, metadata_location) else None
+
+
+def _is_given(handle: TableHandle, location: str) -> bool:
+    """Return whether the catalog gives the credentials for a folder, so that it could delete there without this process."""
+    access = handle.io.access if isinstance(handle.io, SchemeFileIO) else None
+    return access is not None and access.reserves(location)
 
 
 def proven_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
     """Return the place of the table's location if every file in it may count as the table's; None otherwise.
 
     That the folder is in the warehouse is not enough for this, because there are folders of other programs and other catalogs: the metadata file that the
-    catalog names is in its folder `metadata`, or the table's name leads to it, or the configuration names this very folder.
+    catalog names is in its folder `metadata`, or the server gives the credentials for it, or the table's name leads to it, or the configuration names this
+    very folder, or this process created the table.
     """
     own = own_location(handle, location, metadata_location)
-    if own is None or isinstance(handle.store, KeepsFolders) or _is_of_metadata_file(own, metadata_location):
+    if own is None or isinstance(handle.store, KeepsFolders) or own == handle.policy.created:
         return own
-    of_name = [join(handle.policy.warehouse, *handle.identifier)] if handle.policy.warehouse else []
-    return own if own in folders_of([*of_name, *handle.policy.allowed_locations]) else None
+    if _is_given(handle, location) if handle.store.writes_metadata else is_of_metadata_file(own, metadata_location):
+        return own
+    return own if own in (*folder_of_name(handle.policy, handle.identifier), *folders_of(handle.policy.allowed_locations)) else None
+
+
+def folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
+    """Return the folder in the warehouse to which a table's name leads; none where the name has a level that is more than one folder's name."""
+    if not policy.warehouse or any("/" in level or level in ("", ".", "..") for level in identifier):
+        return ()
+    return folders_of([join(policy.warehouse, *identifier)])
+
+
+def check_location_is_proven(handle: TableHandle, location: str, metadata_location: str) -> None:
+    """Refuse to delete a table's files if nothing but the answer of the catalog's server names the table's location.
+
+    Raises:
+        LocationNotAllowedError: nothing vouches for the location.
+    """
+    if own_location(handle, location, metadata_location) is None:
+        raise LocationNotAllowedError(
+            f"the files of {handle.table_name} in {location} are not deleted: the answer of the catalog's server is all that makes it the table's location,"
+            " and the server gives no credentials for it",
+            table=handle.table_name,
+            path=location,
+            next_step="if its files may be deleted, add it, or a folder above it, to the catalog property io.allowed-locations; or drop the table's name alone",
+        )
 
 
 def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
@@ -83,12 +121,12 @@ def check_view_location(name: str, policy: LocationPolicy, location: str, metada
         LocationNotAllowedError: nothing vouches for the location.
     """
     place = place_of_folder(location)
-    if place is not None and (_is_of_metadata_file(place, metadata_location) or is_configured(policy, place)):
+    if place is not None and (is_of_metadata_file(place, metadata_location) or is_configured(policy, place)):
         return
     raise _not_own("view", name, location, metadata_location)
 
 
-def _is_of_metadata_file(place: Place, metadata_location: str) -> bool:
+def is_of_metadata_file(place: Place, metadata_location: str) -> bool:
     """Return whether the metadata file is in the folder `metadata` of the place.
 
     A local file must exist, without links on the way: a folder above it may have become a link since the file was read.
@@ -124,8 +162,10 @@ def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMe
         LocationNotAllowedError: nothing vouches for the location.
     """
     place = place_of_folder(new.location)
-    if new.location != base.location or (place is not None and _is_of_metadata_file(place, metadata_location)):
+    if new.location != base.location or (place is not None and is_of_metadata_file(place, metadata_location)):
         return  # a whole bucket may be a table's location as long as nothing is deleted
+    if handle.store.writes_metadata and not metadata_location:
+        return  # a server need not name the file; where it does, it can choose the name
     if own_location(handle, new.location, metadata_location) is not None:
         return
     # A server may name a metadata file by an address of its own; what it gives access to itself, it vouches for.

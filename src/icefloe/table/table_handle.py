@@ -79,6 +79,13 @@ class LoadedMetadata:
     location: str
     metadata: TableMetadata
 
+    @property
+    def state(self) -> str:
+        """A text that differs between versions: the metadata file, or where a server does not name it what changes with nearly every commit."""
+        metadata = self.metadata
+        parts = (metadata.last_updated_ms, metadata.last_sequence_number, metadata.current_snapshot_id, metadata.current_schema_id)
+        return self.location or " ".join(map(str, parts))
+
 
 _GZIP = b"\x1f\x8b"
 

@@ -63,6 +63,11 @@ class TableReader:
         return self._loaded.location
 
     @property
+    def state(self) -> str:
+        """A text that differs between versions of the table: its metadata file, where that is named."""
+        return self._loaded.state
+
+    @property
     def properties(self) -> Mapping[str, str]:
         """The table properties by name."""
         return self.metadata.properties
@@ -362,10 +367,10 @@ class TableReader:
         return datafusion_provider(self, session)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TableReader) and (self.full_name, self.metadata_location) == (other.full_name, other.metadata_location)
+        return isinstance(other, TableReader) and (self.full_name, self.state) == (other.full_name, other.state)
 
     def __hash__(self) -> int:
-        return hash((self.full_name, self.metadata_location))
+        return hash((self.full_name, self.state))
 
     def __repr__(self) -> str:
         fields = self.schema().fields

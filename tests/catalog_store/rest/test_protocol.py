@@ -104,7 +104,7 @@ def test_a_prefix_is_used_as_the_server_has_encoded_it(server: RestDouble) -> No
 
 @pytest.mark.parametrize(
     "override",
-    [{"prefix": "../x"}, {"prefix": "a/%2E%2e/x"}, {"prefix": "a b"}, {"namespace-separator": "/"}, {"namespace-separator": "?x"}],
+    [{"prefix": "../x"}, {"prefix": "a/%2E%2e/x"}, {"prefix": "a b?"}, {"namespace-separator": "/"}, {"namespace-separator": "?x"}],
 )
 def test_a_prefix_or_separator_that_leads_elsewhere_is_refused(server: RestDouble, override: dict[str, str]) -> None:
     configure(server, overrides=override)

@@ -9,6 +9,7 @@ import pytest
 from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
 
 from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.catalog_store.rest import scan_planner
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.errors import (
     IcefloeError,
@@ -266,6 +267,35 @@ def test_what_cannot_be_a_plan_of_the_table_is_refused(server: RestDouble, table
     server.on("POST", TASKS, Answer(200, tasks(**{"plan-tasks": ["a"]})))
     with pytest.raises(MetadataFormatError):
         table.scan("n > 0").plan()
+
+
+@pytest.mark.parametrize("with_file", [True, False])
+def test_plan_tasks_that_never_end_are_given_up(server: RestDouble, table: Table, monkeypatch: pytest.MonkeyPatch, with_file: bool) -> None:
+    """Each page names the next one, always another."""
+    monkeypatch.setattr(scan_planner, "MOST_PAGES" if with_file else "MOST_EMPTY_PAGES", 30)
+    count = [0]
+
+    def following(_: Request) -> Answer:
+        count[0] += 1
+        files = [file(f"/x/{count[0]}")] if with_file else []
+        return Answer(200, tasks(*files, **{"plan-tasks": [f"task-{count[0]}"]}))
+
+    server.on("POST", PLAN, Answer(200, {"status": "completed", "plan-id": "p", **tasks(**{"plan-tasks": ["first"]})}))
+    server.on("POST", TASKS, call=following)
+    with pytest.raises(MetadataFormatError, match=r"sends more than 30" if with_file else r"after 31 pages without a file"):
+        table.scan().plan()
+    assert count[0] <= 31
+    assert len(server.of("DELETE", f"{PLAN}/p")) == 1
+
+
+def test_a_long_chain_of_pages_keeps_its_order(server: RestDouble, table: Table) -> None:
+    def following(request: Request) -> Answer:
+        number = int(request.json["plan-task"])
+        return Answer(200, tasks(file(f"/x/{number}"), **({"plan-tasks": [str(number + 1)]} if number < 300 else {})))
+
+    server.on("POST", PLAN, Answer(200, {"status": "completed", **tasks(**{"plan-tasks": ["1"]})}))
+    server.on("POST", TASKS, call=following)
+    assert paths(table) == [f"/x/{number}" for number in range(1, 301)]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff" * 200])

@@ -35,9 +35,8 @@ T = TypeVar("T")
 
 
 class _ErrorModel(msgspec.Struct):
-    message: str = ""
-    type: str = ""
-    code: int = 0
+    message: str | None = None
+    type: str | None = None
 
 
 class _ErrorBody(msgspec.Struct):
@@ -46,7 +45,7 @@ class _ErrorBody(msgspec.Struct):
 
 class _OAuthError(msgspec.Struct):
     error: str
-    error_description: str = ""
+    error_description: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +61,7 @@ class Reply:
         message: The server's text, or that of the connection's error: one line, bounded, without secrets.
         was_sent: Whether the server may have received the request.
         was_repeated: Whether the request was sent before, and may have had its effect then.
+        setting: The catalog property with the address to which it was sent, for the next step of an error.
     """
 
     request: str
@@ -72,6 +72,7 @@ class Reply:
     message: str = ""
     was_sent: bool = True
     was_repeated: bool = False
+    setting: str = "uri"
 
     @property
     def is_success(self) -> bool:
@@ -114,11 +115,13 @@ class Reply:
             MetadataFormatError: the body is not of that form.
         """
         try:
-            return msgspec.json.decode(self.content, type=kind)
+            return msgspec.json.decode(self.content, type=kind, strict=False)  # a number may be sent as text
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise MetadataFormatError(
                 f"the answer of the REST catalog to {self.request} is not of the protocol: {in_one_line(str(error))[:SHOWN_CHARACTERS]}",
-                next_step="check that the catalog property uri is that of a REST catalog, and the version of the server",
+                next_step="check that the catalog property uri is that of a REST catalog, and the version of the server"
+                if self.setting == "uri"
+                else f"check that the catalog property {self.setting} is the address of what replied",
             ) from None
 
     def unknown_error(self, what: str, *, path: str | None = None) -> CommitUnknownError:
@@ -140,7 +143,9 @@ class Reply:
         status = f" (status {self.status}{', ' + self.kind if self.kind else ''})" if self.status else ""
         text = f"{what}{told}{status}"
         if self.status == NO_REPLY:
-            return StorageUnavailableError(text, next_step="check the catalog property uri, the network and the proxy; then try again")
+            return StorageUnavailableError(
+                text, next_step=f"check the catalog property {self.setting}, the network and the proxy; then try again"
+            )
         if self.status in (UNAUTHORIZED, TOKEN_EXPIRED):
             return StoragePermissionError(
                 text, next_step="check the catalog properties credential, token and scope, or rest.auth.type; a token may have expired"
@@ -161,11 +166,11 @@ def failed_reply(request: str, status: int, body: bytes, headers: Mapping[str, s
     kind, message = "", ""
     try:
         model = msgspec.json.decode(body, type=_ErrorBody).error
-        kind, message = model.type, model.message
+        kind, message = model.type or "", model.message or ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             oauth = msgspec.json.decode(body, type=_OAuthError)
-            kind, message = oauth.error, oauth.error_description
+            kind, message = oauth.error, oauth.error_description or ""
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             is_page = "html" in headers.get("content-type", "")
             message = "" if is_page else body.decode("utf-8", "replace")
@@ -181,6 +186,6 @@ def shown(text: str, secrets: list[str]) -> str:
 def decoded(content: Any, kind: type[T], what: str) -> T:
     """Return a part of a body as a value. Raises `MetadataFormatError`."""
     try:
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MetadataFormatError(f"{what} is not of the protocol: {in_one_line(str(error))[:SHOWN_CHARACTERS]}") from None

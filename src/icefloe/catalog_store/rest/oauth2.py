@@ -8,7 +8,7 @@ import base64
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,9 +16,12 @@ import msgspec
 
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_client import HttpClient
+from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI
 from icefloe.errors import InvalidPropertyError
 
 MOST_MARGIN_S = 300.0
+# A lifetime of more seconds, a thousand years, is none.
+_MOST_LIFETIME_S = 3.2e10
 _TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"  # noqa: S105  a name
 ACCESS_TOKEN = f"{_TOKEN_TYPE}access_token"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -29,9 +32,7 @@ FORM = "application/x-www-form-urlencoded"
 
 class _TokenReply(msgspec.Struct):
     access_token: str
-    token_type: str = "bearer"  # noqa: S105  a name
-    expires_in: float | None = None
-    issued_token_type: str | None = None
+    expires_in: float | str | None = None
 
 
 class _Claims(msgspec.Struct):
@@ -159,7 +160,7 @@ class OAuth2Session:
             return
         if reply is not None:
             self._token, self._is_user_token = reply.access_token, False
-            self._set_expiry(reply.expires_in or _lifetime(reply.access_token) or 3600.0)
+            self._set_expiry(_seconds(reply.expires_in) or _lifetime(reply.access_token) or 3600.0)
 
     def _client_credentials(self) -> dict[str, str]:
         client_id, colon, secret = self._credential.partition(":")
@@ -170,9 +171,10 @@ class OAuth2Session:
         """Return the token that the server gives for a form, which is sent with a bearer token unless that is empty; None if the present one is kept."""
         content = urlencode({**form, **self._optional}).encode()
         auth = StaticToken(bearer) if bearer else NoAuth()
-        reply = self._client.send(
+        sent = self._client.send(
             "POST", self._server_uri, auth=auth, content=content, content_type=FORM, is_repeatable=True, secrets=self.secrets()
         )
+        reply = replace(sent, setting=OAUTH2_SERVER_URI)
         if reply.is_success:
             return reply.parsed(_TokenReply)
         if self._is_user_token or (self._token and time.time() < self._expires_at):
@@ -192,6 +194,15 @@ class OAuth2Session:
 def _exchange(token: str, kind: str, *, actor: str = "") -> dict[str, str]:
     form = {"grant_type": EXCHANGE, "subject_token": token, "subject_token_type": kind}
     return {**form, "actor_token": actor, "actor_token_type": ACCESS_TOKEN} if actor else form
+
+
+def _seconds(value: float | str | None) -> float | None:
+    """Return a lifetime that a server sent, as a number or as text; None where it is no time."""
+    try:
+        seconds = float(value or 0)
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < _MOST_LIFETIME_S else None
 
 
 def _lifetime(token: str) -> float | None:

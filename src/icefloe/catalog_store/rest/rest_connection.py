@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -20,14 +20,17 @@ from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.auth_sessions import auth_session
 from icefloe.catalog_store.rest.http_client import AuthSession, HttpClient
 from icefloe.catalog_store.rest.http_reply import NOT_FOUND, Reply
+from icefloe.catalog_store.rest.load_result import texts
 from icefloe.catalog_store.rest.oauth2 import NoAuth, StaticToken
 from icefloe.catalog_store.rest.origins import OAUTH2_SERVER_URI, URI, TrustedOrigins
 from icefloe.catalog_store.rest.rest_paths import DEFAULT_ENDPOINTS, DEFAULT_SEPARATOR, VIEW_ENDPOINTS, Endpoint, RestPaths
 from icefloe.errors import InvalidPropertyError, MetadataFormatError, NoSuchCatalogError, in_one_line
 
 LOG = logging.getLogger(__name__)
-# The most pages that one listing is read from.
-MOST_PAGES = 100_000
+# The most pages that one listing is read from, the most bytes of them together, and the most in a row that are empty.
+MOST_PAGES, MOST_BYTES, MOST_EMPTY_PAGES = 10_000, 512 * 1024 * 1024, 100
+# The most characters of a page's token.
+_LONGEST_TOKEN = 65_536
 # Prefixes of names that a server's defaults and overrides may set; every other name is the user's alone.
 _OF_SERVER = (
     "s3.",
@@ -56,17 +59,21 @@ _NAMES_OF_SERVER = (
 )
 _SEPARATOR = re.compile(r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9._~!$&'()*+,;=:@-]){1,12}")
 _PREFIX = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/-]*")
+# Characters that a prefix keeps; those that end a path, and a backslash, are refused.
+_IN_PREFIX = "._~%!$&'()*+,;=:@/-?#\\"
 
 
 class _Config(msgspec.Struct, rename="kebab"):
-    defaults: dict[str, str | None] | None = None
-    overrides: dict[str, str | None] | None = None
+    defaults: dict[str, Any] | None = None
+    overrides: dict[str, Any] | None = None
     endpoints: list[str] | None = None
-    idempotency_key_lifetime: str | None = None
+    idempotency_key_lifetime: str | float | None = None
 
 
 class _Page(msgspec.Struct, rename="kebab"):
-    next_page_token: str | None = None
+    next_page_token: str | int | None = None
+    namespaces: list[msgspec.Raw] | None = None
+    identifiers: list[msgspec.Raw] | None = None
 
 
 class RestConnection:
@@ -157,9 +164,12 @@ class RestConnection:
         if not reply.is_success:
             raise reply.error(f"the configuration of catalog {self.name!r} could not be read from {self.client.uri}")
         config = reply.parsed(_Config)
-        defaults, overrides = self._accepted(config.defaults or {}), self._accepted(config.overrides or {})
+        defaults, overrides = self._accepted(texts(config.defaults)), self._accepted(texts(config.overrides))
         properties = {**defaults, **self.own_properties, **overrides}
         prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
+        prefix = (
+            quote(prefix, safe=_IN_PREFIX) if prefix.isprintable() else prefix
+        )  # a warehouse's name may have a space, or letters of any script
         if not _SEPARATOR.fullmatch(separator) or not _PREFIX.fullmatch(prefix) or ".." in unquote(prefix).split("/"):
             raise MetadataFormatError(
                 f"the server of catalog {self.name!r} sent a prefix or a namespace separator that cannot be part of a path",
@@ -174,7 +184,7 @@ class RestConnection:
         self._properties = properties
         self._paths = RestPaths(catalog=self.name, endpoints=endpoints, prefix=prefix.strip("/"), separator=separator)
 
-    def _accepted(self, given: Mapping[str, str | None]) -> dict[str, str]:
+    def _accepted(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the properties that the server may set. Raises `LocationNotAllowedError` for an address that would get the user's credentials."""
         for name in (URI, OAUTH2_SERVER_URI):
             text = given.get(name)
@@ -183,9 +193,7 @@ class RestConnection:
         uri = given.get(URI)
         if uri:
             self.client.uri = self.trusted.resolved(uri, "the server").rstrip("/")
-        return {
-            name: text for name, text in given.items() if text is not None and (name.startswith(_OF_SERVER) or name in _NAMES_OF_SERVER)
-        }
+        return {name: text for name, text in given.items() if name.startswith(_OF_SERVER) or name in _NAMES_OF_SERVER}
 
     def request(
         self,
@@ -254,23 +262,29 @@ class RestConnection:
         """Yield the pages of a listing; the last one may be an error.
 
         Raises:
-            MetadataFormatError: the server repeats a page without end.
+            MetadataFormatError: the server repeats a page, or sends ever new ones.
         """
         size = settings.number(self.properties, settings.PAGE_SIZE, 0)
         parameters = {**(query or {}), **({"pageSize": str(size)} if size else {}), "pageToken": ""}
         seen = set[str]()
-        for _ in range(MOST_PAGES):
+        received = empty = 0
+        while len(seen) < MOST_PAGES and received <= MOST_BYTES and empty <= MOST_EMPTY_PAGES:
             reply = self.request(endpoint, identifier, query=parameters)
             yield reply
-            token = reply.parsed(_Page).next_page_token if reply.is_success else None
-            if not token:
+            page = reply.parsed(_Page) if reply.is_success else _Page()
+            if page.next_page_token is None or page.next_page_token == "":
                 return
-            if token in seen:
+            token = str(page.next_page_token)
+            if token in seen or len(token) > _LONGEST_TOKEN:
                 break
             seen.add(token)
+            received += len(reply.content)
+            empty = 0 if page.namespaces or page.identifiers else empty + 1
             parameters["pageToken"] = token
         raise MetadataFormatError(
-            f"the server of catalog {self.name!r} repeats the pages of {endpoint.value}", next_step="report it to the server's maintainers"
+            f"the server of catalog {self.name!r} repeats the pages of {endpoint.value}, or sends ever new ones: {len(seen):,} were read, the last "
+            f"{empty:,} of them without a name",
+            next_step="report it to the server's maintainers; the catalog property rest-page-size makes pages larger",
         )
 
     def __repr__(self) -> str:

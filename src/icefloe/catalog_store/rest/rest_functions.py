@@ -17,7 +17,7 @@ from icefloe.errors import NoSuchNamespaceError, NotFoundError
 
 
 class _Names(msgspec.Struct):
-    identifiers: list[list[str]] = []
+    identifiers: list[list[str]] | None = None
 
 
 class _LoadFunctionResult(msgspec.Struct, rename="kebab"):
@@ -64,7 +64,7 @@ def list_functions(connection: RestConnection, namespace: Identifier) -> list[Id
             raise NoSuchNamespaceError(f"namespace {dotted(namespace)!r} does not exist in catalog {connection.name!r}")
         if not reply.is_success:
             raise reply.error(f"the functions of {dotted(namespace)!r} could not be listed")
-        names += [tuple(one) for one in reply.parsed(_Names).identifiers]
+        names += [tuple(one) for one in reply.parsed(_Names).identifiers or ()]
     return sorted(names)
 
 

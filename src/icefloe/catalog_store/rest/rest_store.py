@@ -18,11 +18,11 @@ from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
+from icefloe.catalog_store.rest.load_result import texts
 from icefloe.catalog_store.rest.metrics_sender import RestMetricsReporter
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.rest_views import RestViews
-from icefloe.catalog_store.rest.table_access import LoadTableResult
 from icefloe.catalog_store.rest.table_loader import TableLoader
 from icefloe.errors import (
     CommitConflictError,
@@ -30,6 +30,7 @@ from icefloe.errors import (
     FormatError,
     IcefloeError,
     InvalidInputError,
+    MetadataFormatError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NoSuchFileError,
@@ -56,16 +57,18 @@ from icefloe.kernel.schema.schema_json import schema_to_json
 LOG = logging.getLogger(__name__)
 # Names that the next step of an error lists at most, and how often several tables are loaded until none of them changes meanwhile.
 _SHOWN_NAMES, _LOADS_TOGETHER = 10, 20
+# Levels of a namespace, and namespaces of a catalog, after which a server is taken for one that never ends.
+_MOST_LEVELS, _MOST_NAMESPACES = 64, 100_000
 # Threads that load the other tables of a catalog.
 _THREADS = 8
 
 
 class _Namespaces(msgspec.Struct):
-    namespaces: list[list[str]] = []
+    namespaces: list[list[str]] | None = None
 
 
 class _Namespace(msgspec.Struct):
-    properties: dict[str, str] | None = None
+    properties: dict[str, Any] | None = None
 
 
 class _Name(msgspec.Struct):
@@ -74,12 +77,12 @@ class _Name(msgspec.Struct):
 
 
 class _Names(msgspec.Struct):
-    identifiers: list[_Name] = []
+    identifiers: list[_Name] | None = None
 
 
 class _CommitTableResponse(msgspec.Struct, rename="kebab"):
-    metadata_location: str
     metadata: msgspec.Raw
+    metadata_location: str | None = None
 
 
 class RestCatalogStore:
@@ -105,13 +108,18 @@ class RestCatalogStore:
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """See `CatalogStore.list_namespaces`."""
+        if len(parent) >= _MOST_LEVELS:
+            raise MetadataFormatError(
+                f"the server of catalog {self.name!r} lists namespaces in each other without end: {dotted(parent)[:200]!r} has {len(parent)} levels",
+                next_step="report it to the server's maintainers",
+            )
         names: list[Identifier] = []
         query = {"parent": self.connection.paths.joined(parent)} if parent else None
         for reply in self.connection.pages(Endpoint.LIST_NAMESPACES, query=query):
             if reply.status == NOT_FOUND and parent:
                 raise self._no_namespace(parent)
             self._require(reply, f"the namespaces of catalog {self.name!r} could not be listed")
-            names += map(tuple, reply.parsed(_Namespaces).namespaces)
+            names += map(tuple, reply.parsed(_Namespaces).namespaces or ())
         return sorted(name for name in names if len(name) == len(parent) + 1 and name[: len(parent)] == parent)
 
     def namespace_exists(self, namespace: Identifier) -> bool:
@@ -130,7 +138,7 @@ class RestCatalogStore:
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         """See `CatalogStore.namespace_properties`."""
         reply = self._of_namespace(Endpoint.LOAD_NAMESPACE, namespace, "could not be loaded")
-        return reply.parsed(_Namespace).properties or {}
+        return texts(reply.parsed(_Namespace).properties)
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         """See `CatalogStore.create_namespace`."""
@@ -181,18 +189,17 @@ class RestCatalogStore:
             if reply.status == NOT_FOUND:
                 raise self._no_namespace(namespace)
             self._require(reply, f"the tables of {dotted(namespace)!r} could not be listed")
-            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers]
+            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers or ()]
         return sorted(names)
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether a table exists, by one request without a body where the server has it."""
-        if not self.connection.paths.has(Endpoint.TABLE_EXISTS):
-            try:
-                self.load(identifier)
-            except NoSuchTableError:
-                return False
-            return True
-        reply = self.connection.request(Endpoint.TABLE_EXISTS, identifier)
+        has_endpoint = self.connection.paths.has(Endpoint.TABLE_EXISTS)
+        reply = self.connection.request(
+            Endpoint.TABLE_EXISTS if has_endpoint else Endpoint.LOAD_TABLE,
+            identifier,
+            query=None if has_endpoint else {"snapshots": settings.REFS},
+        )
         if reply.status != NOT_FOUND:
             self._require(reply, f"the table {dotted(identifier)!r} could not be looked up")
         return reply.is_success
@@ -221,7 +228,11 @@ class RestCatalogStore:
         tables = [self.load(identifier) for identifier in identifiers]
         for _ in range(_LOADS_TOGETHER if len(tables) > 1 else 0):
             again = [self.load(identifier) for identifier in identifiers]
-            if [table.metadata_location for table in again] == [table.metadata_location for table in tables]:
+            if all(table.metadata_location for table in again) and [table.metadata_location for table in again] == [
+                table.metadata_location for table in tables
+            ]:
+                return again
+            if [table.metadata for table in again] == [table.metadata for table in tables]:
                 return again
             tables = again
         return tables
@@ -236,13 +247,20 @@ class RestCatalogStore:
                 return None
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            tables = threads.map(location, [name for name in self._all_tables(()) if name != identifier])
+            tables = threads.map(location, [name for name in self._all_tables() if name != identifier])
             return [table for table in tables if table is not None and naming in table.metadata_location]
 
-    def _all_tables(self, namespace: Identifier) -> list[Identifier]:
+    def _all_tables(self) -> list[Identifier]:
         names: list[Identifier] = []
-        for inner in self.list_namespaces(namespace):
-            names += [*self.list_tables(inner), *self._all_tables(inner)]
+        namespaces = self.list_namespaces()
+        for place, namespace in enumerate(namespaces):  # grows meanwhile
+            names += self.list_tables(namespace)
+            namespaces += self.list_namespaces(namespace)
+            if place > _MOST_NAMESPACES:
+                raise MetadataFormatError(
+                    f"the server of catalog {self.name!r} lists more than {_MOST_NAMESPACES:,} namespaces",
+                    next_step="report it to the server's maintainers",
+                )
         return names
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
@@ -280,7 +298,7 @@ class RestCatalogStore:
         reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
         if is_staged:  # it changes nothing, so that no reply leaves anything unknown
             self._raise_for_new_name(reply, identifier, "prepared")
-            return _with_own_values(self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request))
+            return _with_own_values(self._loader.table(identifier, reply))
         self._loader.forget(identifier)
         return self._new_table(reply, identifier, "created", location)
 
@@ -303,7 +321,7 @@ class RestCatalogStore:
         self._loader.forget(identifier)
         self._require_known(reply, f"table {dotted(identifier)!r}", "unregistered")
         self._require_table(reply, identifier, "was not unregistered")
-        return reply.parsed(_CommitTableResponse).metadata_location
+        return reply.parsed(_CommitTableResponse).metadata_location or ""
 
     def _new_table(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> TableLocation:
         """Return the table that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
@@ -311,7 +329,7 @@ class RestCatalogStore:
         self._require_known(reply, what, done, location)
         self._raise_for_new_name(reply, identifier, done)
         try:
-            return _with_own_values(self._loader.table(identifier, reply.parsed(LoadTableResult), reply.request))
+            return _with_own_values(self._loader.table(identifier, reply))
         except FormatError as error:  # the catalog shows whether the server made it, or the response is of a proxy
             raise CommitUnknownError(
                 f"{what} may or may not have been {done} in catalog {self.name!r}: {error.message}", path=location, next_step=LOOK
@@ -389,12 +407,13 @@ class RestCatalogStore:
             name = requests[0].identifier
             try:
                 response = reply.parsed(_CommitTableResponse)
-                metadata = read_table_metadata(bytes(response.metadata), response.metadata_location)
+                location = response.metadata_location or ""
+                metadata = read_table_metadata(bytes(response.metadata), location or f"the metadata of {dotted(name)}")
             except IcefloeError as error:  # the table shows whether the server committed, or the response is of a proxy
                 self._loader.forget(name)
                 return Unknown(reason=f"the server's response cannot be read: {error.message}")
-            self._loader.keep_committed(name, response.metadata_location, metadata, reply.etag)
-            return Committed(stored=(Stored(location=response.metadata_location, metadata=metadata),))
+            self._loader.keep_committed(name, location, metadata, reply.etag)
+            return Committed(stored=(Stored(location=location, metadata=metadata),))
         for request in requests:
             self._loader.forget(request.identifier)
         try:

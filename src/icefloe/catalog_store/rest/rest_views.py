@@ -8,6 +8,7 @@ import msgspec
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
+from icefloe.catalog_store.rest.load_result import load_result
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.errors import (
@@ -39,12 +40,7 @@ class _Name(msgspec.Struct):
 
 
 class _Names(msgspec.Struct):
-    identifiers: list[_Name] = []
-
-
-class _LoadViewResult(msgspec.Struct, rename="kebab"):
-    metadata_location: str
-    metadata: msgspec.Raw
+    identifiers: list[_Name] | None = None
 
 
 class RestViews:
@@ -64,18 +60,15 @@ class RestViews:
                 raise self._no_namespace(namespace)
             if not reply.is_success:
                 raise reply.error(f"the views of {dotted(namespace)!r} could not be listed")
-            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers]
+            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers or ()]
         return sorted(names)
 
     def view_exists(self, identifier: Identifier) -> bool:
         """Return whether a view exists, by one request without a body where the server has it."""
         if not self._connection.paths.has(Endpoint.VIEW_EXISTS):
-            try:
-                self.load(identifier)
-            except NoSuchViewError:
-                return False
-            return True
-        reply = self._connection.request(Endpoint.VIEW_EXISTS, identifier)
+            reply = self._connection.request(Endpoint.LOAD_VIEW, identifier)
+        else:
+            reply = self._connection.request(Endpoint.VIEW_EXISTS, identifier)
         if not reply.is_success and reply.status != NOT_FOUND:
             raise reply.error(f"the view {dotted(identifier)!r} could not be looked up")
         return reply.is_success
@@ -87,13 +80,14 @@ class RestViews:
         return self._view(identifier, reply)
 
     def _view(self, identifier: Identifier, reply: Reply) -> TableLocation:
-        result = reply.parsed(_LoadViewResult)
+        result = load_result(reply, identifier, self.name, noun="view")
+        location = result.metadata_location
         return TableLocation(
             identifier=identifier,
-            metadata_location=result.metadata_location,
+            metadata_location=location,
             previous_metadata_location=None,
             lookup=lambda: reply.request,
-            metadata=read_view_metadata(bytes(result.metadata), result.metadata_location),
+            metadata=read_view_metadata(result.metadata, location or f"the metadata of {dotted(identifier)}"),
         )
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata, *, location: str | None) -> TableLocation:

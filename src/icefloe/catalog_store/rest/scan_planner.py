@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -16,10 +16,11 @@ import msgspec
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_reply import NOT_FOUND, Reply, shown
+from icefloe.catalog_store.rest.load_result import SentCredential, as_credentials, check_unrestricted
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.scan_tasks import Page, ScanTasks, TaskReader, Tasks
-from icefloe.catalog_store.rest.table_access import StorageCredential, TableAccess
+from icefloe.catalog_store.rest.table_access import TableAccess
 from icefloe.errors import (
     IcefloeError,
     InvalidFilterError,
@@ -39,7 +40,9 @@ COMPLETED, SUBMITTED, FAILED = "completed", "submitted", "failed"
 # Seconds of the first wait for a plan, and of the longest between two requests for it.
 FIRST_POLL_S, LONGEST_POLL_S = 0.05, 5.0
 # Requests for pages at a time, and pages of one plan at most.
-_THREADS, MOST_PAGES = 4, 1_000_000
+_THREADS, MOST_PAGES = 4, 100_000
+# Pages without a file in a row, after which a server that names further ones is taken for one that never ends.
+MOST_EMPTY_PAGES = 1_000
 # Values of a set that are sent at most. No server prunes by each of many values, and one of Icefloe refuses a filter with too many.
 MOST_VALUES = 10_000
 # How often a scan is planned whose plan the server drops meanwhile.
@@ -49,8 +52,8 @@ ACCEPT = {"Accept": f"{MEDIA_TYPE}, application/json;q=0.9"}
 
 
 class _ErrorModel(msgspec.Struct):
-    message: str = ""
-    type: str = ""
+    message: str | None = None
+    type: str | None = None
 
 
 class _PlanResult(ScanTasks, rename="kebab"):
@@ -58,8 +61,26 @@ class _PlanResult(ScanTasks, rename="kebab"):
 
     status: str = ""
     plan_id: str | None = None
-    storage_credentials: list[StorageCredential] | None = None
+    storage_credentials: list[SentCredential] | None = None
+    read_restrictions: msgspec.Raw = msgspec.Raw(b"null")
     error: _ErrorModel | None = None
+
+
+@dataclass(slots=True)
+class _PageNode:
+    """A page, and those that its tasks lead to."""
+
+    page: Page | None = None
+    following: list["_PageNode"] = field(default_factory=list)
+
+    def in_order(self) -> list[Page]:
+        """Return this page and all that follow it. A server may name one page in the other, a hundred thousand times."""
+        pages, nodes = [], [self]
+        while nodes:
+            node = nodes.pop()
+            pages += [] if node.page is None else [node.page]
+            nodes += reversed(node.following)
+        return pages
 
 
 class _PlanDroppedError(Exception):
@@ -117,7 +138,7 @@ class RestScanPlanner:
         except BaseException:
             self._cancel(plan_id)
             raise
-        credentials = result.storage_credentials
+        credentials = as_credentials(result.storage_credentials)
         return replace(plan, access=self._access.of_plan(plan_id, credentials)) if credentials else plan
 
     def _result(self, reply: Reply, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
@@ -127,7 +148,8 @@ class RestScanPlanner:
         return self._checked(result), stream
 
     def _checked(self, result: _PlanResult) -> _PlanResult:
-        """Return a result whose plan is ready, or can be polled. Raises `IcefloeError` for any other one."""
+        """Return a result whose plan is ready, or can be polled. Raises `IcefloeError` for any other one, and for one with restrictions."""
+        check_unrestricted({"read-restrictions": result.read_restrictions}, "table", self._identifier, self._connection.name)
         if result.status == FAILED:
             error = result.error or _ErrorModel()
             secrets = [*self._access.secrets(), *self._connection.auth.secrets()]
@@ -167,34 +189,44 @@ class RestScanPlanner:
             wait_s = min(2 * wait_s, LONGEST_POLL_S)
 
     def _pages(self, first: ScanTasks, stream: ScanTaskStream | None, reader: TaskReader) -> Iterable[Page]:
-        """Return all pages, in the order of their tasks; a page may name further ones."""
-        pages: dict[tuple[int, ...], Page] = {}
+        """Return all pages, in the order of their tasks; a page may name further ones, which follow it.
+
+        Raises:
+            MetadataFormatError: the server repeats tasks, or sends ever new ones.
+        """
+        root = _PageNode()
         seen: set[str] = set()
-        waiting: dict[Future[tuple[Page, Sequence[str]]], tuple[int, ...]] = {}
+        empty = 0
+        waiting: dict[Future[tuple[Page, Sequence[str]]], _PageNode] = {}
         threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="icefloe-plan")
 
-        def submit(tasks: Iterable[str], place: tuple[int, ...]) -> None:
-            for number, task in enumerate(tasks):
+        def submit(tasks: Iterable[str], parent: _PageNode) -> None:
+            for task in tasks:
                 if task in seen or len(seen) >= MOST_PAGES:
-                    raise MetadataFormatError(
-                        f"{self._what()} failed: the server repeats plan tasks, or sends more than {MOST_PAGES:,}",
-                        next_step="report it to the server's maintainers",
-                    )
+                    raise self._endless(f"the server repeats plan tasks, or sends more than {MOST_PAGES:,}")
                 seen.add(task)
-                waiting[threads.submit(self._page, task, reader)] = (*place, number)
+                node = _PageNode()
+                parent.following.append(node)
+                waiting[threads.submit(self._page, task, reader)] = node
 
         try:
-            submit(first.plan_tasks or (), (1,))
-            pages[0,] = reader.page(first, stream)
+            submit(first.plan_tasks or (), root)
+            root.page = reader.page(first, stream)
             while waiting:
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in done:
-                    place = waiting.pop(future)
-                    pages[place], more = future.result()
-                    submit(more, place)
+                    node = waiting.pop(future)
+                    node.page, more = future.result()
+                    empty = 0 if any(map(len, node.page.parts)) else empty + 1
+                    if more and empty > MOST_EMPTY_PAGES:
+                        raise self._endless(f"the server sends further plan tasks after {empty:,} pages without a file")
+                    submit(more, node)
         finally:
             threads.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for requests that are on their way
-        return [pages[place] for place in sorted(pages)]
+        return root.in_order()
+
+    def _endless(self, text: str) -> MetadataFormatError:
+        return MetadataFormatError(f"{self._what()} failed: {text}", next_step="report it to the server's maintainers")
 
     def _page(self, task: str, reader: TaskReader) -> tuple[Page, Sequence[str]]:
         reply = self._send(Endpoint.FETCH_TASKS, body={"plan-task": task})

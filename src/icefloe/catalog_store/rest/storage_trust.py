@@ -56,6 +56,8 @@ STORE_OF_SCHEME = {
     **dict.fromkeys(("gs", "gcs"), GOOGLE),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), AZURE),
 }
+# One scheme for all those of a store.
+SAME_STORE = {scheme: next(first for first, one in STORE_OF_SCHEME.items() if one is store) for scheme, store in STORE_OF_SCHEME.items()}
 _KEYS = tuple(key for store in STORES for key in store.keys)
 _ACCOUNT = re.compile(r"[A-Za-z0-9-]{1,63}")
 # Variables of the environment that Azure's library prefers to a property which is set: their credentials would be sent in its place.

@@ -14,12 +14,14 @@ from typing import Any
 import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.rest.load_result import LoadTableResult, StorageCredential, credentials_of, load_result
 from icefloe.catalog_store.rest.origins import origin_of
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.storage_trust import (
     GOOGLE_TOKEN,
     S3,
+    SAME_STORE,
     STORE_OF_SCHEME,
     has_credentials,
     hosts_of_server,
@@ -50,30 +52,9 @@ MOST_MARGIN_S = 300.0
 LEAST_WAIT_S = 1.0
 
 
-class StorageCredential(msgspec.Struct):
-    """Properties for the locations below a prefix."""
-
-    prefix: str
-    config: dict[str, str]
-
-
-class LoadTableResult(msgspec.Struct, rename="kebab"):
-    """The answer to a load or a creation; the metadata is kept as bytes."""
-
-    metadata: msgspec.Raw
-    metadata_location: str | None = None
-    config: dict[str, str | None] | None = None
-    storage_credentials: list[StorageCredential] | None = None
-    remote_signing_config: dict[str, Any] | None = None
-
-
 class _Signed(msgspec.Struct):
     uri: str
-    headers: dict[str, list[str]]
-
-
-class _Credentials(msgspec.Struct, rename="kebab"):
-    storage_credentials: list[StorageCredential]
+    headers: dict[str, list[str] | str | None] | None = None
 
 
 class TableAccess:
@@ -108,6 +89,7 @@ class TableAccess:
         self._credentials = tuple(credentials)
         self.signing = dict(signing) if signing is not None else None
         self._plan_id = ""
+        self._reserved: tuple[str, ...] = ()
         self._fetched_at_s = time.time()
         self._next_fetch_s = self._renewal_time()
         self._lock = threading.Lock()
@@ -116,14 +98,13 @@ class TableAccess:
     def of(cls, connection: RestConnection, identifier: Identifier, result: LoadTableResult) -> "TableAccess":
         """Return the access that a server gives with a table."""
         own = {name: text for name, text in connection.own_properties.items() if text and name.startswith(OWN_PREFIXES)}
-        config = {name: text for name, text in (result.config or {}).items() if text is not None}
         return cls(
             connection,
             identifier,
             own=own,
             defaults={name: text for name, text in _of_server(connection.properties).items() if own.get(name) != text},
-            config=config,
-            credentials=result.storage_credentials or (),
+            config=result.config,
+            credentials=result.storage_credentials,
             signing=result.remote_signing_config,
         )
 
@@ -139,6 +120,7 @@ class TableAccess:
             signing=self.signing,
         )
         access._plan_id = plan_id
+        access._reserved = self._reserved
         return access
 
     @property
@@ -163,7 +145,17 @@ class TableAccess:
     def _check_keys(self, location: str, properties: Mapping[str, str]) -> None:
         """Check that this machine's credentials, which the store's library takes where no other ones are set, are sent to no host that the server names."""
         store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
-        if store is None or has_credentials(store, location, properties) or (store is S3 and self.signs(location)):
+        if store is None:
+            return
+        if any(_comparable(location).startswith(folder) for folder in self._reserved) and not self._is_given(location):
+            raise StoragePermissionError(
+                f"the server of table {dotted(self._identifier)!r} gives no credentials for a file in a folder that it gave credentials for before; "
+                "those of your configuration and of this machine are not used in their place",
+                path=location,
+                next_step="if the files may be reached with your own credentials, add the folder to the catalog property io.allowed-locations and load the "
+                "table again",
+            )
+        if has_credentials(store, location, properties) or (store is S3 and self.signs(location)):
             return
         named = hosts_of_server(store, properties, self._own)
         is_anonymous = store.anonymous is not None and properties.get(store.anonymous, "").lower() == "true"
@@ -192,6 +184,31 @@ class TableAccess:
     def gives(self, location: str) -> bool:
         """Return whether the server gives access to a location: credentials for its prefix, or signatures."""
         return self._credential_for(location) is not None or self.signs(location)
+
+    def reserves(self, folder: str) -> bool:
+        """Return whether the server gives whole credentials, or signatures, for a folder; if so, its files are reached by these alone from now on.
+
+        A server that could delete a file by itself gains nothing by leading this process to it. It may send other credentials later, or none for a part of
+        the folder, so that the rule is kept at each use.
+        """
+        place = f"{_comparable(folder).rstrip('/')}/"
+        if not self._is_given(place):
+            return False
+        if place not in self._reserved:
+            self._reserved = (*self._reserved, place)
+        return True
+
+    def _is_given(self, location: str) -> bool:
+        """Return whether requests for a location carry a whole credential of the server, or its signature, and no key of the user's."""
+        store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
+        if store is None:
+            return False
+        if store is S3 and self.signs(location):
+            return True
+        given = _of_server({**self.config, **(self._credential_for(location) or {})})
+        of_server = {**{name: text for name, text in self._defaults.items() if name not in self._own}, **given}
+        own_keys = [name for name, text in self._own.items() if text and name.startswith(store.keys) and name not in given]
+        return not own_keys and has_credentials(store, location, of_server)
 
     def vends_any(self, locations: Iterable[str]) -> bool:
         """Return whether the server gives credentials or signatures for one of several locations, by a prefix, with the table or for all tables."""
@@ -238,7 +255,8 @@ class TableAccess:
                 f"the server of table {dotted(self._identifier)!r} signed a request to another host than that of its file",
                 next_step="report it to the server's administrator",
             )
-        return signed.uri, {name: ", ".join(texts) for name, texts in signed.headers.items()}
+        headers_of_server = (signed.headers or {}).items()
+        return signed.uri, {name: value if isinstance(value, str) else ", ".join(value) for name, value in headers_of_server if value}
 
     def _signing_endpoint(self) -> str | None:
         """Return the address of the endpoint that older servers send; None for that of the protocol."""
@@ -302,10 +320,9 @@ class TableAccess:
         if not reply.is_success:
             raise reply.error(f"the credentials of table {dotted(self._identifier)!r} could not be fetched")
         if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
-            return tuple(reply.parsed(_Credentials).storage_credentials), {}
-        result = reply.parsed(LoadTableResult)
-        config = {name: text for name, text in (result.config or {}).items() if text is not None and _is_credential(name)}
-        return tuple(result.storage_credentials or ()), config
+            return credentials_of(reply), {}
+        result = load_result(reply, self._identifier, self._connection.name)
+        return result.storage_credentials, {name: text for name, text in result.config.items() if _is_credential(name)}
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
@@ -320,9 +337,9 @@ class TableAccess:
 
 
 def _comparable(location: str) -> str:
-    """Return a location with one name for each store: `s3a://` and `s3n://` are `s3://`."""
-    scheme, found, rest = location.partition("://")
-    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}{found}{rest}"
+    """Return a location with one name for each store: `s3a://` and `S3://` are `s3://`."""
+    scheme, found, rest = location.partition(":")
+    return f"{SAME_STORE.get(scheme.lower(), scheme.lower())}{found}{rest}"  # a prefix may be a scheme alone
 
 
 def _expiry_s(config: Mapping[str, str]) -> float | None:

@@ -11,11 +11,12 @@ from threading import Lock
 from icefloe.catalog_store.catalog_store import TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
-from icefloe.catalog_store.rest.http_reply import NOT_FOUND, NOT_MODIFIED
+from icefloe.catalog_store.rest.http_reply import NOT_FOUND, NOT_MODIFIED, Reply
+from icefloe.catalog_store.rest.load_result import load_result
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.scan_planner import RestScanPlanner
-from icefloe.catalog_store.rest.table_access import LoadTableResult, TableAccess
+from icefloe.catalog_store.rest.table_access import TableAccess
 from icefloe.catalog_store.rest.table_cache import TableCache
 from icefloe.errors import InvalidPropertyError, NoSuchTableError, UnsupportedFeatureError
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
@@ -81,7 +82,7 @@ class TableLoader:
             return None
         if not reply.is_success:
             raise reply.error(f"the table {dotted(identifier)!r} could not be loaded from catalog {self._connection.name!r}")
-        table = self.table(identifier, reply.parsed(LoadTableResult), reply.request)
+        table = self.table(identifier, reply)
         if mode == settings.REFS and isinstance(table.metadata, TableMetadata):
             whole = _LoadedOnce(partial(self._history, identifier, table.metadata, table.metadata_location))
             table = replace(table, metadata=replace(table.metadata, snapshots=PartialEntries(table.metadata.snapshots, whole)))
@@ -103,15 +104,19 @@ class TableLoader:
         """Return the bearer token that the server gave with a table, for the requests about it."""
         return self._tokens.get(identifier)
 
-    def table(self, identifier: Identifier, result: LoadTableResult, request: str) -> TableLocation:
-        """Return the table of a server's answer.
+    def table(self, identifier: Identifier, reply: Reply) -> TableLocation:
+        """Return the table of a server's answer to a load or a creation.
 
         Args:
             identifier: Its name.
-            result: The answer.
-            request: The request, for users who trace a load.
+            reply: The answer.
+
+        Raises:
+            UnsupportedFeatureError: the catalog restricts what may be read of the table.
+            MetadataFormatError: the answer is not of the protocol.
         """
-        location = result.metadata_location or ""
+        result, request = load_result(reply, identifier, self._connection.name), reply.request
+        location = result.metadata_location
         access = TableAccess.of(self._connection, identifier, result)
         self._keep_token(identifier, access.token)
         return TableLocation(
@@ -119,7 +124,7 @@ class TableLoader:
             metadata_location=location,
             previous_metadata_location=None,
             lookup=lambda: request,
-            metadata=read_table_metadata(bytes(result.metadata), location or f"the metadata of {dotted(identifier)}"),
+            metadata=read_table_metadata(result.metadata, location or f"the metadata of {dotted(identifier)}"),
             access=access,
             planner=self._planner(identifier, access),
         )
@@ -171,7 +176,7 @@ class TableLoader:
                 table=dotted(identifier),
                 next_step="load the table by its name again",
             )
-        if table.metadata_location == location:
+        if location and table.metadata_location == location:
             return whole.snapshots
 
         def is_old(snapshot: Snapshot) -> bool:

@@ -39,7 +39,7 @@ class SparkMetadataTable(ReadableTable):
 
     def identity(self) -> str:
         """Return a text that is equal for two loads of the same state of the table."""
-        return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
+        return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()}"
 
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""

@@ -63,7 +63,7 @@ class SparkTable(RowLevelTable):
 
     def identity(self) -> str:
         """Return a text that is equal for two loads of the same state, so that Spark finds what it cached."""
-        return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.metadata_location} {self._selected.text()}"
+        return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()}"
 
     def state(self) -> str | None:
         """Return a text of all that the description and the scans of the table depend on; None where they are not shared."""

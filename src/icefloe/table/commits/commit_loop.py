@@ -299,6 +299,8 @@ class TableCommit:
         if self.is_new:
             return None
         previous = self._base_of_last_attempt.location
+        if not previous:
+            return None  # the store does not name its files
         if self.base.location == previous:
             return False
         if not self._metadata_locations and (self.attempt is None or self.attempt.snapshot_id is None):

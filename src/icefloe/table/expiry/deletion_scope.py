@@ -7,7 +7,7 @@ The rule of paths is `icefloe.io.locations`. Spec: File Locations in Metadata.
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.locations import (
     LocationPolicy,
@@ -30,8 +29,8 @@ from icefloe.io.locations import (
 )
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.table.expiry.file_cleanup import named_in_metadata
-from icefloe.table.own_location import holds_warehouse, is_configured, own_location
-from icefloe.table.table_handle import TableHandle, read_metadata_at
+from icefloe.table.own_location import folder_of_name, holds_warehouse, is_configured, own_location
+from icefloe.table.table_handle import TableHandle, metadata_of
 from icefloe.table.unreachable_files import files_of_snapshots, live_keys
 
 # Properties that name folders of a table's files. The last three are properties of Java, which decide where it writes.
@@ -40,11 +39,19 @@ PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionScope:
-    """The folders where files of one table may be deleted; `reached` are places of files there that other tables of the catalog reach."""
+    """The folders where files of one table may be deleted.
+
+    Attributes:
+        table_name: The table.
+        folders: The folders.
+        reached: Places of files there that other tables of the catalog reach.
+        unproven: The table's location, if the answer of the catalog's server is all that it is known by; else empty.
+    """
 
     table_name: str
     folders: LocationScope
     reached: frozenset[Place] = frozenset()
+    unproven: str = ""
 
     def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
         """Return whether a file may be deleted; to be called right before its deletion. `real` resolves a folder."""
@@ -74,6 +81,7 @@ def deletion_scope(
     """
     vouched = folders_of([*handle.policy.delete_outside, *allow_outside])
     own = own_location(handle, metadata.location, metadata_location)
+    unproven = metadata.location if own is None and handle.store.writes_metadata else ""
     own_folders = [] if own is None else [own]
     for place in folders_of(_configured_paths(metadata)):
         if place.is_root or holds_warehouse(handle.policy, place):
@@ -81,12 +89,12 @@ def deletion_scope(
         if (own is not None and place.is_below(own)) or is_configured(handle.policy, place):
             own_folders.append(place)
     if not own_folders and not vouched:
-        return DeletionScope(table_name=handle.table_name, folders=LocationScope())
+        return DeletionScope(table_name=handle.table_name, folders=LocationScope(), unproven=unproven)
     if (
         isinstance(handle.store, KeepsFolders) and not vouched and len(own_folders) == 1
     ):  # in such a store no other table can be in the folder
         return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(own_folders)))
-    return _without_other_tables(handle, own_folders, vouched)
+    return replace(_without_other_tables(handle, own_folders, vouched), unproven=unproven)
 
 
 def _configured_paths(metadata: TableMetadata) -> list[str]:
@@ -100,11 +108,9 @@ def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched
     A folder with other tables in it is a table's own if the table's name leads to it: namespaces are nested in this way.
     """
     others = [(table, folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
-    folder_of_name = _folder_of_name(handle.policy, handle.identifier)
+    named = folder_of_name(handle.policy, handle.identifier)
     own_folders = [
-        place
-        for place in own_folders
-        if place in folder_of_name or not any(_is_in(folder, place) for _, folders in others for folder in folders)
+        place for place in own_folders if place in named or not any(_is_in(folder, place) for _, folders in others for folder in folders)
     ]
     without: list[Place] = []
     reached: set[Place] = set()
@@ -133,20 +139,19 @@ def folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place
     A folder that contains the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
     """
     folder, _, name = table.metadata_location.rpartition("/")[0].rpartition("/")
-    around = [place for place in folders_of([folder] if name == "metadata" else []) if not place.is_root]
-    return [*(place for place in around if not holds_warehouse(policy, place)), *_folder_of_name(policy, table.identifier)]
-
-
-def _folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
-    return folders_of([join(policy.warehouse, *identifier)]) if policy.warehouse else ()
+    claimed = [folder] if name == "metadata" else []
+    if table.metadata is not None:  # a server sends it with the table, and need not name its file
+        claimed.append(table.metadata.location)
+    around = [place for place in dict.fromkeys(folders_of(claimed)) if not place.is_root]
+    return [*(place for place in around if not holds_warehouse(policy, place)), *folder_of_name(policy, table.identifier)]
 
 
 def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
     """Return the files that any snapshot of another table reaches, and its metadata files; None if not all of them can be read."""
     try:
-        metadata = read_metadata_at(handle.io, table.metadata_location).metadata
+        metadata = metadata_of(handle.io, table).metadata
         files = files_of_snapshots(list(metadata.snapshots), handle.io.read, must=True)
-        paths = [table.metadata_location, *named_in_metadata(metadata).to_pylist()]
+        paths = [*([table.metadata_location] if table.metadata_location else []), *named_in_metadata(metadata).to_pylist()]
         paths += [*files.manifests["manifest_path"].to_pylist(), *files.lists["path"].to_pylist()]
         for keys in live_keys(files.manifests, handle.io.read):
             paths += keys.to_pylist()

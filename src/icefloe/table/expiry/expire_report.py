@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from icefloe.display.html import ShownAsText
 from icefloe.errors import Problem
+from icefloe.io.locations import ALLOWED_LOCATIONS
 from icefloe.table.unreachable_files import FILES, FileKind
 
 # Files outside the table's location that a report's text names; its table `outside` has all of them.
@@ -64,6 +65,16 @@ def outside_lines(outside: Any) -> list[str]:
     ]
 
 
+def unproven_lines(location: str) -> list[str]:
+    """Return the line about a table's location that the answer of the catalog's server alone names; none where it is empty."""
+    if not location:
+        return []
+    return [
+        f"nothing is deleted in {location}: the answer of the catalog's server is all that makes it the table's location, and the server gives no credentials"
+        f" for it; if its files may be deleted, add it, or a folder above it, to the catalog property {ALLOWED_LOCATIONS}"
+    ]
+
+
 def total_lines(totals_by_kind: Mapping[FileKind, FileTotal], verb: str) -> list[str]:
     """Return one line a kind, such as `2 data files deleted, 858 bytes`."""
     return [
@@ -86,7 +97,8 @@ class ExpireReport(ShownAsText):
 
     `files` is a `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes`, one row a file; it includes files that could not be deleted, which
     are also in `undeleted`. `outside` has the same columns: files that nothing needs either, but that are outside the table's location and are kept for
-    that reason. `unreadable` are files of the expired snapshots that could not be read: the files that only they name still exist. In `undeleted` and
+    that reason. `unproven` is the table's location where it is known by the answer of the catalog's server alone, so that nothing in it is deleted.
+    `unreadable` are files of the expired snapshots that could not be read: the files that only they name still exist. In `undeleted` and
     `unreadable`, `where` is the file's path and `what` the reason.
     """
 
@@ -101,6 +113,7 @@ class ExpireReport(ShownAsText):
     deletes_files: bool = True
     undeleted: tuple[Problem, ...] = ()
     unreadable: tuple[Problem, ...] = ()
+    unproven: str = ""
 
     @property
     def dry_run(self) -> bool:
@@ -146,7 +159,7 @@ class ExpireReport(ShownAsText):
             lines.append(f"unused partition specs: {', '.join(map(str, self.spec_ids))}")
         if self.schema_ids:
             lines.append(f"unused schemas: {', '.join(map(str, self.schema_ids))}")
-        lines += outside_lines(self.outside)
+        lines += unproven_lines(self.unproven) or outside_lines(self.outside)
         lines += [f"could not be deleted: {problem}" for problem in self.undeleted]
         return [*lines, *(f"could not be read, so what it names stays: {problem}" for problem in self.unreadable)]
 

@@ -89,8 +89,11 @@ class Expiry:
         if plan is None or action.base is None or kept is None:
             return report
         files = reported(with_statistics(plan.found.files, action.base, plan.expired_ids, kept))
-        inside, outside = (scope or self._scope(kept)).divide(files)
-        return replace(report, files=inside, outside=outside, unreadable=plan.found.unreadable)
+        scope = scope or self._scope(kept)
+        inside, outside = scope.divide(files)
+        return replace(
+            report, files=inside, outside=outside, unreadable=plan.found.unreadable, unproven=scope.unproven if len(outside) else ""
+        )
 
     def _scope(self, metadata: TableMetadata) -> DeletionScope:
         """Return the folders in which files may be deleted."""

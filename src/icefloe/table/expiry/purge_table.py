@@ -19,6 +19,7 @@ from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.deletion_scope import deletion_scope, folder_names
 from icefloe.table.expiry.expire_report import FileTotal, no_files, outside_lines, reported, total_lines, totals
 from icefloe.table.expiry.file_cleanup import delete_in_order, statistics_files
+from icefloe.table.own_location import check_location_is_proven
 from icefloe.table.parallel_requests import side_by_side
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata
 from icefloe.table.unreachable_files import (
@@ -83,10 +84,11 @@ def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> Purge
         NoSuchTableError: the table does not exist.
         InvalidInputError: the table's property `gc.enabled` is false. Nothing was changed.
         NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
+        LocationNotAllowedError: the answer of the catalog's server alone names the table's location. Nothing was changed.
         CommitConflictError: other writers committed again and again. Nothing was changed.
     """
     allowed = folder_names(allow_outside, "allow_outside")
-    loaded, report_before_drop = _drop(handle)
+    loaded, report_before_drop = _drop(handle, allowed)
     report = report_before_drop or _files_of(handle, loaded)
     scope = deletion_scope(handle, loaded.metadata, loaded.location, allowed)
     inside, outside = scope.divide(report.files)
@@ -108,11 +110,13 @@ def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files:
     return files.filter(pa.array([folder is None or place is None or not place.is_below(folder) for place in places], pa.bool_()))
 
 
-def _drop(handle: TableHandle) -> tuple[LoadedMetadata, PurgeReport | None]:
+def _drop(handle: TableHandle, allowed: tuple[str, ...]) -> tuple[LoadedMetadata, PurgeReport | None]:
     """Drop the table's name. Return its metadata, and its files if they had to be looked up before. Raises as `purge_table`."""
     for _ in range(TRIES):
         loaded = load_metadata(handle)
         check_files_may_be_deleted(loaded.metadata)
+        if handle.store.writes_metadata and not allowed:
+            check_location_is_proven(handle, loaded.metadata.location, loaded.location)
         report = _files_of(handle, loaded) if handle.store.drops_files else None
         if handle.store.drop(handle.identifier, expected=loaded.location):
             return loaded, report
@@ -143,7 +147,7 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
 
 def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:
     """Return the existing metadata files, oldest first: the current one leads to all others."""
-    named = [*(entry.metadata_file for entry in metadata.metadata_log), location]
+    named = [*(entry.metadata_file for entry in metadata.metadata_log), *([location] if location else [])]
     sizes = list(side_by_side(lambda path: _size(handle, path), named))
     return listed_files(FileKind.METADATA, [(path, size) for path, size in zip(named, sizes, strict=True) if size != 0])
 

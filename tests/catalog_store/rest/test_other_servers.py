@@ -1,0 +1,244 @@
+"""What other servers leave out of their answers, or send in another JSON type, is taken where its meaning is clear; names are theirs too."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
+
+from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.catalog_store.identifier import dotted, to_identifier
+from icefloe.catalog_store.rest import rest_connection, rest_store
+from icefloe.catalog_store.rest.oauth2 import OAuth2Session
+from icefloe.errors import IcefloeError, InvalidIdentifierError, MetadataFormatError, StorageUnavailableError, UnsupportedFeatureError
+
+ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
+
+
+def opened(server: RestDouble, **properties: str) -> RestCatalog:
+    return RestCatalog("r", uri=server.uri, **properties)
+
+
+class Unnamed(OneTable):
+    """A table whose server does not name the metadata file, or says that there is none."""
+
+    absent = True
+
+    def _body(self) -> dict[str, Any]:
+        body = super()._body()
+        del body["metadata-location"]
+        return body if self.absent else {**body, "metadata-location": None}
+
+
+@pytest.mark.parametrize("absent", [True, False])
+@pytest.mark.parametrize("mode", ["all", "refs"])
+def test_a_table_without_the_name_of_its_metadata_file_is_read_and_written(
+    server: RestDouble, tmp_path: Any, absent: bool, mode: str
+) -> None:
+    stored = Unnamed(server, str(tmp_path / "t"))
+    stored.absent = absent
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": [["db"]]}))
+    catalog = opened(server, warehouse=str(tmp_path), **{"snapshot-loading-mode": mode})
+    table, same = catalog.load_table("db.t"), catalog.load_table("db.t")
+    assert table == same
+    table.append(ROWS)
+    assert table != same
+    table.overwrite(ROWS)
+    stored.answers = [problem(500, "InternalServerError")]
+    table.append(ROWS)
+    stored.before = [problem(409, "CommitFailedException")]
+    table.append(ROWS)
+    assert stored.commits == 4
+    with catalog.transaction() as transaction:
+        transaction.load_table("db.t").set_properties({"a": "b"})
+    again, _ = catalog.load_tables("db.t", "db.t")
+    assert (again.scan().to_arrow().num_rows, again.properties["a"], again.metadata_location) == (6, "b", "")
+    assert again.expire_snapshots(datetime.now(UTC) + timedelta(days=1), retain_last=1).deleted_files > 0
+    assert again.scan().to_arrow().num_rows == 6
+    assert again.inspect.snapshots() is not None
+    with pytest.raises(UnsupportedFeatureError, match=r"does not name the table's metadata file"):
+        again.maintenance.remove_orphan_files()
+
+
+def test_two_tables_without_names_of_files_are_loaded_as_of_one_moment(server: RestDouble, tmp_path: Any) -> None:
+    stored = Unnamed(server, str(tmp_path / "t"))
+    catalog = opened(server)
+
+    def and_committed(request: Request) -> Answer:
+        answer = stored.load(request)
+        if len(server.of("GET", stored.path)) == 2:
+            opened(server).load_table("db.t").append(ROWS)
+        return answer
+
+    server.on("GET", stored.path, call=and_committed)
+    tables = catalog.load_tables("db.t", "db.t")
+    assert len({table.metadata.current_snapshot_id for table in tables}) == 1
+
+
+@pytest.mark.parametrize(
+    ("expires_in", "seconds"),
+    [
+        (3599, 3599),
+        ("3599", 3599),
+        ("3599.0", 3599),
+        (3599.5, 3599.5),
+        (None, 3600),
+        ("", 3600),
+        ("soon", 3600),
+        (-5, 3600),
+        ("nan", 3600),
+        (1e300, 3600),
+    ],
+)
+def test_a_lifetime_is_a_number_or_its_text(server: RestDouble, expires_in: Any, seconds: float) -> None:
+    server.on("POST", "/token", Answer(200, {"access_token": "t", "token_type": None, "expires_in": expires_in, "ext_expires_in": "1"}))
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": []}))
+    catalog = opened(server, credential="id:secret", **{"oauth2-server-uri": f"{server.uri}/token"})
+    session = catalog.store.connection.auth
+    assert isinstance(session, OAuth2Session)
+    assert session._expires_at - datetime.now(UTC).timestamp() == pytest.approx(seconds, abs=30)
+
+
+@pytest.mark.parametrize("answer", [Answer(200, b"<html>"), Answer(200, {"token": "t"}), Answer(200, [])])
+def test_the_error_of_a_token_endpoint_names_its_address_and_no_other(server: RestDouble, answer: Answer) -> None:
+    server.on("POST", "/token", answer)
+    with pytest.raises(MetadataFormatError, match=r"POST .*/token") as failed:
+        opened(server, credential="id:secret", **{"oauth2-server-uri": f"{server.uri}/token"})
+    assert "check that the catalog property oauth2-server-uri" in str(failed.value)
+
+
+def test_an_unreachable_token_endpoint_is_named_by_its_property(server: RestDouble) -> None:
+    with pytest.raises(StorageUnavailableError, match=r"check the catalog property oauth2-server-uri"):
+        opened(server, credential="id:secret", **{"oauth2-server-uri": "http://127.0.0.1:1/token", "rest.client.max-retries": "0"})
+
+
+def test_null_lists_and_other_types_are_what_they_mean(server: RestDouble, stored: OneTable) -> None:
+    config = {"defaults": {"rest-page-size": 5, "a": None}, "overrides": {"view-endpoints-supported": True}, "endpoints": None}
+    server.on("GET", "/v1/config", Answer(200, config))
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": None, "next-page-token": ""}))
+    server.on("GET", "/v1/namespaces/db", Answer(200, {"namespace": ["db"], "properties": {"n": 1, "b": True, "x": None, "t": "text"}}))
+    server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": None, "next-page-token": None}))
+    server.on("GET", "/v1/namespaces/db/views", Answer(200, {"identifiers": None}))
+    catalog = opened(server)
+    assert (catalog.list_namespaces(), catalog.list_tables("db"), catalog.list_views("db")) == ([], [], [])
+    assert server.of("GET", "/v1/namespaces")[0].query["pageSize"] == "5"
+    assert catalog.load_namespace_properties("db") == {"n": "1", "b": "true", "t": "text"}
+    keys = {
+        "prefix": "s3",
+        "config": {"s3.access-key-id": "k", "s3.path-style-access": True, "s3.session-token-expires-at-ms": 4e12, "x": None},
+    }
+    stored.result = {"config": {"client.region": None, "s3.n": 3}, "storage-credentials": [keys, {"prefix": "gs"}]}
+    access = catalog.store.load(("db", "t")).access
+    assert access is not None
+    properties = access.properties_for("s3://lake/x")
+    assert (properties["s3.path-style-access"], properties["s3.n"]) == ("true", "3")
+    assert access.secrets() == ["k"]
+
+
+def test_a_page_token_may_be_a_number(server: RestDouble) -> None:
+    def page(request: Request) -> Answer:
+        number = int(request.query["pageToken"] or 0)
+        return Answer(200, {"namespaces": [[f"n{number}"]], "next-page-token": number + 1 if number < 2 else None})
+
+    server.on("GET", "/v1/namespaces", call=page)
+    assert opened(server).list_namespaces() == [("n0",), ("n1",), ("n2",)]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "the cause", "type": None, "code": "400"},
+        {"message": "the cause", "code": None},
+        {"message": "the cause", "type": "BadRequestException", "code": 400, "stack": None},
+    ],
+)
+def test_the_text_of_an_error_is_found_whatever_is_beside_it(server: RestDouble, error: dict[str, Any]) -> None:
+    server.on("GET", "/v1/namespaces", Answer(400, {"error": error}))
+    with pytest.raises(IcefloeError, match=r": the cause \(status 400"):
+        opened(server).list_namespaces()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "path"),
+    [("my warehouse", "my%20warehouse"), ("lager straße", "lager%20stra%C3%9Fe"), ("a%20b", "a%20b"), ("{x}", "%7Bx%7D")],
+)
+def test_a_prefix_with_other_characters_is_encoded(server: RestDouble, prefix: str, path: str) -> None:
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {"prefix": prefix}}))
+    server.on("GET", f"/v1/{path}/namespaces", Answer(200, {"namespaces": [["db"]]}))
+    assert opened(server).list_namespaces() == [("db",)]
+
+
+@pytest.mark.parametrize("prefix", ["../x", "a b/../x", "a?b", "a#b", "a\\b", "a\nb", "a\x00b", "%2e%2e/x"])
+def test_a_prefix_that_leads_elsewhere_is_refused(server: RestDouble, prefix: str) -> None:
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {"prefix": prefix}}))
+    with pytest.raises(MetadataFormatError, match="prefix"):
+        opened(server)
+
+
+@pytest.mark.parametrize(
+    ("levels", "path"),
+    [
+        (("db", "orders.v2"), "db/tables/orders.v2"),
+        (("db", "raw/orders"), "db/tables/raw%2Forders"),
+        (("a.b", "c\\d", "t"), "a.b%1Fc%5Cd/tables/t"),
+        (("a/b", "..", "t."), "a%2Fb%1F../tables/t."),
+    ],
+)
+def test_names_with_dots_and_slashes_are_the_servers(server: RestDouble, stored: OneTable, levels: tuple[str, ...], path: str) -> None:
+    server.on("GET", f"/v1/namespaces/{path}", call=stored.load)
+    server.on("POST", f"/v1/namespaces/{path}", call=stored.commit)
+    catalog = opened(server)
+    for name in (levels, list(levels), dotted(levels)):
+        table = catalog.load_table(name)
+        assert table.name() == levels
+    table.append(ROWS)
+    assert catalog.load_table(dotted(levels)).scan().to_arrow().num_rows == 2
+    assert to_identifier(dotted(levels), of_server=True) == levels
+
+
+@pytest.mark.parametrize("name", [("db", ""), ("db", "a\nb"), ("db", " a"), "db..t", "db.", "", ("db", "x" * 300), ("db", 1)])
+def test_names_that_no_server_has_are_refused(server: RestDouble, name: Any) -> None:
+    with pytest.raises(InvalidIdentifierError):
+        opened(server).load_table(name)
+
+
+def test_pages_that_never_end_are_given_up(server: RestDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest_connection, "MOST_PAGES", 20)
+    count = [0]
+
+    def page(_: Request, **body: Any) -> Answer:
+        count[0] += 1
+        return Answer(200, {**body, "next-page-token": f"{count[0]}"})
+
+    server.on("GET", "/v1/namespaces/db/tables", call=lambda one: page(one, identifiers=[{"namespace": ["db"], "name": f"t{count[0]}"}]))
+    with pytest.raises(MetadataFormatError, match=r"sends ever new ones: 20 were read"):
+        opened(server).list_tables("db")
+    monkeypatch.setattr(rest_connection, "MOST_PAGES", 1_000)
+    monkeypatch.setattr(rest_connection, "MOST_EMPTY_PAGES", 5)
+    count[0] = 0
+    server.on("GET", "/v1/namespaces/db/tables", call=lambda one: page(one, identifiers=[]))
+    with pytest.raises(MetadataFormatError, match=r"the last 6 of them without a name"):
+        opened(server).list_tables("db")
+    monkeypatch.setattr(rest_connection, "MOST_BYTES", 5_000)
+    count[0] = 0
+    server.on("GET", "/v1/namespaces", call=lambda one: page(one, namespaces=[["x" * 900]]))
+    with pytest.raises(MetadataFormatError, match=r"sends ever new ones"):
+        opened(server).list_namespaces()
+    assert count[0] < 10
+
+
+def test_namespaces_that_are_in_each_other_without_end_are_given_up(
+    server: RestDouble, stored: OneTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_store, "_MOST_LEVELS", 5)
+
+    def nested(request: Request) -> Answer:
+        parent = request.query.get("parent", "")
+        return Answer(200, {"namespaces": [[*parent.split("\x1f"), "x"] if parent else ["x"]]})
+
+    server.on("GET", "/v1/namespaces", call=nested)
+    for depth in range(1, 6):
+        server.on("GET", f"/v1/namespaces/{'%1F'.join(['x'] * depth)}/tables", Answer(200, {"identifiers": []}))
+    with pytest.raises(MetadataFormatError, match=r"lists namespaces in each other without end"):
+        opened(server).store.other_tables(("db", "t"))
