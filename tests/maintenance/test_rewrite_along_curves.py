@@ -86,7 +86,13 @@ def test_options_of_curves_are_those_of_java_and_of_curves_alone(tmp_path: Path)
     table = made(tmp_path)
     scattered(table, 5)
     before = content(table)
-    options = {"var-length-contribution": 4, "max-output-size": "2", "shuffle-partitions-per-file": 1, "rewrite-all": True}
+    options = {
+        "var-length-contribution": 4,
+        "max-output-size": "2",
+        "shuffle-partitions-per-file": 1,
+        "rewrite-all": True,
+        "cache-delete-files": "true",
+    }
     assert table.maintenance.rewrite_data_files(sort_order="zorder(name, x)", options=options).rewritten_files == 5
     assert content(table) == before
     with pytest.raises(InvalidInputError, match="no option max-output-size without zorder or hilbert"):

@@ -39,6 +39,10 @@ print(json.dumps(len(rows(spark, "CALL prod.system.rewrite_data_files(table => '
 other = SparkSession.builder.remote(sys.argv[1]).create()
 print(json.dumps(rows(other, "SELECT count(*) FROM prod.db.t")))
 other.stop()
+first_message = SparkSession.builder.remote(sys.argv[1]).create()
+first_message.catalog.setCurrentCatalog("prod")
+print(json.dumps([first_message.catalog.currentCatalog(), first_message.table("db.t").count()]))
+first_message.stop()
 """
 
 
@@ -84,7 +88,7 @@ def test_clients_without_icefloe_have_the_whole_sql_and_ctrl_c_ends_the_server(t
     catalog.create_namespace("db")
     catalog.close()
     with connect_server(tmp_path, "--catalog", "prod", "--uri", uri, "--warehouse", f"{tmp_path}/warehouse") as address:
-        assert run_client(CLIENT, address, tmp_path) == [[["df", 2], ["k", 8], ["m", 1]], [[11]], 3, [[4]], 1, [[11]]]
+        assert run_client(CLIENT, address, tmp_path) == [[["df", 2], ["k", 8], ["m", 1]], [[11]], 3, [[4]], 1, [[11]], ["prod", 11]]
     assert SqlCatalog("prod", uri=uri).load_table("db.t").scan().count() == 11
 
 

@@ -96,6 +96,10 @@ COMPRESSION_FACTOR: Property[float] = Property(
 PARTITIONS_PER_FILE = number(
     "shuffle-partitions-per-file", 1, 1, "partitions", "Checked, and without effect: each new file is sorted by one Spark task."
 )
+# Java's tasks may read a delete file again for each data file; a task of this rewrite has one loader for all files of its group.
+CACHE_DELETE_FILES = flag(
+    "cache-delete-files", "Checked, and without effect: a task reads a delete file once for all files that it rewrites.", default=False
+)
 TEXT_BYTES = number(
     "var-length-contribution",
     8,
@@ -122,7 +126,7 @@ COMMON = (
         DELETE_RATIO_THRESHOLD,
     ),
     *OF_COMMITS,
-    *(STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID, REMOVE_DANGLING),
+    *(STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID, REMOVE_DANGLING, CACHE_DELETE_FILES),
 )
 # Java's documentation lists `max-files-to-rewrite`, and its code refuses it.
 OF_POSITION_DELETES = (
@@ -221,7 +225,8 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
     def read(option: Property[Any]) -> Any:
         return _read(texts, option)
 
-    read(PARTITIONS_PER_FILE)
+    for without_effect in (PARTITIONS_PER_FILE, CACHE_DELETE_FILES):
+        read(without_effect)
     return RewriteOptions(
         **_of_groups(texts, TARGET_FILE_SIZE_BYTES.read(metadata.properties)),
         output_spec_id=_spec_id(read(OUTPUT_SPEC_ID), metadata),

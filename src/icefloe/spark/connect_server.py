@@ -1,7 +1,7 @@
 """`start_connect_server`: a server of Spark Connect whose clients have the catalogs in their SQL, without Icefloe on their side.
 
 The server is Spark's own, as a plugin of a classic session in this process. Each client has a session of its own there. Icefloe's parser is in all of them, and
-before the first statement of one it calls `NewSessions`, which attaches the catalogs. The Java side is `bridge/java/SparkParser.java`.
+before the first statement of one, or its first use of a catalog, `NewSessions` attaches the catalogs. The Java side is `bridge/java/SparkParser.java`.
 """
 
 import logging
@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import EngineError, InvalidInputError
-from icefloe.spark.attach_catalog import attach
+from icefloe.spark.attach_catalog import CATALOG_CLASS, attach
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.callback_server import start_callbacks
 from icefloe.spark.bridge.gateway import class_behind, gateway_of, java_message, static_method
-from icefloe.spark.catalog.attached_catalogs import ATTACHED, catalogs_of
+from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG, catalogs_of
 from icefloe.spark.runtime.start_session import active_session
 from icefloe.spark.session_with_catalogs import session
 
@@ -108,5 +108,9 @@ def start_connect_server(
         static_method(spark, "SparkParser", "attachToNewSessions", NewSessions(spark, attached))
     except Py4JError as error:
         raise EngineError(f"the catalogs cannot be given to the clients of the server: {java_message(error)}") from error
+    # New sessions take these settings, so that Spark finds a catalog before the first statement too; the session catalog is in all of them.
+    settings_of_new_sessions = spark._jsparkSession.sharedState().conf()
+    for name in attached.keys() - {SESSION_CATALOG}:
+        settings_of_new_sessions.set(PREFIX + name, CATALOG_CLASS)
     LOG.info("Spark Connect listens on %s:%d with the catalogs %s", address, port, ", ".join(attached))
     return spark

@@ -66,6 +66,7 @@ SOURCES = (
     "SparkRule",
     "RowStatement",
     "RowStatementRule",
+    "ParserMethods",
     "SparkParser",
     "SparkExtensions",
 )
@@ -90,6 +91,10 @@ FOR_EXECUTORS = (
     "RowGroups",
     "SplitReader",
 )
+# The interface whose methods `ParserMethods` gets, and the line of its source that they replace.
+_PARSER_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
+_PARSER_METHODS = "  // The methods of the interface."
+_STATIC = 8  # java.lang.reflect.Modifier
 # Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 FORMATS_FOLDER = "formats"
@@ -159,6 +164,7 @@ def _put_in_place(finished: Path, kept: Path) -> Path:
 def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
     jvm = gateway.jvm
     folder.mkdir()
+    sources = {**sources, "ParserMethods": sources["ParserMethods"].replace(_PARSER_METHODS, _parser_methods(jvm))}
     java_files = gateway.new_array(jvm.java.io.File, len(sources))
     for index, (name, text) in enumerate(sources.items()):
         source = folder / f"{name}.java"
@@ -185,6 +191,21 @@ def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
         for name in FOR_EXECUTORS:
             for file in sorted((folder / "icefloe").glob(f"{name}*.class")):  # and the classes inside it
                 jar.write(file, f"icefloe/{file.name}")
+
+
+def _parser_methods(jvm: Any) -> str:
+    """Return the source of the methods of this Spark's parser interface, each of which passes its call on."""
+    methods = {}
+    for method in jvm.java.lang.Class.forName(_PARSER_INTERFACE).getMethods():
+        if method.getModifiers() & _STATIC or method.isBridge():
+            continue
+        types = [parameter.getCanonicalName() for parameter in method.getParameterTypes()]
+        parameters = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
+        classes, arguments = ", ".join(f"{kind}.class" for kind in types), ", ".join(f"a{index}" for index in range(len(types)))
+        result = method.getReturnType().getCanonicalName()
+        call = f'({result}) parser.call("{method.getName()}", new Class[] {{{classes}}}, new Object[] {{{arguments}}})'
+        methods[method.getName(), *types] = f"  public {result} {method.getName()}({parameters}) {{\n    return {call};\n  }}"
+    return "\n\n".join(methods.values())
 
 
 def context_loader(jvm: Any) -> Any:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType
 
 from icefloe.errors import IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedFeatureError
 from icefloe.spark.catalog.column_defaults import default_of_clause, evaluated_default
-from icefloe.spark.catalog.table_definition import iceberg_type, spark_type_of
+from icefloe.spark.catalog.table_definition import iceberg_type
+from icefloe.spark.types.declared_types import COLLATION, check_collation, declared_types, takes_char_as_string
 from icefloe.spark.types.spark_types import spark_type
 from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.table import Table
@@ -75,6 +77,8 @@ def _change_property(tx: Transaction, change: Change) -> None:
     name = change["property"]
     if change["kind"] == "RemoveProperty":
         tx.remove_properties(name)
+    elif name.lower() == COLLATION:
+        check_collation({name: change["value"]}, "the table")  # the one that every column has is no property
     elif name.lower() == "location":
         tx.set_location(change["value"])
     elif name.lower() in ("current-snapshot-id", "cherry-pick-snapshot-id"):
@@ -104,10 +108,15 @@ def _change_column(spark: SparkSession, update: UpdateSchema, change: Change) ->
     apply_change(spark, update, change)
 
 
-def _add(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+def _declared_type(spark: SparkSession, path: Sequence[str], text: str) -> DataType:
+    [data_type] = declared_types([(".".join(path), text)], char_as_string=takes_char_as_string(spark))
+    return data_type
+
+
+def _add(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
     path = tuple(change["fieldNames"])
     default = default_of_clause(change.get("defaultValue"), ".".join(path))
-    field_type = iceberg_type(spark_type_of(change["dataType"]), ".".join(path))
+    field_type = iceberg_type(_declared_type(spark, path, change["dataType"]), ".".join(path))
     update.add_column(path, field_type, change["comment"], not change["isNullable"], default)
     _move_to(update, path, change.get("position"))
 
@@ -123,12 +132,13 @@ def _drop(_: SparkSession, update: UpdateSchema, change: Change) -> None:
     update.delete_column(path)
 
 
-def _set_type(_: SparkSession, update: UpdateSchema, change: Change) -> None:
+def _set_type(spark: SparkSession, update: UpdateSchema, change: Change) -> None:
     path = tuple(change["fieldNames"])
-    field_type = iceberg_type(spark_type_of(change["newDataType"]), ".".join(path))
+    data_type = _declared_type(spark, path, change["newDataType"])
+    field_type = iceberg_type(data_type, ".".join(path))
     if not field_type.is_primitive:
         raise InvalidSchemaError(
-            f"column {'.'.join(path)} cannot become {spark_type_of(change['newDataType']).simpleString()} as a whole",
+            f"column {'.'.join(path)} cannot become {data_type.simpleString()} as a whole",
             next_step="change its fields one by one",
         )
     update.update_column(path, field_type)

@@ -1,6 +1,6 @@
 """The files of a table of Spark's session catalog, for procedures that take a `source_table` by its name; and its replacement by an Iceberg table."""
 
-import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -8,20 +8,30 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import CharType, StructType, VarcharType
 
-from icefloe.errors import EngineError, InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
+from icefloe.errors import (
+    EngineError,
+    InvalidInputError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    in_one_line,
+)
 from icefloe.kernel.partitioning.partition_folders import folders_in_path
 from icefloe.maintenance.existing_files import SourceFolders, SourceTable
 from icefloe.maintenance.migrate_table import BACKUP_SUFFIX
 from icefloe.spark.bridge.gateway import java_class, java_message, scala_object
+from icefloe.spark.types.declared_types import struct_of
 from icefloe.spark.types.spark_types import quoted, struct_to_schema
 
+LOG = logging.getLogger(__name__)
 SESSION_CATALOG = "spark_catalog"
 _FORMATS = ("parquet", "orc")  # formats whose files can be added
 _TABLE_TYPES = "org.apache.spark.sql.catalyst.catalog.CatalogTableType"
 # The property by which Hive deletes the files of an external table when it is dropped.
 _PURGE = "external.table.purge"
+_RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 
 def source_folders(
@@ -65,7 +75,9 @@ def source_folders(
         raise InvalidInputError(
             f"{text} is not partitioned by {', '.join(unknown)}", next_step=f"its partition columns are: {', '.join(columns) or 'none'}"
         )
-    schema = struct_to_schema(StructType.fromJson(json.loads(table.schema().json())))
+    struct = struct_of(table.schema().json())
+    _warn_of_lengths(text, struct)
+    schema = struct_to_schema(struct)
     names = _members(table.partitionColumnNames())
     properties = {entry._1(): entry._2() for entry in _members(table.properties().toSeq())}
     source = SessionCatalogTable(spark, table)
@@ -191,6 +203,17 @@ def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str
             f"there is no table {name}, but its backup {backup_name}: a migration was killed before its end",
             table=name,
             next_step=f"ALTER TABLE {backup_name} RENAME TO {name}, then repeat",
+        )
+
+
+def _warn_of_lengths(text: str, struct: StructType) -> None:
+    """Warn of the columns whose texts have a length in Spark's table, which Spark keeps in the metadata of a string."""
+    names = [field.name for field in struct.fields if isinstance(field.dataType, CharType | VarcharType) or _RAW_TYPE in field.metadata]
+    if names:
+        LOG.warning(
+            "%s has columns of CHAR(n) or VARCHAR(n): %s. They are strings in an Iceberg table, which does not check their length",
+            in_one_line(text),
+            in_one_line(", ".join(names)),
         )
 
 

@@ -44,6 +44,7 @@ from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, find_function, is_for_functions
 from icefloe.spark.scan.scan_plans import ScanCache
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, select
+from icefloe.spark.types.declared_types import check_collation
 
 LOG = logging.getLogger(__name__)
 _OWNER = "owner"
@@ -142,7 +143,7 @@ class SparkCatalog(PythonCallback):
     @connector_method
     def create_table(self, request: TableDefinition) -> Any:
         """Create a table and return it."""
-        self._catalog.create_table(tuple(request["table"]), **definition_of(request))
+        self._catalog.create_table(tuple(request["table"]), **definition_of(self._spark, request))
         return self.load_table({"table": request["table"]})
 
     @connector_method
@@ -231,8 +232,9 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def create_namespace(self, request: NamespaceDefinition) -> None:
-        """Create a namespace."""
+        """Create a namespace. Raises `UnsupportedTypeError` for a default collation of its tables."""
         properties = request["properties"]
+        check_collation(properties, f"the namespace {'.'.join(request['namespace'])}")
         # Spark always adds the user as the owner, which catalogs without namespace properties cannot keep.
         is_default = properties.keys() == {_OWNER} and not self.keeps_namespace_properties({})
         self._catalog.create_namespace(tuple(request["namespace"]), {} if is_default else properties)
@@ -253,6 +255,7 @@ class SparkCatalog(PythonCallback):
                 removals.add(change["property"])
             else:
                 raise UnsupportedFeatureError(f"namespaces do not support the change {change['kind']}")
+        check_collation(updates, f"the namespace {'.'.join(request['namespace'])}")
         self._catalog.update_namespace_properties(tuple(request["namespace"]), removals, updates)
 
     @connector_method

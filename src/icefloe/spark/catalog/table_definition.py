@@ -5,13 +5,13 @@ The opposite direction, a table as Spark shows it, is `spark_table.py`.
 Spec: Schemas and Data Types; Partition Transforms.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from pyspark.sql.types import DataType, StructField, _parse_datatype_json_value
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
@@ -22,6 +22,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.catalog.column_defaults import default_of_clause
+from icefloe.spark.types.declared_types import check_collation, declared_types, takes_char_as_string
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema, to_iceberg_type
 
 # Properties of Spark's statements that are not table properties.
@@ -35,11 +36,6 @@ _PROVIDERS = ("iceberg", "icefloe")
 _FILE_FORMATS = ("parquet", "orc", "avro")
 
 
-def spark_type_of(text: str) -> DataType:
-    """Return the type of Spark's JSON."""
-    return _parse_datatype_json_value(json.loads(text))
-
-
 def iceberg_type(data_type: DataType, column: str) -> IcebergType:
     """Return the type of a column that a statement adds or changes; its field ids have no meaning yet. Raises `UnsupportedTypeError`."""
     ids, problems = count(1), list[Problem]()
@@ -49,18 +45,19 @@ def iceberg_type(data_type: DataType, column: str) -> IcebergType:
     return field_type
 
 
-def schema_of(columns: Sequence[Mapping[str, Any]]) -> Schema:
+def schema_of(columns: Sequence[Mapping[str, Any]], *, char_as_string: bool) -> Schema:
     """Return the schema of Spark's columns, with new field ids and their defaults.
 
     Raises:
-        UnsupportedTypeError: Iceberg has no counterpart of a type.
+        UnsupportedTypeError: Iceberg has no counterpart of a type, as `declared_types`.
         UnsupportedFeatureError: a column is generated, or its default is not a constant.
         InvalidSchemaError: the columns are not a valid schema.
     """
     fields = []
-    for column in columns:
+    types = declared_types([(column["name"], column["dataType"]) for column in columns], char_as_string=char_as_string)
+    for column, data_type in zip(columns, types, strict=True):
         metadata = {} if column.get("comment") is None else {COMMENT_KEY: column["comment"]}
-        fields.append(StructField(column["name"], spark_type_of(column["dataType"]), column["nullable"], metadata))
+        fields.append(StructField(column["name"], data_type, column["nullable"], metadata))
         if column.get("generationExpression") or column.get("identityColumnSpec"):
             raise UnsupportedFeatureError(f"column {column['name']} cannot be generated: Iceberg tables have no column expressions")
     schema = struct_to_schema(SparkStruct(fields))
@@ -111,10 +108,11 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return own | ({"comment": properties["comment"]} if "comment" in properties else {})
 
 
-def definition_of(request: Mapping[str, Any]) -> dict[str, Any]:
+def definition_of(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the definition of a CREATE or REPLACE TABLE as arguments of `Catalog.create_table`. Raises the errors of this module's functions."""
-    schema = schema_of(request["columns"])
     properties = request["properties"]
+    check_collation(properties, ".".join(request["table"]))
+    schema = schema_of(request["columns"], char_as_string=takes_char_as_string(spark))
     identifiers = [name.strip() for name in properties.get("identifier-fields", "").strip("[]").split(",") if name.strip()]
     if identifiers:
         schema = Schema(*schema.fields, identifier_field_ids=[schema.find_field(name).field_id for name in identifiers])

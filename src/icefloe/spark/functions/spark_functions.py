@@ -4,7 +4,6 @@ The columns that functions compute are `transform_columns.py`; predicates on the
 Spec: Partition Transforms.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.functions.portable_transforms import truncated_within
 from icefloe.spark.functions.transform_columns import TransformColumns
+from icefloe.spark.types.declared_types import struct_of
 from icefloe.spark.types.spark_types import column_named
 from icefloe.version import VERSION
 
@@ -139,7 +139,7 @@ class SparkFunction(ConnectorObject):
     @connector_method
     def bind(self, arguments: str) -> "BoundSparkFunction":
         """Return the function for arguments of these types (a struct type as JSON)."""
-        types = [field.dataType for field in StructType.fromJson(json.loads(arguments)).fields]
+        types = [field.dataType for field in struct_of(arguments).fields]
         function = self._function
         if len(types) != function.arity:
             raise UnsupportedFeatureError(

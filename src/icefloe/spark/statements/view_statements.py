@@ -21,6 +21,7 @@ from icefloe.spark.bridge.spark_errors import AnalysisError
 from icefloe.spark.catalog.attached_catalogs import current_namespace, is_catalog, resolve_name
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, analyzed_query, check_query
+from icefloe.spark.types.declared_types import struct_of
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema
 from icefloe.view.view import View
 
@@ -140,7 +141,7 @@ def _create_view(
     plan = analyzed_query(spark, full_name, query, (current, *namespace))
     if replaces:
         _check_no_cycle(spark, full_name, plan)
-    query_schema = StructType.fromJson(json.loads(plan.schema().json()))
+    query_schema = struct_of(plan.schema().json())
     engine_version = f"Spark {spark.version}"
     view_properties = {key: value for key, value in properties.items() if key not in SHOWN_PARTS}
     create = catalog.create_or_replace_view if replaces else catalog.create_view

@@ -1,7 +1,7 @@
 """Conversion between Iceberg schemas and Spark's StructType, and names of columns in Spark.
 
-Fields of a struct carry their field ids in the metadata key by which Spark's Parquet reader finds columns. Nanosecond timestamps have no type in Spark and are
-refused rather than truncated.
+Fields of a struct carry their field ids in the metadata key by which Spark's Parquet reader finds columns. Nanosecond timestamps are refused rather than
+truncated: Spark before 4.3 has no type for them, and that of Spark 4.3 is unknown to PySpark's classes of types.
 
 Geometries and geographies are WKB in files and in most of Icefloe. Tables in SQL have Spark's GEOMETRY and GEOGRAPHY types (Spark 4.1 and later) where the
 session enables them (`spark.sql.geospatial.enabled`) and Spark supports the column's reference system; all other such columns are BINARY.
@@ -72,6 +72,7 @@ _MIXED_SRID = -1
 _GEO_ENABLED = "spark.sql.geospatial.enabled"
 _SRID_PREFIX = "SRID:"
 _DEFAULT_SRID = 4326
+_BY_BYTES = "UTF8_BINARY"  # the collation
 
 # Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only where the file has it as local, and supports
 # variants, geometries and nanoseconds in some versions only. Columns of unknown type need not be in a file.
@@ -162,7 +163,7 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
     struct = _to_struct(schema.as_struct(), field_ids, (), problems)
     if problems:
         raise UnsupportedTypeError(
-            "this Spark has no type for some columns",
+            "some columns are of types that Icefloe cannot read by Spark yet",
             problems=problems,
             next_step="read with table.scan().to_arrow(), or other columns with table.scan(selected_fields=...).to_spark(), which createOrReplaceTempView() "
             "opens to SQL; SQL on the table itself needs a type for every column: load files with --cast-nanos for timestamps in microseconds; "
@@ -172,7 +173,7 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """Return the Spark type of a primitive; None where this Spark has none, as for nanoseconds, and for a time before Spark 4.1."""
+    """Return the Spark type of a primitive; None where Icefloe has none, as for nanoseconds, and for a time before Spark 4.1."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):
@@ -297,11 +298,16 @@ def to_iceberg_type(kind: DataType, fresh: Callable[[], int], path: tuple[str, .
         return TimeType()
     if is_geo_type(kind):
         return _geo_type_from(kind, path, problems)
-    converted = _FROM_SPARK.get(type(kind))
+    converted = None if _is_collated(kind) else _FROM_SPARK.get(type(kind))
     if converted is None:
         problems.append(Problem(where=".".join(path), what=f"type {kind.simpleString()}"))
         return StringType()
     return converted
+
+
+def _is_collated(kind: DataType) -> bool:
+    """Return whether texts of the type are not compared by their bytes, for which Iceberg has no type."""
+    return isinstance(kind, spark_types.StringType) and getattr(kind, "collation", _BY_BYTES) != _BY_BYTES
 
 
 def column_named(name: str) -> Column:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import ArrayType, DataType, NullType, StructField
 from pyspark.sql.types import DecimalType as SparkDecimal
 from pyspark.sql.types import MapType as SparkMap
+from pyspark.sql.types import StringType as SparkString
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import Problem, SchemaMismatchError
@@ -145,6 +146,8 @@ def _type_problems(row_type: DataType, table_type: IcebergType, path: tuple[str,
 def _fits(row_type: DataType, table_type: PrimitiveType | VariantType, *, top_level: bool) -> bool:
     if is_geo_type(row_type):
         return geo_type(table_type) == row_type
+    if isinstance(row_type, SparkString):  # its collation is that of the rows alone
+        row_type = SparkString()
     problems: list[Problem] = []
     ids = count(1)
     written = to_iceberg_type(row_type, lambda: next(ids), (), problems)

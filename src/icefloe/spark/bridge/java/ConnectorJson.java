@@ -22,7 +22,9 @@ import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.runtime.AbstractFunction1;
 
 /** Converts values of Spark's connector interfaces to maps, lists and texts, which travel to Python as JSON. `messages.py` has their types; Python interprets them. */
 final class ConnectorJson {
@@ -32,7 +34,7 @@ final class ConnectorJson {
 
   static Object of(Object value) throws Exception {
     if (value == null || value instanceof String || value instanceof Boolean || value instanceof Number) return value;
-    if (value instanceof DataType) return ((DataType) value).json();
+    if (value instanceof DataType) return type((DataType) value);
     if (value instanceof Expression) return expression((Expression) value);
     if (value instanceof Optional) return of(((Optional) value).orElse(null));
     if (value instanceof Object[]) {
@@ -65,6 +67,18 @@ final class ConnectorJson {
     }
   }
 
+  /** Returns the JSON of a type. Spark's own JSON leaves out collations: a type that has one is a text of its whole definition, such as `array<string collate UNICODE>`, which is no type to Python. */
+  private static String type(DataType type) {
+    return type.existsRecursively(new IsCollated()) ? PythonBridge.json(type.catalogString()) : type.json();
+  }
+
+  private static final class IsCollated extends AbstractFunction1 {
+    public Object apply(Object type) {
+      String name = type instanceof StringType ? ((DataType) type).typeName() : "";
+      return Boolean.valueOf(name.contains(" collate ") && !name.endsWith(" collate UTF8_BINARY"));
+    }
+  }
+
   private static Object expression(Expression value) throws Exception {
     LinkedHashMap map = new LinkedHashMap();
     if (value instanceof NamedReference) {
@@ -73,7 +87,7 @@ final class ConnectorJson {
     } else if (value instanceof Literal) {
       Object constant = ((Literal) value).value();
       map.put("kind", "literal");
-      map.put("type", ((Literal) value).dataType().json());
+      map.put("type", type(((Literal) value).dataType()));
       map.put("value", constant == null ? null : constant instanceof byte[] ? Hex.encodeHexString((byte[]) constant) : constant.toString());
     } else if (value instanceof Transform) {
       map.put("kind", "transform");
@@ -89,7 +103,7 @@ final class ConnectorJson {
       map.put("children", of(value.children()));
     } else if (value instanceof Cast) {
       map.put("kind", "cast");
-      map.put("type", ((Cast) value).dataType().json());
+      map.put("type", type(((Cast) value).dataType()));
       map.put("children", of(value.children()));
     } else {
       map.put("kind", value.getClass().getSimpleName());

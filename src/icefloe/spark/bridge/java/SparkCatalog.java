@@ -33,7 +33,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
 
   public void initialize(String name, CaseInsensitiveStringMap options) {
     this.name = name;
-    this.key = options.get("icefloe");
+    this.key = options.containsKey("icefloe") ? options.get("icefloe") : SparkParser.keyInNewSession(name);
   }
 
   public String name() {

@@ -19,7 +19,6 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.collection.immutable.Map$;
 
@@ -28,13 +27,11 @@ final class SparkCommand implements CreatableRelationProvider {
   private final LogicalPlan statement;
   private final BiFunction python;
   private final String text;
-  private final Throwable failure;
 
-  /** Creates a command of one of three kinds: a write whose rows Spark computes and Icefloe writes; a statement of which Spark has only the text; an error that Spark's parser may not throw. */
-  SparkCommand(LogicalPlan statement, BiFunction python, Throwable failure, String text) {
+  /** Creates a command of one of two kinds: a write whose rows Spark computes and Icefloe writes; a statement of which Spark has only the text, which Python runs. */
+  SparkCommand(LogicalPlan statement, BiFunction python, String text) {
     this.statement = statement;
     this.python = python;
-    this.failure = failure;
     this.text = text;
   }
 
@@ -44,7 +41,6 @@ final class SparkCommand implements CreatableRelationProvider {
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
-    if (failure != null) Platform.throwException(failure);
     if (statement instanceof WriteDelta) {
       run(context, new Object[] {((WriteDelta) statement).projections()});
     } else if (statement != null) {

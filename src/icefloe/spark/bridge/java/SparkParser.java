@@ -2,10 +2,8 @@ package icefloe;
 
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
-import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.lang.reflect.Proxy;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
@@ -15,7 +13,6 @@ import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiFunction;
-import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -25,14 +22,13 @@ import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.internal.VariableSubstitution;
-import org.apache.spark.unsafe.Platform;
 
 /**
- * Spark's parser, followed by Icefloe's parser in Python for statements that Spark cannot parse, and for the few kinds that Spark parses but cannot run on Icefloe's catalogs. It is a proxy, because
- * the methods of the interface differ between versions of Spark. Until a catalog is attached to its session it only passes calls on. In a server of Spark Connect, Python attaches the catalogs to the session
+ * Spark's parser, followed by Icefloe's parser in Python for statements that Spark cannot parse, and for the few kinds that Spark parses but cannot run on Icefloe's catalogs. `ParserMethods` calls
+ * it. Until a catalog is attached to its session it only passes calls on. In a server of Spark Connect, Python attaches the catalogs to the session
  * of each client before its first statement is parsed.
  */
-public final class SparkParser implements InvocationHandler {
+public final class SparkParser {
   private static final Set SHARED_KINDS =
       new HashSet(
           Arrays.asList(
@@ -65,7 +61,7 @@ public final class SparkParser implements InvocationHandler {
   static ParserInterface inject(SparkSession session, ParserInterface spark) {
     SparkParser parser = new SparkParser(spark, null, session);
     INJECTED.put(session, new WeakReference(parser));
-    return parser.proxy();
+    return new ParserMethods(parser);
   }
 
   /** Connects the parser of a session with Python; in a session that was started without the extension, installs it first. Further calls change nothing. */
@@ -73,7 +69,7 @@ public final class SparkParser implements InvocationHandler {
     ParserInterface parser = state.sqlParser(); // Spark creates it now, if nothing was parsed yet
     WeakReference injected = (WeakReference) INJECTED.get(session);
     SparkParser installed = injected == null ? null : (SparkParser) injected.get();
-    if (installed == null && Proxy.isProxyClass(parser.getClass()) && Proxy.getInvocationHandler(parser) instanceof SparkParser) installed = (SparkParser) Proxy.getInvocationHandler(parser);
+    if (installed == null && parser instanceof ParserMethods) installed = ((ParserMethods) parser).parser;
     SparkExtensions.addRules(state.analyzer(), session);
     if (installed != null) {
       if (installed.python == null) installed.python = new PythonObject(python);
@@ -82,7 +78,7 @@ public final class SparkParser implements InvocationHandler {
     // Spark reads its extensions once, when a session starts, and has no interface to change the parser of a running session, except the field that holds it.
     Field field = SessionState.class.getDeclaredField("sqlParser");
     field.setAccessible(true);
-    field.set(state, new SparkParser(parser, new PythonObject(python), null).proxy());
+    field.set(state, new ParserMethods(new SparkParser(parser, new PythonObject(python), null)));
   }
 
   /** Returns whether the session has the parser through Spark's extension point. */
@@ -90,11 +86,16 @@ public final class SparkParser implements InvocationHandler {
     return INJECTED.containsKey(session);
   }
 
-  private ParserInterface proxy() {
-    return (ParserInterface) Proxy.newProxyInstance(SparkParser.class.getClassLoader(), new Class[] {ParserInterface.class}, this);
+  /** Calls a method of Spark's parser. It may throw any exception of that parser, also one that the method does not declare. */
+  Object call(String method, Class[] types, Object[] arguments) {
+    try {
+      return invoke(ParserInterface.class.getMethod(method, types), arguments);
+    } catch (Throwable error) {
+      throw PythonBridge.unchecked(error);
+    }
   }
 
-  public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+  private Object invoke(Method method, Object[] arguments) throws Throwable {
     if ((python == null || attaching.isLocked()) && newSessions != null && session != null && method.getName().startsWith("parse")) attachOnce();
     if (python == null || !method.getName().startsWith("parsePlan")) return parsed(method, arguments);
     try {
@@ -108,9 +109,22 @@ public final class SparkParser implements InvocationHandler {
       LogicalPlan plan = planOfPython((String) arguments[0], null);
       if (plan == null) throw error;
       return plan;
-    } catch (AnalysisException error) { // The parser's interface does not declare it, so the JVM would wrap it.
-      return new SparkCommand(null, null, error, (String) arguments[0]).plan();
     }
+  }
+
+  /**
+   * Returns the key of a catalog that the settings of a new session name, after Python has attached the catalogs to it: a client's first message may need a catalog without a statement, as that of a
+   * pipeline does. Returns null where Python attaches none.
+   */
+  static String keyInNewSession(String catalog) {
+    if (newSessions == null) return null;
+    org.apache.spark.sql.classic.SparkSession active = org.apache.spark.sql.classic.SparkSession$.MODULE$.active();
+    ParserInterface parser = active.sessionState().sqlParser(); // Spark creates it now, if nothing was parsed yet
+    WeakReference injected = (WeakReference) INJECTED.get(active);
+    SparkParser installed = injected == null ? null : (SparkParser) injected.get();
+    if (installed == null) return null;
+    installed.attachOnce();
+    return active.conf().get("spark.sql.catalog." + catalog + ".icefloe", null);
   }
 
   /** Attaches the catalogs, while other threads of the session wait. Python parses statements meanwhile, in the thread that called it. */
@@ -150,14 +164,8 @@ public final class SparkParser implements InvocationHandler {
     LinkedHashMap message = new LinkedHashMap();
     message.put("text", text);
     message.put("kind", kind);
-    Object reply;
-    try {
-      reply = PythonBridge.call(python, "statement", PythonBridge.json(message));
-    } catch (Throwable error) {
-      if (!(error instanceof AnalysisException) || error instanceof ParseException) Platform.throwException(error);
-      return new SparkCommand(null, null, error, text).plan();
-    }
+    Object reply = PythonBridge.call(python, "statement", PythonBridge.json(message));
     if (reply instanceof LogicalPlan) return (LogicalPlan) reply;
-    return "true".equals(reply) ? new SparkCommand(null, python, null, text).plan() : null;
+    return "true".equals(reply) ? new SparkCommand(null, python, text).plan() : null;
   }
 }

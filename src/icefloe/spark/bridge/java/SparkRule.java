@@ -57,7 +57,7 @@ public final class SparkRule extends Rule {
   private LogicalPlan replace(LogicalPlan plan) {
     // The plan of a DELETE of all rows has a scan of its table that is never executed.
     if (plan instanceof DeleteFromTable) return plan;
-    if (isCommand(plan)) return new SparkCommand(plan, null, null, plan.nodeName()).plan();
+    if (isCommand(plan)) return new SparkCommand(plan, null, plan.nodeName()).plan();
     // Queries that parts of a statement share, such as equal subqueries, are beside it in the plan. Spark inserts them after this rule, but not into the plan within a command.
     if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
     if (isScan(plan)) {
@@ -140,7 +140,7 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts has to be told from an append: its commit has conflicts. */
+  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts is no append: its commit has conflicts. */
   private static boolean isCommand(LogicalPlan write) {
     if (!(write instanceof V2WriteCommand) || SparkCommand.writeOf(write) == null) return false;
     if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic || RowStatementRule.isInsertOnlyMerge(write)) return true;

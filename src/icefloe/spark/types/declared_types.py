@@ -1,0 +1,141 @@
+"""The types of columns that a statement declares, from Spark's JSON, and those that an Iceberg table cannot keep.
+
+A collation, `CHAR(n)` and `VARCHAR(n)` have no counterpart in Iceberg: its types have neither, and no engine that reads the table would compare or check by
+them. They are refused, because a table that drops them gives other rows than the statement declares. Spec: Primitive Types.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructType, _parse_datatype_json_value
+
+from icefloe.errors import Problem, UnsupportedTypeError
+
+CHAR_AS_STRING = "spark.sql.legacy.charVarcharAsString"
+COLLATION, BINARY_COLLATION = "collation", "UTF8_BINARY"
+_COLLATE = " collate "
+_PARTS = ("type", "fields", "elementType", "keyType", "valueType")  # of Spark's JSON, that have types
+_LENGTHS = ("char(", "varchar(")
+_NANOSECONDS = ("timestamp_ntz(", "timestamp_ltz(")
+# The next steps of problems, by the beginning or a part of the type.
+_NEXT_OF_COLLATION = "declare the column as STRING, and compare with s COLLATE UTF8_LCASE = '...' in queries"
+_NEXT_OF_LENGTHS = (
+    f"declare the column as STRING; SET {CHAR_AS_STRING}=true takes CHAR(n) and VARCHAR(n) for STRING, as Java's Iceberg does"
+)
+_NEXT_OF_NANOSECONDS = (
+    "declare the column as TIMESTAMP_NTZ or TIMESTAMP, in microseconds; "
+    "catalog.create_table makes columns of timestamp_ns, and table.scan().to_arrow() reads them"
+)
+
+
+def takes_char_as_string(spark: SparkSession) -> bool:
+    """Return whether the session takes CHAR(n) and VARCHAR(n) for STRING (`spark.sql.legacy.charVarcharAsString`)."""
+    return str(spark.conf.get(CHAR_AS_STRING, "false")).lower() == "true"
+
+
+def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) -> list[DataType]:
+    """Return the types of the columns of a statement.
+
+    Args:
+        columns: names of columns with Spark's JSON of their types. `bridge/java/ConnectorJson.java` writes a type with a collation as a text.
+        char_as_string: whether CHAR(n) and VARCHAR(n) are taken for STRING.
+
+    Raises:
+        UnsupportedTypeError: types have a collation, a length or nanoseconds, or are unknown to PySpark; all columns with such a type are named.
+    """
+    parsed = [(name, _by_bytes(json.loads(text))) for name, text in columns]
+    problems, next_steps = [], dict[str, None]()
+    for name, kind in parsed:
+        for path, leaf in _leaves(kind, (name,)):
+            rule, next_step = _refusal(leaf, char_as_string=char_as_string)
+            if rule:
+                problems.append(Problem(where=".".join(path), what=f"type {leaf}: {rule}"))
+                next_steps[next_step] = None
+    if problems:
+        raise UnsupportedTypeError(
+            "an Iceberg table cannot keep the types of some columns", problems=problems, next_step="; ".join(next_steps)
+        )
+    return [_parsed(name, kind) for name, kind in parsed]
+
+
+def _by_bytes(kind: Any) -> Any:
+    """Return Spark's JSON of a type without the collation by bytes, which Spark 4.3 keeps in a type that names it."""
+    if isinstance(kind, list):
+        return [_by_bytes(field) for field in kind]
+    if isinstance(kind, dict):
+        return {key: _by_bytes(part) if key in _PARTS else part for key, part in kind.items()}
+    return "string" if kind == f"string{_COLLATE}{BINARY_COLLATION}" else kind
+
+
+def _leaves(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the names of the types without parts in Spark's JSON of a type, with the path to each."""
+    if isinstance(kind, str):
+        yield path, kind
+    elif kind["type"] == "struct":
+        for field in kind["fields"]:
+            yield from _leaves(field["type"], (*path, field["name"]))
+    elif kind["type"] == "array":
+        yield from _leaves(kind["elementType"], (*path, "element"))
+    elif kind["type"] == "map":
+        yield from _leaves(kind["keyType"], (*path, "key"))
+        yield from _leaves(kind["valueType"], (*path, "value"))
+
+
+def _refusal(leaf: str, *, char_as_string: bool) -> tuple[str, str]:
+    """Return why a table cannot keep a type, and the next step; empty texts where it can."""
+    if _COLLATE in leaf:
+        return "Iceberg has no collations, so that comparisons would be by bytes", _NEXT_OF_COLLATION
+    if leaf.startswith(_LENGTHS) and not char_as_string:
+        return "Iceberg has no texts of a bounded length, so that longer ones would be taken", _NEXT_OF_LENGTHS
+    if leaf.startswith(_NANOSECONDS):
+        return "Icefloe does not read and write timestamps in nanoseconds by Spark yet", _NEXT_OF_NANOSECONDS
+    return "", ""
+
+
+def _parsed(name: str, kind: Any) -> DataType:
+    try:
+        return _parse_datatype_json_value(kind)
+    except PySparkException as error:
+        raise UnsupportedTypeError(
+            "this PySpark has no class for the type of a column",
+            problems=[Problem(where=name, what=f"type {json.dumps(kind)}")],
+            next_step="choose another type",
+        ) from error
+
+
+def struct_of(text: str) -> StructType:
+    """Return the struct of the columns of a query or a table of Spark, from its JSON.
+
+    Raises:
+        UnsupportedTypeError: columns are timestamps in nanoseconds, which PySpark's classes do not know; all of them are named.
+    """
+    kind = json.loads(text)
+    problems = [Problem(where=".".join(path), what=f"type {leaf}") for path, leaf in _leaves(kind, ()) if leaf.startswith(_NANOSECONDS)]
+    if problems:
+        raise UnsupportedTypeError(
+            "Icefloe does not read and write timestamps in nanoseconds by Spark yet",
+            problems=problems,
+            next_step="cast them to TIMESTAMP_NTZ or TIMESTAMP, in microseconds",
+        )
+    return StructType.fromJson(kind)
+
+
+def check_collation(properties: Mapping[str, str | None], what: str) -> None:
+    """Refuse a default collation among the properties of a statement.
+
+    Args:
+        properties: the properties that are set.
+        what: the table or namespace, in words.
+
+    Raises:
+        UnsupportedTypeError: comparisons would be others than by bytes.
+    """
+    for name, value in properties.items():
+        if name.lower() == COLLATION and value is not None and value.upper() != BINARY_COLLATION:
+            raise UnsupportedTypeError(
+                f"{what} cannot have the default collation {value}: Iceberg has no collations, so that comparisons would be by bytes",
+                next_step="leave DEFAULT COLLATION out, and compare with s COLLATE UTF8_LCASE = '...' in queries",
+            )
