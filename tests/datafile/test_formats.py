@@ -295,7 +295,7 @@ def _row(number: int) -> dict[str, Any]:
         "id": number,
         "text": f"t{number}",
         "at": dt.datetime(2020, 1, 1) + dt.timedelta(microseconds=number),
-        "zoned": dt.datetime(1969, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=number),
+        "zoned": dt.datetime(1969, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=number),
         "time": dt.time(1, 2, 3, number % 1000),
         "key": number.to_bytes(16, "big"),
         "code": b"abc",
