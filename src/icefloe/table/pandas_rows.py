@@ -191,7 +191,7 @@ def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Prob
         try:  # whole numbers among decimals, and those beyond 64 bits
             return pa.array(values, type_to_arrow(kind), from_pandas=True)
         except _NOT_CONVERTIBLE:
-            pass  # the reason is told of the inferred type
+            pass  # the error is that of the inferred type
     return _inferred(values, path, problems)
 
 

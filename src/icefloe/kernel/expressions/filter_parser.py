@@ -285,7 +285,7 @@ def _number(text: str) -> int | float | Decimal:
 
 
 def _date(text: str) -> date | str:
-    """Return a date, or the text itself where Python has no date of the year; the column's type parses the text then."""
+    """Return a date, or the text itself where Python has no such year; the column's type parses the text then."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -294,7 +294,7 @@ def _date(text: str) -> date | str:
 
 
 def _timestamp(text: str) -> datetime | str:
-    """Return a datetime, or the text itself where Python has none of the year or it is finer than a microsecond; the column's type parses the text then."""
+    """Return a datetime, or the text itself where Python has no such year or it is finer than a microsecond; the column's type parses the text then."""
     try:
         timestamp = datetime.fromisoformat(text)
     except ValueError:

@@ -287,7 +287,7 @@ def _literal_column(name: str, key_type: IcebergType) -> Column:
 
 
 def with_texts_of_times(rows: DataFrame) -> DataFrame:
-    """Return rows with dates and timestamps as text, as Python has none of every year."""
+    """Return rows with dates and timestamps as text, as Python does not have every year."""
     return rows.select(
         *(
             F.col(field.name).cast("string").alias(field.name)
