@@ -20,6 +20,7 @@ from icefloe.kernel.types import (
     FloatType,
     GeographyType,
     GeometryType,
+    IntegerType,
     PrimitiveType,
     TimestampNanoType,
     TimestampType,
@@ -85,9 +86,19 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
         return _rescaled(_NANOS[unit], 1 if isinstance(kind, _NANO_TYPES) else 1000)
     if isinstance(kind, DateType) and not pa.types.is_date32(arrow) and column.physical_type != "INT32":
         return None
-    if pa.types.is_uint32(arrow):
-        return lambda raw: raw & 0xFFFFFFFF
+    if pa.types.is_uint32(arrow) or pa.types.is_uint64(arrow):
+        return _unsigned(arrow.bit_width, 31 if isinstance(kind, IntegerType) else 63)
     return lambda raw: raw
+
+
+def _unsigned(width: int, most_bits: int) -> Callable[[int], int | None]:
+    """Return the function that converts an unsigned number, which footers give as a signed one; None for one of more bits than the table's type has."""
+
+    def convert(raw: int) -> int | None:
+        value = raw & (1 << width) - 1
+        return value if value >> most_bits == 0 else None
+
+    return convert
 
 
 def _rescaled(nanos: int, step: int) -> Callable[[int], int | None]:

@@ -300,7 +300,7 @@ def _is_bytes(arrow: Any) -> bool:
 
 
 def _is_small_integer(arrow: Any) -> bool:
-    return bool(pa.types.is_integer(arrow) and (arrow.bit_width < 32 or arrow == pa.int32()))
+    return bool(pa.types.is_integer(arrow) and arrow.bit_width <= 32)
 
 
 def _is_float(arrow: Any) -> bool:
@@ -309,8 +309,9 @@ def _is_float(arrow: Any) -> bool:
 
 _READABLE_TYPES: Mapping[type[IcebergType], tuple[Any, ...]] = {
     BooleanType: (pa.types.is_boolean,),
+    # Some writers keep the unsigned types of their rows; a value that the table's type does not have is an error when it is read.
     IntegerType: (_is_small_integer,),
-    LongType: (_is_small_integer, pa.types.is_int64, pa.types.is_uint32),
+    LongType: (pa.types.is_integer,),
     FloatType: (_is_float,),
     DoubleType: (_is_float, pa.types.is_float64),
     DateType: (pa.types.is_date,),

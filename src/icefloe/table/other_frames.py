@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.kernel.temporal_arrays import has_python_years
 from icefloe.optional_packages import optional_module
 
@@ -76,6 +76,13 @@ def bodo_frame(scan: Any) -> Any:
 
 def datafusion_provider(table: Any, session: Any) -> Any:
     """Return the table as a capsule that DataFusion registers. DataFusion takes providers of Rust only; this one is of iceberg-rust, which reads the files."""
+    if "://" not in table.metadata_location or "://" not in table.location():
+        raise UnsupportedFeatureError(
+            f"DataFusion reads {table.name()} by URLs, and its locations are paths without a scheme, such as {table.location()}",
+            table=".".join(table.name()),
+            next_step="open the catalog with a warehouse such as file:///lake for new tables, or register the rows: "
+            "SessionContext().from_arrow(table.scan().to_arrow())",
+        )
     core = optional_module("pyiceberg_core.datafusion", extra="datafusion", feature="DataFusion")
     provider = core.IcebergDataFusionTable(
         identifier=table.name(), metadata_location=table.metadata_location, file_io_properties=dict(getattr(table.io, "properties", {}))
