@@ -97,7 +97,7 @@ class RandomRows:
         return pa.table([pa.array(range(start, start + count), pa.int32()), *map(pa.array, columns, list(arrow.types)[1:])], schema=arrow)
 
     def path(self, kind: IcebergType, text: str) -> str:
-        """Return an expression of a random part of a value, as deep as it goes."""
+        """Return an expression of a random part of a value, down to a value without parts."""
         if isinstance(kind, StructType):
             field = self.chosen.choice(kind.fields)
             return self.path(field.field_type, f"{text}.{field.name}")

@@ -60,7 +60,7 @@ READER_OPTIONS: Mapping[str, str] = {
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # A struct is not null where a file has none of the fields that are read of it. Spark before 4.1 knows no other way, see `read_strategy.py`.
+    # A struct is not null where a file lacks all fields that are read of it. Spark before 4.1 has no such setting, see `read_strategy.py`.
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
 }
 # Java objects that create native scans, by application.

@@ -230,7 +230,7 @@ def file_groups(
         read_ids: Reads the field ids of files, where it matters which columns a file has.
         known: Deleted positions that were read before, to which those that are read now are added; None to keep none.
         positions_reason: Why the session cannot leave out rows by their position in Spark's own scan; empty where it can.
-        loses_structs: Whether Spark's own scan reads a struct as null where a file has none of its fields that are read, as `loses_structs` returns.
+        loses_structs: Whether Spark's own scan reads a struct as null where a file lacks all of its fields that are read, as `loses_structs` returns.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
@@ -350,7 +350,7 @@ class _Columns:
     """How columns that a file lacks affect the strategy by which it is read.
 
     Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table; `lost_structs` are the
-    structs that are null to Spark's own scan where a file has none of their fields.
+    structs that are null to Spark's own scan where a file lacks all of their fields.
     """
 
     def __init__(
@@ -397,7 +397,7 @@ class _Columns:
                 return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset()
         for struct in self._lost_structs:
             if struct.field_id in ids and struct.leaves.isdisjoint(ids):
-                return f"a file has none of the fields that are read of {struct.path}, which this Spark would read as null", frozenset()
+                return f"a file lacks all fields that are read of {struct.path}, which this Spark would read as null", frozenset()
         return "", missing
 
 
@@ -411,7 +411,7 @@ class _Struct:
 
 
 def loses_structs(spark: SparkSession) -> bool:
-    """Return whether Spark's own scan reads a struct as null, and the list or map around it, where a file has none of its fields that are read.
+    """Return whether Spark's own scan reads a struct as null, and the list or map around it, where a file lacks all of its fields that are read.
 
     Newer versions have a setting for it, which `READER_OPTIONS` of `native_scan.py` turns off.
     """
@@ -419,7 +419,7 @@ def loses_structs(spark: SparkSession) -> bool:
 
 
 def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
-    """Return the structs that are read of which a file may have none of the fields that are read, by the schemas that files were written with."""
+    """Return the structs that are read of which a file may lack all fields that are read, by the schemas that files were written with."""
     structs = [
         _Struct(".".join(path), field.field_id, frozenset(leaf.field_id for _, leaf in walk((field,)) if not children(leaf.field_type)))
         for path, field in walk(needed.fields)

@@ -1,6 +1,6 @@
 """The names that columns have while Spark's Parquet reader reads them, so that it never takes another column of a file for one by its name.
 
-The reader finds columns and the fields of structs by id, but three of its steps go by names of the file:
+The reader finds columns and the fields of structs by id, but three of its steps use names of the file:
 
 - It evaluates filters on row groups by the path of a column. Where a file may have another column there (columns swapped their names, or a name was dropped and
   used again), the wrong statistics would skip row groups that contain matching rows.
