@@ -145,7 +145,8 @@ def test_imports_are_absolute_and_never_of_the_package_icefloe_itself() -> None:
 
 
 def test_only_the_package_icefloe_and_modules_under_names_of_pyiceberg_define_all() -> None:
-    texts = {path: path.read_text() for path in MODULES if path != ENTRY_POINT}
+    # lazy_imports.py defines none of its own: it returns that of the packages whose names it imports at first use.
+    texts = {path: path.read_text() for path in MODULES if path != ENTRY_POINT and path.name != "lazy_imports.py"}
     fail_at([place_of(path) for path, text in texts.items() if "__all__" in text and "under the module name of PyIceberg" not in text])
 
 
