@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from tests.fuzz_sql.run import Run, started_lake
@@ -28,6 +29,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--shrink-seconds", type=float, default=240, help="the longest time for making a difference small; 0 leaves it as it is"
     )
+    parser.add_argument(
+        "--setting", action="append", default=[], metavar="NAME=VALUE", help="a setting of the session; may be given several times"
+    )
     return parser.parse_args()
 
 
@@ -36,20 +40,21 @@ def main() -> int:
     arguments = _arguments()
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="fuzz_sql_") as folder:
-        lake = started_lake(Path(folder))
+        lake = started_lake(Path(folder), dict(setting.split("=", 1) for setting in arguments.setting))
         run = Run(lake, arguments.seed, shrink_seconds=arguments.shrink_seconds)
         number, start, printed = arguments.table or arguments.first_table, time.monotonic(), time.monotonic()
-        while run.statements < arguments.queries and len(run.differences) < arguments.differences:
-            for text in run.table(number):
-                KEPT.mkdir(exist_ok=True)
-                (KEPT / f"sql-{arguments.seed}-{number}.txt").write_text(text)
-                print(text, flush=True)
-            number += 1
-            if arguments.table is not None:
-                break
-            if time.monotonic() - printed > 60:
-                printed = time.monotonic()
-                print(f"{run.statements} statements on {number} tables, {run.statements / (printed - start):.1f} a second", flush=True)
+        with suppress(KeyboardInterrupt):  # the counts so far are worth something
+            while run.statements < arguments.queries and len(run.differences) < arguments.differences:
+                for text in run.table(number):
+                    KEPT.mkdir(exist_ok=True)
+                    (KEPT / f"sql-{arguments.seed}-{number}.txt").write_text(text)
+                    print(text, flush=True)
+                number += 1
+                if arguments.table is not None:
+                    break
+                if time.monotonic() - printed > 60:
+                    printed = time.monotonic()
+                    print(f"{run.statements} statements on {number} tables, {run.statements / (printed - start):.1f} a second", flush=True)
         took = time.monotonic() - start
         _print_counts("statements", run.labels)
         _print_counts("run one by one", run.one_by_one)

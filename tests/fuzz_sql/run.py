@@ -1,6 +1,7 @@
 """The tables of a seed, one after the other, with the statements that are compared on each."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
@@ -32,10 +33,10 @@ SESSION = {
 }
 
 
-def started_lake(folder: Path) -> Lake:
-    """Start a session with a catalog in a folder."""
+def started_lake(folder: Path, settings: Mapping[str, str]) -> Lake:
+    """Start a session, with more settings, that has a catalog in a folder."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
-    spark = icefloe.spark.session(SESSION, master="local[1]", catalogs={"lake": catalog}, app_name="icefloe fuzz-sql")
+    spark = icefloe.spark.session({**SESSION, **settings}, master="local[1]", catalogs={"lake": catalog}, app_name="icefloe fuzz-sql")
     catalog.create_namespace("db")
     return Lake(spark, catalog, folder)
 
@@ -43,8 +44,9 @@ def started_lake(folder: Path) -> Lake:
 class Run:
     """Tables of a seed, and what came of them."""
 
-    def __init__(self, lake: Lake, seed: int, *, shrink_seconds: float) -> None:
+    def __init__(self, lake: Lake, seed: int, *, shrink_seconds: float, queries_after_a_step: int = QUERIES_AFTER_A_STEP) -> None:
         self.lake = lake
+        self.queries_after_a_step = queries_after_a_step
         self.seed = seed
         self.shrink_seconds = shrink_seconds
         self.statements = 0
@@ -96,7 +98,7 @@ class Run:
     def _checked(self, trial: Trial, maker: HistoryMaker) -> None:
         """Compare all rows, then some statements on this version of the table, and one or two on earlier ones."""
         queries = QueryMaker(maker.chosen, maker.values, trial.schema)
-        statements = [everything(trial.schema), *(queries.query() for _ in range(QUERIES_AFTER_A_STEP))]
+        statements = [everything(trial.schema), *(queries.query() for _ in range(self.queries_after_a_step))]
         versions = trial.versions()
         if len(versions) > 1 and maker.chosen.random() < 0.5:
             place = maker.chosen.choice(list(versions))

@@ -119,7 +119,7 @@ class Trial:
         after = step.changed(self.schema)
         judged = step.judge(self.schema)
         statements = step.statements(self.schema)
-        error = ""
+        error, views = "", len(self.views)
         for place, statement in enumerate(statements):
             try:
                 self._run(statement)
@@ -141,6 +141,9 @@ class Trial:
             raise RefusedError(f"{step.label}, by both: {judge_error}")
         if error or judge_error:
             text = f"fails: {error}" if error else f"{step.label} succeeds where the judge fails: {judge_error}"
+            if reason_for(step.label, text):  # the step is left out on both sides
+                self.steps.pop()
+                del self.views[views:]
             self._report(None, text, step.label)
         self.schema = after
         snapshot = self.lake.catalog.load_table(self.plain_name).current_snapshot()
@@ -166,10 +169,10 @@ class Trial:
 
     def _write_judge(self, sql: str) -> None:
         self.writes += 1
-        path = str(self.folder / f"v{self.writes}")
+        view = f"judge_{self.plain_name.removeprefix('db.')}_{self.writes}"
+        path = str(self.folder / view)
         frame = self.spark.sql(sql)
         frame.coalesce(1).write.parquet(path)
-        view = f"judge_{self.plain_name.removeprefix('db.')}_{self.writes}"
         self.spark.read.schema(frame.schema).parquet(path).createOrReplaceTempView(view)
         self.views.append(view)
 
@@ -237,7 +240,7 @@ class Trial:
         """
         if contains_unordered(self.schema):
             return
-        right = Outcome(rows_of(pq.ParquetDataset(self.folder / f"v{self.writes}").read()))
+        right = Outcome(rows_of(pq.ParquetDataset(self.folder / self.views[-1]).read()))
         try:
             seen = Outcome(rows_of(self.lake.catalog.load_table(self.plain_name).scan().to_arrow()))
         except Exception as error:  # noqa: BLE001  # any error is an outcome
