@@ -104,11 +104,54 @@ def test_a_name_that_is_not_in_the_database_is_reported_with_the_names_that_are(
             catalog.load_table("db.t")
         with pytest.raises(NoSuchNamespaceError, match="other catalogs in this database: blue, default"):
             catalog.list_tables("db")
-    messages = [record.getMessage() for record in caplog.records]
+    messages = [record.getMessage() for record in caplog.records if "catalog 'lake'" in record.getMessage()]
     assert messages == [
         "catalog 'lake' is empty; its database holds tables of other catalogs: blue, default. Next: give the catalog that name, "
         "by load_catalog('blue', ...) or the setting spark.sql.catalog.blue=icefloe, or open the folder with icefloe.open(...)"
     ]
+
+
+@pytest.mark.parametrize("by_uri", [False, True])
+@pytest.mark.parametrize(("name", "others"), [("lake", ["default"]), ("default", ["lake"]), ("green", ["blue", "default"])])
+def test_a_folder_with_catalogs_of_other_names_is_warned_of_when_it_is_opened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, others: list[str], by_uri: bool
+) -> None:
+    lake = make_lake(tmp_path / "lake", *others)
+    where = {"warehouse": str(lake), **({"uri": f"sqlite:///{lake}/catalog.db"} if by_uri else {})}
+    for is_empty in (True, False):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            catalog = load_catalog(name, **where)
+            catalog.create_namespace_if_not_exists("mine")
+            catalog.list_tables("mine")
+        (message,) = [record.getMessage() for record in caplog.records]
+        state = "empty" if is_empty else "not the only one"
+        assert message.startswith(f"catalog {name!r} is {state}; its database holds tables of other catalogs: {', '.join(others)}. Next:")
+        catalog.close()
+
+
+def test_a_catalog_that_gets_its_first_name_beside_others_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "lake").mkdir()
+    uri = f"sqlite:///{tmp_path}/lake/catalog.db"
+    served, other = load_catalog("default", uri=uri), load_catalog("lake", uri=uri)
+    with caplog.at_level(logging.WARNING):
+        other.create_namespace("db")
+        assert not caplog.records
+        served.create_namespace("db")
+        served.create_namespace("db2")
+        other.create_namespace("db2")
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("catalog 'default' is empty; its database holds tables of other catalogs: lake. Next:")
+    served.close()
+    other.close()
+
+
+def test_a_folder_with_one_catalog_is_opened_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = make_lake(tmp_path / "lake", "lake")
+    with caplog.at_level(logging.WARNING):
+        for name in ("lake", None):
+            load_catalog(name, warehouse=str(lake)).list_tables("db")
+    assert not caplog.records
 
 
 def test_a_hostile_catalog_name_controls_no_terminal(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import glob
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from icefloe.catalog.catalog import TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, Catalog
@@ -20,7 +21,7 @@ from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.catalog.hive_catalog import HiveCatalog
 from icefloe.catalog.options import check_names
 from icefloe.catalog_store.database_uri import JDBC, uri_of_jdbc
-from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError, in_one_line
+from icefloe.errors import InvalidInputError, NoSuchCatalogError, StorageError, UnsupportedFeatureError, in_one_line
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.lazy_imports import lazy_module
 
@@ -128,7 +129,17 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         catalog_name = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(settings, "init_catalog_tables", default=True))
     if settings.get("warehouse"):
         settings["warehouse"] = qualified(settings["warehouse"])
-    return sql_catalog.SqlCatalog(catalog_name, **{**settings, "uri": uri})
+    return _sql_catalog(catalog_name, settings, uri)
+
+
+def _sql_catalog(name: str, settings: Mapping[str, str], uri: str) -> Catalog:
+    """Open a catalog in a database, and warn of others in the folder of its warehouse."""
+    catalog = sql_catalog.SqlCatalog(name, **{**settings, "uri": uri})
+    if uri == database_uri(None, settings.get("warehouse")):
+        # Of a folder a user expects one catalog, whatever it is called.
+        with suppress(StorageError):
+            catalog.store.warn_of_other_catalogs()
+    return catalog
 
 
 def _uri_of(settings: Mapping[str, str]) -> str | None:

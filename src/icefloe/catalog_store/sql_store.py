@@ -24,6 +24,7 @@ from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, CommitRequest, T
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.name_errors import namespace_exists, namespace_not_empty
+from icefloe.catalog_store.other_catalogs import OtherCatalogs, catalog_names
 from icefloe.catalog_store.sql_engine import check_database_file, open_engine, uri_elsewhere
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import (
@@ -53,7 +54,6 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
     ViewAlreadyExistsError,
-    in_one_line,
 )
 from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata.table_metadata import TableMetadata
@@ -67,8 +67,6 @@ LOCK_WAIT_MS = 5_000
 _KEPT_QUERIES = 32
 # Names that the next step of an error lists at most.
 _SHOWN_NAMES = 10
-# Names of other catalogs that a message lists at most.
-_SHOWN_CATALOGS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +318,7 @@ class SqlLocations:
         except NoSuchNamespaceError:
             namespaces = ", ".join(map(dotted, self._store.list_namespaces())) or "none"
             with self._store.connection() as connection:
-                others = self._store.other_catalogs(connection)
+                others = self._store.others.suffix(connection)
             return f"the namespace {dotted(namespace)!r} does not exist either; there are: {namespaces}{others}"
         if not names:
             return f"the namespace {dotted(namespace)!r} holds no {self._kind.noun}; create it"
@@ -352,12 +350,12 @@ class SqlCatalogStore(SqlLocations):
     """
 
     drops_files = False
-    _has_warned_of_catalogs = False
 
     def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
         """Connect, and create the tables that are missing. `add_types` adds the column `iceberg_type`, which all catalogs in the database share."""
         self.name = name
         self.uri = uri
+        self.others = OtherCatalogs(name)
         self.engine: Engine = open_engine(name, uri, echo=echo)
         super().__init__(self, TABLE_NAMES)
         try:
@@ -464,33 +462,12 @@ class SqlCatalogStore(SqlLocations):
     def catalog_names(self) -> list[str]:
         """Return the names of all catalogs in the database that have a table, a view or a namespace, sorted."""
         with self.connection() as connection:
-            return self._catalog_names(connection)
+            return catalog_names(connection)
 
-    def _catalog_names(self, connection: Connection) -> list[str]:
-        columns = (ICEBERG_TABLES.c.catalog_name, NAMESPACE_PROPERTIES.c.catalog_name)
-        return sorted({row[0] for column in columns for row in connection.execute(select(column).distinct())})
-
-    def other_catalogs(self, connection: Connection) -> str:
-        """Return the end of an error about a missing name: the other catalogs of the database; empty if there are none.
-
-        If this catalog is empty and others are not, its name is probably wrong: that is logged once.
-        """
-        names = self._catalog_names(connection)
-        others = [in_one_line(name) for name in names if name != self.name]
-        if not others:
-            return ""
-        listed = ", ".join(others[:_SHOWN_CATALOGS]) + (", ..." if len(others) > _SHOWN_CATALOGS else "")
-        if self.name not in names and not self._has_warned_of_catalogs:
-            self._has_warned_of_catalogs = True
-            LOG.warning(
-                "catalog %r is empty; its database holds tables of other catalogs: %s. Next: give the catalog that name, "
-                "by load_catalog(%r, ...) or the setting spark.sql.catalog.%s=icefloe, or open the folder with icefloe.open(...)",
-                self.name,
-                listed,
-                others[0],
-                others[0],
-            )
-        return f"; other catalogs in this database: {listed}"
+    def warn_of_other_catalogs(self) -> None:
+        """Log once which other catalogs the database holds, whether or not this one is empty."""
+        with self.connection() as connection:
+            self.others.warn(connection, of_full_ones=True)
 
     def _namespace_properties_of(self, namespace: str) -> ColumnElement[bool]:
         return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
@@ -508,7 +485,7 @@ class SqlCatalogStore(SqlLocations):
             known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
             raise NoSuchNamespaceError(
                 f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}{self.other_catalogs(connection)}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}{self.others.suffix(connection)}",
             )
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
@@ -519,7 +496,7 @@ class SqlCatalogStore(SqlLocations):
             depth = len(parent) + 1
             namespaces = self._all_namespaces(connection)
             if not namespaces:
-                self.other_catalogs(connection)
+                self.others.suffix(connection)
             return sorted(name for name in namespaces if len(name) == depth and name[: depth - 1] == parent)
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
@@ -540,6 +517,7 @@ class SqlCatalogStore(SqlLocations):
             with self.connection() as connection:
                 if namespace in self._all_namespaces(connection):
                     raise exists
+                self.others.warn(connection)
                 connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **properties}))
         except IntegrityError as error:
             raise exists from error
