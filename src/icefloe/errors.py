@@ -415,6 +415,12 @@ class StorageUnavailableError(StorageError):
     code = "storage-unavailable"
 
 
+class OutOfMemoryError(IcefloeError):
+    """This process has too little memory for a file; nothing is known to be wrong with the file."""
+
+    code = "out-of-memory"
+
+
 class EngineError(IcefloeError):
     """Spark or Java is missing, or a Spark job failed."""
 

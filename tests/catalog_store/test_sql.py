@@ -1,5 +1,6 @@
 """The SQL catalog store: its tables, shared with Java and PyIceberg, the compare-and-swap, and the error for each database fault."""
 
+import logging
 import sqlite3
 import sys
 import traceback
@@ -10,7 +11,7 @@ from threading import Barrier, Thread
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from icefloe import load_catalog
+from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog_store import sql_engine
 from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
@@ -268,3 +269,26 @@ def test_a_database_that_ignores_case_has_no_table_under_another_spelling(store:
     assert store.load(("db", "cafe")).metadata_location == "a.metadata.json"
     with pytest.raises(NoSuchTableError):
         store.load(("db", "CAFE"))
+
+
+@pytest.mark.parametrize("action", ["list", "create"])
+def test_what_a_catalog_waits_for_is_logged_while_its_database_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, action: str
+) -> None:
+    monkeypatch.setattr(sql_engine, "SQLITE_LOCK_WAIT_S", 0.3)
+    monkeypatch.setattr(sql_engine, "REPORTED_WAIT_S", 0.05)
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    other = sqlite3.connect(tmp_path / "catalog.db")
+    other.execute("BEGIN EXCLUSIVE")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING), pytest.raises(StorageUnavailableError, match="lsof"):
+        catalog.list_namespaces() if action == "list" else catalog.create_namespace("db")
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(
+        f"catalog 'lake' at sqlite:///{tmp_path}/catalog.db has waited 0.05 s for the database, which another process has locked"
+    )
+    other.rollback()
+    other.close()
+    monkeypatch.setattr(sql_engine, "REPORTED_WAIT_S", 5.0)
+    catalog.create_namespace("db")
+    catalog.close()

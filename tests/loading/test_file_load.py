@@ -169,6 +169,28 @@ def test_the_file_of_bad_rows_is_deleted_if_the_load_is_not_committed(
     nothing_remains()
 
 
+# ---- the id of a load ----
+
+
+@pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"upsert": ["id"]}])
+def test_a_load_that_is_run_again_under_its_id_is_refused(load: Load, options: dict[str, Any]) -> None:
+    load(write("a.csv", "id,v\n1,a\n"), load_id="first")
+    path = write("b.csv", "id,v\n2,b\n")
+    result = load(path, load_id="day 2", **options)
+    for load_id in ("day 2", "first"):
+        with pytest.raises(InvalidInputError, match=f"the load '{load_id}' is in .* already: snapshot [0-9]+ has its rows"):
+            load(path, load_id=load_id, **options)
+    assert rows_of(result) == rows_of(load(path, upsert=["id"], load_id="day 3"))
+    assert [snapshot.summary.get("icefloe.load-id") for snapshot in result.table.metadata.snapshots] == ["first", "day 2"]
+
+
+def test_a_load_without_an_id_is_run_as_often_as_it_is_started(load: Load) -> None:
+    path = write("a.csv", "id\n1\n")
+    assert len(rows_of((load(path), load(path), load(path, load_id="x"))[-1])) == 3
+    with pytest.raises(InvalidInputError, match="--load-id is empty"):
+        load(path, load_id=" ")
+
+
 # ---- upsert, filter, new columns ----
 
 

@@ -1,5 +1,6 @@
 """Each action of maintenance with one failing read, write or deletion: no row is lost, no live file deleted, and the next orphan run finds what is left."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -12,10 +13,12 @@ import pytest
 from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
-from icefloe.errors import CommitUnknownError, FormatError, StorageError
+from icefloe.errors import CommitUnknownError, FormatError, StorageError, StorageFullError
 from icefloe.io import file_tree
 from icefloe.maintenance import quarantine_list
 from icefloe.maintenance import remove_orphan_files as removal
+from icefloe.maintenance.maintain import TableMaintenanceRun
+from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.table import Table
 from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, SimulatedCrash
@@ -144,3 +147,33 @@ def test_a_failing_operation_of_any_kind_at_any_place_loses_no_row_and_leaves_on
     tmp_path: Path, action: str, version: int
 ) -> None:
     assert fail_each(tmp_path, action, version, OPERATIONS, range(6)) >= 4
+
+
+@pytest.mark.parametrize(
+    ("error", "has_traceback"), [(StorageFullError("no space is left to write x"), False), (KeyError("a fault of ours"), True)]
+)
+@pytest.mark.parametrize("of_catalog", [False, True])
+def test_only_a_fault_of_the_program_is_logged_with_its_traceback(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    has_traceback: bool,
+    of_catalog: bool,
+) -> None:
+    table = made(tmp_path, 2)
+    grow(table, 0)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(TableMaintenanceRun, "run" if of_catalog else "_run", fail)
+    with caplog.at_level(logging.WARNING):
+        if of_catalog:
+            (report,) = maintain_catalog(SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)))
+        else:
+            report = table.maintenance.maintain(min_age_minutes=0)
+    assert report.has_failures
+    assert caplog.records
+    assert all(bool(record.exc_info) is has_traceback for record in caplog.records)
+    assert all(str(error) in record.getMessage() for record in caplog.records)

@@ -42,7 +42,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, int], int]] = {
     "metadata_with_a_schema_just_too_deep": ("MetadataFormatError", "read_nesting", {}, 200),
     "manifest_schema_of_many_types": ("AvroFormatError", "manifest_schema_types", {}, 400),
     "deep_name_mapping": ("MetadataFormatError", "read_nesting", {}, 100),
-    "parquet_page_of_two_gigabytes": ("DataFileFormatError", "cannot be read in the available memory", {}, 400),
+    "parquet_page_of_two_gigabytes": ("OutOfMemoryError", "cannot be read in the available memory", {}, 400),
     "puffin_blob": ("PuffinFormatError", "puffin_blob_bytes", {}, 120),
 }
 

@@ -1,6 +1,10 @@
 """`open_engine`: the SQLAlchemy engine of a catalog's database, with a driver, timeouts, and connections that a fork does not share. Spec: Metastore Tables."""
 
+import logging
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
@@ -15,8 +19,11 @@ from icefloe.catalog_store.sql_errors import shown_cause, shown_text
 from icefloe.errors import InvalidPropertyError, NotInstalledError, StorageUnavailableError
 from icefloe.optional_packages import not_installed
 
+LOG = logging.getLogger(__name__)
 # Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
+# Seconds of waiting after which a warning names the cause.
+REPORTED_WAIT_S = 5.0
 # Options of libpq unless the URI sets them, so that a lost server is noticed: seconds to connect; seconds until a silent connection is probed, seconds between
 # two probes, and their number; milliseconds that sent bytes (such as a COMMIT) may remain without an acknowledgement.
 POSTGRES_OPTIONS = {
@@ -128,6 +135,32 @@ def _full_sync(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
+
+
+@contextmanager
+def reported_wait(catalog: str, uri: str, engine: Engine) -> Iterator[None]:
+    """Run the block, and log a warning where it waits long for the lock of an SQLite file, which another process holds."""
+    if not _is_database_file(engine.url):
+        yield
+        return
+
+    def warn() -> None:
+        LOG.warning(
+            "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
+            "Next: find the process that has the file open, such as by lsof, and let it end its transaction",
+            catalog,
+            without_password(uri),
+            f"{REPORTED_WAIT_S:g}",
+            SQLITE_LOCK_WAIT_S,
+        )
+
+    timer = threading.Timer(REPORTED_WAIT_S, warn)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _no_driver(catalog: str, uri: str, error: ImportError) -> NotInstalledError:

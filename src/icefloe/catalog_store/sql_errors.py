@@ -30,6 +30,9 @@ _SIGN_IN = _Case(StoragePermissionError, "check the user and the password in `ur
 _NO_DATABASE = _Case(StorageUnavailableError, "create the database, or name another one in `uri`")
 _NO_SERVER = _Case(StorageUnavailableError, "check the host and the port in `uri`, and that the server runs")
 _BUSY = _Case(StorageUnavailableError, "another transaction was in the way: repeat")
+_LOCKED = _Case(
+    StorageUnavailableError, "another process holds the lock of the database: find it, such as by lsof, let it end, then repeat"
+)
 _DISK = _Case(StorageUnavailableError, "check the disk of the database file, then repeat")
 # Bytes that a disk must have free for SQLite to commit: its shared memory is 32 KiB, and its journal some pages of 4 KiB.
 ROOM_OF_A_COMMIT = 64 * 1024
@@ -61,7 +64,7 @@ _BY_SQLITE_NAME: dict[str, _Case] = {
     "SQLITE_NOTADB": _Case(StorageUnavailableError, "the file is not an SQLite database: name another one in `uri`"),
     "SQLITE_CORRUPT": _Case(StorageUnavailableError, "the database file is damaged: bring back a copy of it"),
     "SQLITE_IOERR": _DISK,
-    "SQLITE_BUSY": _BUSY,
+    "SQLITE_BUSY": _LOCKED,
     "SQLITE_LOCKED": _BUSY,
 }
 # By words, in this order, for errors that carry no code.
@@ -92,7 +95,7 @@ def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
 def may_be_tried_again(error: DBAPIError) -> bool:
     """Return whether a transaction that failed before its commit may be repeated: a connection was lost, or another transaction held a lock."""
     case = _case(error)
-    return case is _BUSY or (case in (_AWAY, _BY_STATE["57P03"]) and error.connection_invalidated)
+    return case in (_BUSY, _LOCKED) or (case in (_AWAY, _BY_STATE["57P03"]) and error.connection_invalidated)
 
 
 def shown_text(text: str, uri: str) -> str:

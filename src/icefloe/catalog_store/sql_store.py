@@ -25,7 +25,7 @@ from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.name_errors import namespace_exists, namespace_not_empty
 from icefloe.catalog_store.other_catalogs import OtherCatalogs, catalog_names
-from icefloe.catalog_store.sql_engine import check_database_file, open_engine, uri_elsewhere
+from icefloe.catalog_store.sql_engine import check_database_file, open_engine, reported_wait, uri_elsewhere
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import (
     ICEBERG_TABLES,
@@ -180,7 +180,11 @@ class SqlLocations:
         commit_begun = False
         request = requests[0]
         try:
-            with self._store.engine.connect() as connection, connection.begin() as transaction:
+            with (
+                reported_wait(self._store.name, self._store.uri, self._store.engine),
+                self._store.engine.connect() as connection,
+                connection.begin() as transaction,
+            ):
                 for request in _in_lock_order(requests):
                     if not self._compare_and_swap(connection, request):
                         location = connection.execute(self._location_of(request.identifier)).scalars().one_or_none()
@@ -383,7 +387,7 @@ class SqlCatalogStore(SqlLocations):
     def connection(self) -> Iterator[Connection]:
         """Run the block in one transaction. Database errors are raised as errors of Icefloe, except for `IntegrityError`: the key is taken."""
         try:
-            with self.engine.begin() as connection:
+            with reported_wait(self.name, self.uri, self.engine), self.engine.begin() as connection:
                 yield connection
         except IntegrityError:
             raise

@@ -90,6 +90,12 @@ BadRowsFile = Annotated[
     str | None,
     typer.Option("--bad-rows-file", metavar="PATH", help="The file for --bad-rows quarantine; by default beside the first input file."),
 ]
+LoadId = Annotated[
+    str | None,
+    typer.Option(
+        "--load-id", metavar="ID", help="An id of this load: refused if the table has it, so that a load that was killed can be run again."
+    ),
+]
 EngineOption = Annotated[
     LoadEngine,
     typer.Option("--engine", help="What reads the files; auto is Arrow in this process, and Spark for 1 GiB or more if it is installed."),
@@ -111,6 +117,7 @@ def load(
     cast_nanos: CastNanos = False,
     bad_rows: BadRowsOption = BadRows.FAIL,
     bad_rows_file: BadRowsFile = None,
+    load_id: LoadId = None,
     engine: EngineOption = LoadEngine.AUTO,
     catalog: CatalogName = None,
     uri: CatalogUri = None,
@@ -131,6 +138,7 @@ def load(
         cast_nanos=cast_nanos,
         bad_rows=bad_rows,
         bad_rows_file=bad_rows_file,
+        load_id=load_id,
     )
     choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     # Local files are found before the catalog is created, so that a mistyped name creates nothing.

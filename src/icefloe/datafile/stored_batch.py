@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.errors import DataFileFormatError, IcefloeError, UnsupportedFeatureError
+from icefloe.errors import DataFileFormatError, IcefloeError, OutOfMemoryError, UnsupportedFeatureError
 from icefloe.kernel.arrow_values import numbers_array, numpy_of
 from icefloe.kernel.limits import raise_limit
 from icefloe.kernel.storage_errors import storage_error
@@ -112,11 +112,12 @@ def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
             next_step="rewrite the file with another engine, without that feature",
         ) from error
     except pa.ArrowMemoryError as error:
-        # Arrow allocates the size that a page or a stripe claims before the claim can be checked.
-        raise DataFileFormatError(
-            f"{path} cannot be read in the available memory: {error}",
+        # Arrow allocates the size that a page or a stripe claims before the claim can be checked, so that a sound file and a forged one look alike.
+        raise OutOfMemoryError(
+            f"{path} cannot be read in the available memory, which does not mean that it is damaged: {error}",
             path=path,
-            next_step="give the process more memory where the file is trusted; else delete it from the table",
+            next_step="give the process more memory, run fewer at once, or read fewer columns; where nobody trusted has written the file, it may claim "
+            "a size that it does not have, and icefloe validate reads its footer alone",
         ) from error
     except MemoryError:
         raise

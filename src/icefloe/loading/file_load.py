@@ -42,7 +42,7 @@ from icefloe.loading.csv_input import CsvInput
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
 from icefloe.loading.json_input import JsonInput
 from icefloe.loading.load_progress import ProgressCallback, ProgressCounter
-from icefloe.loading.load_request import LoadRequest, LoadResult, SparkRequest
+from icefloe.loading.load_request import LOAD_ID, LoadRequest, LoadResult, SparkRequest
 from icefloe.loading.own_files import OwnFiles
 from icefloe.loading.parquet_input import ParquetInput
 from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_options
@@ -102,7 +102,8 @@ class FileLoad:
         """Check the request and load the table, if it exists. Nothing is created.
 
         Raises:
-            InvalidInputError: An option of the reader is not one that can be set, or properties are given for a table that exists.
+            InvalidInputError: An option of the reader is not one that can be set, properties are given for a table that exists, or a load of this id is
+                in the table already.
             InvalidPartitionSpecError: The table exists and is partitioned differently.
         """
         self._catalog, self._request, self.files = catalog, request, files
@@ -126,6 +127,8 @@ class FileLoad:
                 table=self._existing.full_name,
                 next_step="omit --property, and set properties with `icefloe properties`",
             )
+        if self._existing is not None and request.load_id is not None:
+            _check_new(self._existing, request.load_id)
         if self._existing is not None and request.partition:
             _check_same_partitioning(self._existing, request.partition)
 
@@ -232,13 +235,14 @@ class FileLoad:
         member, transaction = self._member, self._transaction
         assert member is not None, "open() comes first"  # noqa: S101
         assert transaction is not None  # noqa: S101
+        summary = {} if self._request.load_id is None else {LOAD_ID: self._request.load_id}
         try:
             if self._request.upsert:
-                written = member.upsert(rows, list(self._request.upsert))
+                written = member.upsert(rows, list(self._request.upsert), snapshot_properties=summary)
             elif self._request.overwrite and self._existing is not None:
-                written = member.overwrite(rows)
+                written = member.overwrite(rows, snapshot_properties=summary)
             else:
-                written = member.append(rows)
+                written = member.append(rows, snapshot_properties=summary)
         except SchemaMismatchError:
             raise
         except pa.ArrowException as error:
@@ -393,3 +397,15 @@ def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
             table=table.full_name,
             next_step="omit --partition to load into the table as it is, or choose another table",
         )
+
+
+def _check_new(table: Table, load_id: str) -> None:
+    """Refuse a load that is in the table's history: a load that was killed after its commit would have its rows twice. Raises `InvalidInputError`."""
+    for snapshot in table.metadata.snapshots:
+        if snapshot.summary.get(LOAD_ID) == load_id:
+            raise InvalidInputError(
+                f"the load {load_id!r} is in {table.full_name} already: snapshot {snapshot.snapshot_id} has its rows",
+                table=table.full_name,
+                snapshot_id=snapshot.snapshot_id,
+                next_step="nothing is left to do for this load; another one has another --load-id",
+            )

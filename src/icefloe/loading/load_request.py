@@ -10,6 +10,9 @@ from icefloe.loading.csv_input import MixedColumn
 from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
 
+# The entry of a snapshot's summary with the id of the load that made it.
+LOAD_ID = "icefloe.load-id"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
@@ -27,6 +30,7 @@ class LoadRequest:
         cast_nanos: Cut timestamps of Parquet files to microseconds.
         bad_rows: What is done with rows that cannot be loaded.
         bad_rows_file: The file for `quarantine`; by default beside the first input file.
+        load_id: An id of the load, kept in the summary of its snapshot: a load of an id that the table has in its history is refused.
     """
 
     partition: str | Sequence[str] = ()
@@ -40,6 +44,7 @@ class LoadRequest:
     cast_nanos: bool = False
     bad_rows: BadRows | str = BadRows.FAIL
     bad_rows_file: str | None = None
+    load_id: str | None = None
 
     def __post_init__(self) -> None:
         """Put single names in lists. Raise `InvalidInputError` for options that contradict each other."""
@@ -54,6 +59,8 @@ class LoadRequest:
             ) from error
         if self.overwrite and self.upsert:
             raise InvalidInputError("--overwrite and --upsert contradict each other", next_step="pass one of them")
+        if self.load_id is not None and not self.load_id.strip():
+            raise InvalidInputError("--load-id is empty", next_step="name the load by what it loads, such as --load-id 2026-01-31")
         if self.bad_rows_file is not None and self.bad_rows is not BadRows.QUARANTINE:
             raise InvalidInputError("--bad-rows-file is used only with --bad-rows quarantine", next_step="pass --bad-rows quarantine")
 

@@ -4,7 +4,6 @@
 highest worth first. A failed action does not stop the others, except where the state of a commit is unknown. Spec: Snapshots (operation replace).
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,16 @@ from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup
 from icefloe.maintenance.group_rewrite import FailedGroup, GroupRewriteResult
 from icefloe.maintenance.health_measures import files_of_branch
 from icefloe.maintenance.maintenance_actions import LOOKS, LeftWork, Look, OrphanWork, Settings, TableState, Work, retention_of
-from icefloe.maintenance.maintenance_report import ActionReport, ActionState, MaintenanceReport, failure_of, in_words, report_of, together
+from icefloe.maintenance.maintenance_report import (
+    ActionReport,
+    ActionState,
+    MaintenanceReport,
+    failure_of,
+    in_words,
+    log_failure,
+    report_of,
+    together,
+)
 from icefloe.maintenance.orphan_report import OrphanMode
 from icefloe.maintenance.position_delete_planner import DeleteGroup
 from icefloe.maintenance.remove_orphan_files import remove_orphan_files, two_step_options
@@ -34,7 +42,6 @@ from icefloe.table.available_engines import engine_named
 from icefloe.table.rows.write_context import check_branch
 from icefloe.table.table import Table
 
-LOG = logging.getLogger(__name__)
 # Files are rewritten in commits of about so many bytes, and of at most a tenth of the work, so that a run may stop in between.
 SLICE_BYTES = 1 << 30
 MOST_SLICES = 10
@@ -185,8 +192,8 @@ class TableMaintenanceRun:
                 break  # nothing more is changed while the state of a commit is unknown
             except (CommitConflictError, CommitInvalidatedError) as error:
                 report, is_stale = report_of(action, ActionState.LEFT, (), [_lost_to_others(action, error)]), True
-            except Exception as error:
-                LOG.warning("maintenance of %s: %s failed", name, action, exc_info=True)
+            except Exception as error:  # noqa: BLE001  it is in the report
+                log_failure(name, f"{action} failed", error)
                 report = failure_of(action, error)
             is_stale |= report.state is ActionState.FAILED
             reports.append(report)
@@ -203,8 +210,8 @@ class TableMaintenanceRun:
             try:
                 state = self._state()
                 further = self._run(action, state, self._look(action, state), max(0, allotted - report.rewritten_bytes))
-            except Exception as error:  # the report of the rounds before is kept
-                LOG.warning("maintenance of %s: a further round of %s failed", self._table.full_name, action, exc_info=True)
+            except Exception as error:  # noqa: BLE001  the report of the rounds before is kept
+                log_failure(self._table.full_name, f"a further round of {action} failed", error)
                 further = failure_of(action, error)
             report = together(report, further)
         return report
@@ -398,8 +405,8 @@ class TableMaintenanceRun:
         """Do a step of an action. Return its error in words, empty without one, so that the report of the steps before is kept."""
         try:
             step()
-        except Exception as error:
-            LOG.warning("maintenance of %s: a step of an action failed", self._table.full_name, exc_info=True)
+        except Exception as error:  # noqa: BLE001  it is in the report
+            log_failure(self._table.full_name, "a step of an action failed", error)
             self._is_unknown = isinstance(error, CommitUnknownError)
             return in_words(error)
         return ""

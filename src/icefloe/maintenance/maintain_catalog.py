@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.errors import IcefloeError
 from icefloe.maintenance.maintain import (
     MaintenanceArguments,
     MaintenanceProgress,
@@ -18,7 +17,7 @@ from icefloe.maintenance.maintain import (
     within_budget,
 )
 from icefloe.maintenance.maintenance_actions import Work
-from icefloe.maintenance.maintenance_report import MaintenanceReport, in_words
+from icefloe.maintenance.maintenance_report import MaintenanceReport, in_words, log_failure
 
 LOG = logging.getLogger(__name__)
 
@@ -83,9 +82,8 @@ def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArgum
 def _reported(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
     try:
         return run()
-    except Exception as error:
-        if not isinstance(error, IcefloeError):
-            LOG.warning("maintenance of %s failed", name, exc_info=True)
+    except Exception as error:  # noqa: BLE001  it is in the report
+        log_failure(name, "it cannot be maintained", error)
         return MaintenanceReport(table=name, dry_run=dry_run, error=in_words(error))
 
 

@@ -1,5 +1,6 @@
 """`MaintenanceReport`: what a run of maintenance did to a table, action by action, and what is left undone and why."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,6 +11,7 @@ from icefloe.errors import IcefloeError, in_one_line
 from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.maintenance.maintenance_actions import LeftWork, Work
 
+LOG = logging.getLogger(__name__)
 # Pieces of left work that a report names for each action; the others are counted.
 NAMED_LEFT = 20
 
@@ -130,6 +132,11 @@ def failure_of(action: MaintenanceAction, error: Exception) -> ActionReport:
 def in_words(error: Exception) -> str:
     """Return an error as one line of a report, with its class unless it is an `IcefloeError`."""
     return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")
+
+
+def log_failure(table: str, what: str, error: Exception) -> None:
+    """Log that a part of the maintenance of a table failed. Only an error that is no `IcefloeError`, a fault of the program, has its traceback."""
+    LOG.warning("maintenance of %s: %s: %s", table, what, in_words(error), exc_info=None if isinstance(error, IcefloeError) else error)
 
 
 def together(first: ActionReport, second: ActionReport) -> ActionReport:
