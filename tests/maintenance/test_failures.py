@@ -150,7 +150,7 @@ def test_a_failing_operation_of_any_kind_at_any_place_loses_no_row_and_leaves_on
 
 
 @pytest.mark.parametrize(
-    ("error", "has_traceback"), [(StorageFullError("no space is left to write x"), False), (KeyError("a fault of ours"), True)]
+    ("error", "has_traceback"), [(StorageFullError("no space is left to write x"), False), (KeyError("a wrong key"), True)]
 )
 @pytest.mark.parametrize("of_catalog", [False, True])
 def test_only_a_fault_of_the_program_is_logged_with_its_traceback(

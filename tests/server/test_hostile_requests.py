@@ -171,7 +171,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(warehouse: Pa
     catalog.close()
 
 
-def test_bodies_are_decoded_and_answers_encoded_beside_the_event_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_are_decoded_and_responses_encoded_beside_the_event_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     beside: list[bool] = []
 
     def recorded(real: Callable[..., Any]) -> Callable[..., Any]:

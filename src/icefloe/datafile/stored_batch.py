@@ -116,7 +116,7 @@ def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
         raise OutOfMemoryError(
             f"{path} cannot be read in the available memory, which does not mean that it is damaged: {error}",
             path=path,
-            next_step="give the process more memory, run fewer at once, or read fewer columns; where nobody trusted has written the file, it may claim "
+            next_step="give the process more memory, run fewer at once, or read fewer columns; where the writer of the file is not trusted, it may claim "
             "a size that it does not have, and icefloe validate reads its footer alone",
         ) from error
     except MemoryError:

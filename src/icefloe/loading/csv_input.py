@@ -143,7 +143,7 @@ class CsvInput:
             def bad(rows: Any, reason: str, name: str, path: str = path, records: Records = records, kept: Any = kept) -> Iterator[BadRow]:
                 return (_bad_row(path, records, int(kept[row]), reason, name) for row in np.flatnonzero(rows))
 
-            # Arrow makes the list of names anew for each call, which takes minutes for 20,000 columns.
+            # Arrow makes the list of names again for each call, which takes minutes for 20,000 columns.
             places = {name: place for place, name in enumerate(texts.column_names)}
             for field in fields:
                 place = places.get(field.name)

@@ -125,7 +125,7 @@ class RequestHandler:
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
 
     def _perform(self, operation: Operation, call: Call, request_id: str) -> Answer:
-        """Decode the body, run an operation and encode its answer, in a thread, so that the event loop has none of this work."""
+        """Decode the body, run an operation and encode its answer, in a thread, so that the event loop stays free."""
         call = replace(call, content=self._content(operation, call))
         if operation.name in NAMED_BY_BODY:
             check_access(operation, call, touched_namespaces(operation, call))

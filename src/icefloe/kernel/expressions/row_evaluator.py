@@ -18,7 +18,7 @@ from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, B
 from icefloe.kernel.types import DateType, PrimitiveType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
 from icefloe.kernel.values import physical_arrow_type
 
-# With this many literals for each value or more, a set of Python's that is kept is quicker than one of Arrow's that is made anew.
+# With this many literals for each value or more, a Python set that is kept is quicker than an Arrow set, which is made for each call.
 FEW_VALUES = 8
 
 _UNITS: Mapping[type[PrimitiveType], str] = {
