@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql check docs format bench wheel sbom release-check notices native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -25,6 +25,10 @@ test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (
 
 test-java-suite: setup ## Java Iceberg's own Spark tests on Icefloe; needs Maven and a JDK: make test-java-suite [ARGS='"TestMerge*" --resume']
 	@$(PYTHON) -m tests.java_suite $(ARGS)
+
+test-spark-suite: ## Spark's own tests on Icefloe's tables, with Spark 4.2; needs Maven and a JDK: make test-spark-suite [ARGS='"subquery/*.sql" "DeltaBased*" --resume']
+	@python3 scripts/setup spark 4.2
+	@.venvs/spark-4.2/bin/python -m tests.spark_suite $(ARGS)
 
 test-pyiceberg-suite: setup ## PyIceberg's own tests and documentation on Icefloe, with renamed imports: make test-pyiceberg-suite [ARGS=tests/table/test_upsert.py]; with ARGS=--server PyIceberg itself and Java's Iceberg on Spark, on `icefloe serve`
 	@$(if $(filter --server,$(ARGS)),python3 scripts/setup pyiceberg && python3 scripts/setup spark 4.1)

@@ -6,45 +6,21 @@ import tomllib
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.java_suite import fetched
+from tests.jvm_suite.differences import Outcome
 
 LIST = Path(__file__).parent / "expected.toml"
 PACKAGE = "org.apache.iceberg."
 SPARK_PACKAGE = PACKAGE + "spark."
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A method, or all methods of a pattern, with a known difference from Java."""
-
-    method: str  # "sql.TestSelect.testProjection"; `*` matches any text
-    kind: str
-    reason: str
-    sometimes: bool  # passes at times
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of one method: the worst of its invocations."""
-
-    method: str
-    status: str  # passed, words, failed, not run
-    text: str = ""
-    seconds: float = 0.0
-
-
-def expected_differences() -> list[Difference]:
-    listed = tomllib.loads(LIST.read_text())
-    return [
-        Difference(method, group["kind"], group["reason"], group.get("sometimes", False))
-        for group in listed["difference"]
-        for method in group["methods"]
-    ]
+def class_of(method: str) -> str:
+    """Return the class in `package.Class.method`."""
+    return method.rpartition(".")[0]
 
 
 def classes_to_run() -> list[str]:
@@ -91,21 +67,3 @@ def _outcome(method: str, results: list[Mapping[str, Any]]) -> Outcome:
         return Outcome(method, "words", "\n".join(words), seconds)
     passed = any(result["status"] == "passed" for result in results)
     return Outcome(method, "passed", "", seconds) if passed else Outcome(method, "not run", results[0]["reason"], seconds)
-
-
-def listed_as(method: str, differences: Iterable[Difference]) -> Difference | None:
-    """Return the entry of the list for a method."""
-    return next((one for one in differences if fnmatch.fnmatchcase(method, one.method)), None)
-
-
-def unused(differences: Iterable[Difference], found: Mapping[str, Outcome]) -> list[str]:
-    """Return the entries whose methods all pass now, or that match no method, among the classes that ran."""
-    ran = {method.rpartition(".")[0] for method in found}
-    stale = []
-    for one in differences:
-        pattern = one.method.rpartition(".")[0]
-        if not one.sometimes and any(fnmatch.fnmatchcase(name, pattern) for name in ran):
-            matching = [outcome for method, outcome in found.items() if fnmatch.fnmatchcase(method, one.method)]
-            if not any(outcome.status in ("failed", "not run") for outcome in matching):
-                stale.append(one.method)
-    return stale

@@ -66,15 +66,16 @@ class Run:
             for place, name in enumerate(wanted[key]):
                 names[place] = name
             lists.append(names)
+        messages = self.spark._jvm.icefloe.suite.Messages
         self.spark._jvm.icefloe.suite.Results.run(*lists, wanted["every_set"])
         with results.open("a") as file:
             while True:
-                text = self.suite.next(POLL_MILLISECONDS)
+                text = messages.next(POLL_MILLISECONDS)
                 if text is None:
                     continue
                 message = json.loads(text)
                 if message["kind"] in ("attach", "clear"):
-                    self.suite.answer(self._answer(message))
+                    messages.answer(self._answer(message))
                     continue
                 file.write(text + "\n")
                 file.flush()

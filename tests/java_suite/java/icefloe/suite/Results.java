@@ -48,7 +48,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
   private static void runAll(String[] classes) {
     for (String name : classes) {
       Map<String, Object> message = message("class", name);
-      Suite.tell(message);
+      Messages.tell(message);
       try {
         Suite.resetSettings();
         Suite.start(Class.forName(name));
@@ -62,7 +62,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
         tellEnd(name, "(class)", "", "failed", text(error), 0);
       }
     }
-    Suite.tell(message("end", ""));
+    Messages.tell(message("end", ""));
   }
 
   @Override
@@ -115,7 +115,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
       Suite.takeDifferences();
       Map<String, Object> message = message("start", className(test));
       message.put("method", methodName(test));
-      Suite.tell(message);
+      Messages.tell(message);
     }
   }
 
@@ -150,7 +150,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
     message.put("reason", reason);
     message.put("differences", Suite.takeDifferences());
     message.put("seconds", milliseconds / 1000.0);
-    Suite.tell(message);
+    Messages.tell(message);
   }
 
   private static Map<String, Object> message(String kind, String className) {
@@ -174,21 +174,7 @@ public final class Results implements TestExecutionListener, ExecutionCondition 
     return test.getSource().filter(MethodSource.class::isInstance).map(source -> ((MethodSource) source).getMethodName()).orElse("(class)");
   }
 
-  static String shorten(String text, int length) {
-    return text.length() <= length ? text : text.substring(0, length) + "...";
-  }
-
-  /** The error, the line of the test where it was raised, and what caused it. */
   private static String text(Throwable error) {
-    StringBuilder text = new StringBuilder(shorten(error.toString(), 1500));
-    for (StackTraceElement frame : error.getStackTrace()) {
-      if (frame.getClassName().startsWith("org.apache.iceberg.") && frame.getClassName().contains(".Test")) {
-        text.append("\n    at ").append(frame.getFileName()).append(':').append(frame.getLineNumber()).append(' ').append(frame.getMethodName());
-      }
-    }
-    for (Throwable cause = error.getCause(); cause != null && cause != cause.getCause(); cause = cause.getCause()) {
-      text.append("\n  caused by ").append(shorten(cause.toString(), 500));
-    }
-    return text.toString();
+    return Messages.text(error, "org.apache.iceberg.");
   }
 }

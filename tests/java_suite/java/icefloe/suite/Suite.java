@@ -1,6 +1,5 @@
 package icefloe.suite;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
@@ -9,9 +8,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.Table;
@@ -28,11 +24,8 @@ import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** The Java side of the run: what the tests' own set-up is replaced by, and the messages to the Python process that holds Icefloe. */
+/** The Java side of the run: what the tests' own set-up is replaced by, and what it asks of Python. */
 public final class Suite {
-  private static final ObjectMapper JSON = new ObjectMapper();
-  private static final BlockingQueue<Map<String, Object>> MESSAGES = new LinkedBlockingQueue<>();
-  private static final BlockingQueue<String> ANSWERS = new LinkedBlockingQueue<>();
   private static final String CATALOGS = "spark.sql.catalog.";
   private static final Map<String, Map<String, String>> WANTED = new TreeMap<>();
   private static final Map<String, Map<String, String>> ATTACHED = new TreeMap<>(); // `spark_catalog` from the start, without properties
@@ -78,34 +71,6 @@ public final class Suite {
 
   private static Map<String, String> settings() {
     return scala.jdk.javaapi.CollectionConverters.asJava(session.conf().getAll());
-  }
-
-  /** The next message as JSON, or null where none came in that time. */
-  public static String next(long milliseconds) throws Exception {
-    Map<String, Object> message = MESSAGES.poll(milliseconds, TimeUnit.MILLISECONDS);
-    return message == null ? null : JSON.writeValueAsString(message);
-  }
-
-  /** Hands over Python's reply to the pending message: an empty text, or the error. */
-  public static void answer(String text) {
-    ANSWERS.add(text);
-  }
-
-  static void tell(Map<String, Object> message) {
-    MESSAGES.add(message);
-  }
-
-  private static void ask(Map<String, Object> message) {
-    ANSWERS.clear();
-    tell(message);
-    try {
-      String answer = ANSWERS.poll(120, TimeUnit.SECONDS);
-      if (answer == null || !answer.isEmpty()) {
-        throw new IllegalStateException(answer == null ? "Python did not answer" : answer);
-      }
-    } catch (InterruptedException error) {
-      throw new IllegalStateException(error);
-    }
   }
 
   // What replaces the tests' own set-up.
@@ -186,7 +151,7 @@ public final class Suite {
       message.put("kind", "attach");
       message.put("name", name);
       message.put("properties", new TreeMap<>(wanted));
-      ask(message);
+      Messages.ask(message);
       ATTACHED.put(name, new TreeMap<>(wanted));
     }
   }
@@ -228,12 +193,12 @@ public final class Suite {
     boolean ofClass = method.endsWith("InstanceOf");
     String expected = arguments.length == 0 ? "" : text(arguments[0]);
     String kind = !ofClass ? "words" : isNamed((Throwable) actual, expected) ? "named" : "class";
-    DIFFERENCES.add(kind + ": expected " + expected + " but was " + Results.shorten(actual.toString(), 400));
+    DIFFERENCES.add(kind + ": expected " + expected + " but was " + Messages.shorten(actual.toString(), 400));
     return true;
   }
 
   private static String text(Object argument) {
-    return argument instanceof Class ? ((Class<?>) argument).getSimpleName() : Results.shorten(String.valueOf(argument), 200);
+    return argument instanceof Class ? ((Class<?>) argument).getSimpleName() : Messages.shorten(String.valueOf(argument), 200);
   }
 
   /** Whether the error, one of its classes or what it was caused by has that simple name, or its text names it. */
@@ -265,6 +230,6 @@ public final class Suite {
     Map<String, Object> message = new LinkedHashMap<>();
     message.put("kind", "clear");
     message.put("warehouses", ATTACHED.values().stream().filter(Suite::isHadoop).map(one -> one.get("warehouse")).distinct().toArray());
-    ask(message);
+    Messages.ask(message);
   }
 }

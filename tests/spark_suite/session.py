@@ -1,0 +1,123 @@
+"""One JVM of the run: a Spark context that Icefloe can attach to, and Spark's suites given to it. Results are written line by line to a file.
+
+`python -m tests.spark_suite.session FOLDER RESULTS '{"classes": [...], "methods": [...], "left_out": [...]}'`
+"""
+
+import json
+import logging
+import os
+import shutil
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from tests.spark_suite import fetched
+
+from icefloe import SqlCatalog
+from icefloe.spark import attach
+from icefloe.spark.runtime.start_session import session
+
+CONF = {
+    "spark.driver.memory": "3g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.testkey": "true",
+    "spark.unsafe.exceptionOnMemoryLeak": "true",
+    # On in Spark's tests alone: it compares types together with the field ids in the metadata of nested fields, which only the scan's own columns have.
+    "spark.sql.planChangeValidation": "false",
+}
+# What Spark's build gives the JVM of its tests; a statement is too short for the second compiler.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.testing=true"
+CATALOGS = {"lake": ("default",), "cat": ("ns1",)}
+POLL_MILLISECONDS = 500
+
+
+class Run:
+    """The Python side of the run: it handles the messages of the Java side until its last suite ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        conf = {
+            **CONF,
+            "spark.driver.extraClassPath": fetched.class_path(),
+            "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -Djava.io.tmpdir={folder}/temporary -Dspark.test.home={folder}",
+        }
+        (folder / "temporary").mkdir()
+        os.environ["SPARK_TESTING"] = "1"
+        self.spark = session(conf, master="local[2]", app_name="spark suite")
+        self.catalogs = {
+            name: SqlCatalog(name, uri=f"sqlite:///{folder}/{name}.db", warehouse=f"file:{folder}/warehouse/{name}") for name in CATALOGS
+        }
+        self.java = self.spark._jvm.icefloe
+        self.java.sparksuite.Suites.open(self.spark._jsc.sc())
+        self._clear()
+
+    def run(self, wanted: dict[str, Any], results: Path) -> None:
+        gateway = self.spark._sc._gateway
+        lists = []
+        for key in ("classes", "methods", "left_out"):
+            names = gateway.new_array(gateway.jvm.java.lang.String, len(wanted[key]))
+            for place, name in enumerate(wanted[key]):
+                names[place] = name
+            lists.append(names)
+        self.java.sparksuite.Results.run(*lists)
+        messages = self.java.suite.Messages
+        with results.open("a") as file:
+            while True:
+                text = messages.next(POLL_MILLISECONDS)
+                if text is None:
+                    continue
+                message = json.loads(text)
+                if message["kind"] in ("attach", "clear"):
+                    messages.answer(self._answer(message["kind"]))
+                    continue
+                file.write(text + "\n")
+                file.flush()
+                if message["kind"] == "end":
+                    return
+
+    def _answer(self, kind: str) -> str:
+        try:
+            if kind == "attach":
+                self._attach()
+            else:
+                self._clear()
+        except Exception:  # noqa: BLE001 the test has to fail with it, not the run
+            return traceback.format_exc()
+        return ""
+
+    def _attach(self) -> None:
+        of_suite = SparkSession(self.spark.sparkContext, self.java.sparksuite.Suites.session())
+        of_suite.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+        of_suite.conf.set("spark.sql.planChangeValidation", "false")
+        for name, catalog in self.catalogs.items():
+            attach(of_suite, name, catalog)
+
+    def _clear(self) -> None:
+        for name, catalog in self.catalogs.items():
+            for namespace in catalog.list_namespaces():
+                for identifier in catalog.list_tables(namespace):
+                    catalog.drop_table(identifier)
+            for namespace in CATALOGS[name]:
+                catalog.create_namespace_if_not_exists(namespace)
+
+
+def main() -> None:
+    logging.basicConfig(stream=sys.stderr)
+    folder, results, wanted = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+    folder.mkdir(parents=True)
+    run = Run(folder)
+    try:
+        run.run(wanted, results)
+    finally:
+        sys.stdout.flush()
+        run.spark.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
