@@ -63,7 +63,7 @@ def report(found: Mapping[str, Outcome], path: Path, classes: int, class_of: Cal
         path: The list of the suite.
         classes: How many classes ran.
         class_of: The class in the name of a method, or of a pattern.
-        is_whole: False if only some methods of the classes ran, so that nothing is said of the others.
+        is_whole: False if only some methods of the classes ran, so that entries for the others are not judged.
 
     Returns:
         The exit code: 1 if there are failures that are not on the list, or entries of the list that fail no more.

@@ -26,11 +26,11 @@ class Run:
         folder: The folder of the suite, which git ignores; its `log` has what the JVMs print.
         results: The folder of the results.
         module: The module of a JVM.
-        wanted: What the module is given beside the classes.
+        options: Options for the module beside the classes.
     """
 
-    def __init__(self, folder: Path, results: Path, module: str, wanted: Mapping[str, Any]) -> None:
-        self.folder, self.results, self.module, self.wanted = folder, results, module, wanted
+    def __init__(self, folder: Path, results: Path, module: str, options: Mapping[str, Any]) -> None:
+        self.folder, self.results, self.module, self.options = folder, results, module, options
         self.classes = self.ended = 0
         self.counts: Counter[str] = Counter()
         self.started = time.monotonic()
@@ -62,7 +62,7 @@ class Run:
         file, folder = self.folder / f"running-{self.results.name}", self.folder / f"run-{self.results.name}"
         shutil.rmtree(folder, ignore_errors=True)
         file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", self.module, str(folder), str(file), json.dumps({**self.wanted, "classes": classes})]
+        command = [sys.executable, "-m", self.module, str(folder), str(file), json.dumps({**self.options, "classes": classes})]
         with (self.folder / "log").open("a") as log:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             try:

@@ -24,7 +24,7 @@ import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 
-/** The Java side of the run: what the tests' own set-up is replaced by, and what it asks of Python. */
+/** The Java side of the run: what the tests' own set-up is replaced by, and the messages to Python. */
 public final class Suite {
   private static final String CATALOGS = "spark.sql.catalog.";
   private static final Map<String, Map<String, String>> WANTED = new TreeMap<>();

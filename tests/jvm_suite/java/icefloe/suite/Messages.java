@@ -6,7 +6,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** The messages of a run of tests to the Python process that holds Icefloe, and its answers. */
+/** The messages of a run of tests to the Python process that holds Icefloe, and its replies. */
 public final class Messages {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final BlockingQueue<Map<String, Object>> MESSAGES = new LinkedBlockingQueue<>();

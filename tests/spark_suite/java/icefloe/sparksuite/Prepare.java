@@ -70,7 +70,7 @@ public final class Prepare {
         copyOf("org.apache.spark.sql.connector.RowLevelOperationSuiteBase")
             .method(named("catalog").and(takesArguments(0)))
             .intercept(MethodCall.invoke(Suites.class.getMethod("catalog", RowLevelOperationSuiteBase.class)).withThis())
-            // What Spark's table in memory records of its last write; Icefloe's tables have none of it.
+            // What Spark's table in memory records of its last write; Icefloe's tables do not record it.
             .method(named("checkReplacedPartitions").or(named("checkLastWriteInfo")).or(named("checkLastWriteLog")).and(not(isStatic())))
             .intercept(StubMethod.INSTANCE)
             .method(named("executeAndCheckScan").or(named("executeAndCheckScans")).and(not(isStatic())))

@@ -54,7 +54,7 @@ public final class Suites {
     return session;
   }
 
-  /** Reads files as the suite wants to, and returns the same rows from an Iceberg table. */
+  /** Reads files as the suite reads them, and returns the same rows from an Iceberg table. */
   public static Dataset<Row> load(DataFrameReader reader, String path) throws Exception {
     Dataset<Row> rows = reader.load(path);
     String name = "lake.default.loaded" + ++tables;
@@ -77,7 +77,7 @@ public final class Suites {
     }
   }
 
-  /** Where the suites forget the tables of a test, Python drops them. */
+  /** Drops the tables of a test, in Python. */
   public static void reset(CatalogManager manager) {
     ask("clear");
   }
