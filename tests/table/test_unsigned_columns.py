@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.table.test_add_files import live, make
 
-from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedFeatureError
+from icefloe.errors import DataFileFormatError, SchemaMismatchError
 
 
 def put(path: Path, values: list[int | None], kind: pa.DataType) -> str:
@@ -49,9 +49,3 @@ def test_an_unsigned_value_that_does_not_fit_is_an_error_that_names_it(
     for where in ("n = 1", "n < 0", "n > 5"):
         with pytest.raises(DataFileFormatError, match=str(value)):
             table.scan(where).to_arrow()
-
-
-def test_datafusion_is_refused_for_locations_without_a_scheme_with_the_way(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    with pytest.raises(UnsupportedFeatureError, match="paths without a scheme"):
-        table.__datafusion_table_provider__()

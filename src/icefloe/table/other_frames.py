@@ -2,11 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from icefloe.errors import InvalidInputError, UnsupportedFeatureError
+from icefloe.errors import InvalidInputError
 from icefloe.kernel.temporal_arrays import has_python_years
+from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
+
+if TYPE_CHECKING:
+    from icefloe.table import scan_dataset
+else:
+    scan_dataset = lazy_module("icefloe.table.scan_dataset")
 
 
 def pandas_frame(rows: Any, **options: Any) -> Any:
@@ -76,15 +82,20 @@ def bodo_frame(scan: Any) -> Any:
 
 def datafusion_provider(table: Any, session: Any) -> Any:
     """Return the table as a capsule that DataFusion registers. DataFusion takes providers of Rust only; this one is of iceberg-rust, which reads the files."""
-    if "://" not in table.metadata_location or "://" not in table.location():
-        raise UnsupportedFeatureError(
-            f"DataFusion reads {table.name()} by URLs, and its locations are paths without a scheme, such as {table.location()}",
-            table=".".join(table.name()),
-            next_step="open the catalog with a warehouse such as file:///lake for new tables, or register the rows: "
-            "SessionContext().from_arrow(table.scan().to_arrow())",
-        )
     core = optional_module("pyiceberg_core.datafusion", extra="datafusion", feature="DataFusion")
     provider = core.IcebergDataFusionTable(
         identifier=table.name(), metadata_location=table.metadata_location, file_io_properties=dict(getattr(table.io, "properties", {}))
     )
     return provider.__datafusion_table_provider__(session)
+
+
+def datafusion_table(table: Any) -> Any:
+    """Return the table as DataFusion's own object where iceberg-rust cannot read it or may read it wrongly, else None; Icefloe reads the rows.
+
+    iceberg-rust resolves locations as URLs, knows no deletion vectors, and reads columns by the schema of the newest snapshot.
+    """
+    metadata = table.metadata
+    if "://" in table.metadata_location and "://" in metadata.location and metadata.format_version < 3 and len(metadata.schemas) == 1:
+        return None
+    datafusion = optional_module("datafusion", extra="datafusion", feature="DataFusion")
+    return datafusion.Table(scan_dataset.ScanDataset(table.scan()))._inner

@@ -31,7 +31,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.table.column_statistics import TableStatistics, read_statistics
 from icefloe.table.data_scan import DataScan
 from icefloe.table.location_provider import LocationProvider
-from icefloe.table.other_frames import bodo_frame, daft_frame, datafusion_provider, polars_lazy_frame
+from icefloe.table.other_frames import bodo_frame, daft_frame, datafusion_provider, datafusion_table, polars_lazy_frame
 from icefloe.table.partition_statistics import read_partition_statistics
 from icefloe.table.pyiceberg_compat import TableSnapshot, table_snapshot
 from icefloe.table.rows.write_context import branch_to_read
@@ -356,7 +356,9 @@ class TableReader:
         return bodo_frame(self.scan())
 
     def __datafusion_table_provider__(self, session: Any = None) -> Any:
-        """Return the table as a DataFusion table provider: `SessionContext().register_table("t", table)`. The package pyiceberg-core reads the files.
+        """Return the table as a DataFusion table provider, whose files the package pyiceberg-core reads.
+
+        `SessionContext().register_table("t", table)` calls it, unless Icefloe has to read the rows: `_inner`.
 
         Args:
             session: the session that DataFusion passes.
@@ -365,6 +367,11 @@ class TableReader:
             NotInstalledError: pyiceberg-core is not installed.
         """
         return datafusion_provider(self, session)
+
+    @property
+    def _inner(self) -> Any:
+        """The table as DataFusion's own object, read by Icefloe, for a table that pyiceberg-core cannot read; DataFusion looks here first."""
+        return datafusion_table(self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TableReader) and (self.full_name, self.state) == (other.full_name, other.state)

@@ -1,0 +1,43 @@
+"""`ScanDataset`: the rows of a table as a PyArrow dataset, which DataFusion registers. A query reads only the columns that it needs, when it runs."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+
+class ScanDataset(ds.Dataset):  # type: ignore[misc]  # PyArrow has no types
+    """A scan with the interface of a dataset of PyArrow: DataFusion takes its schema, and the rows of its only fragment."""
+
+    def __init__(self, scan: Any) -> None:
+        self._scan = scan
+        self._schema = scan.projection().as_arrow()
+
+    @property
+    def schema(self) -> Any:
+        """The columns of the scan."""
+        return self._schema
+
+    def get_fragments(self, filter: Any = None) -> list["ScanDataset"]:  # noqa: ARG002  as PyArrow names it
+        """Return the parts to read: the whole scan, which reads its files in parallel."""
+        return [self]
+
+    def scanner(self, schema: Any = None, columns: list[str] | None = None, filter: Any = None, **_options: Any) -> Any:  # noqa: ARG002
+        """Return a scanner that reads the rows when it is run.
+
+        Args:
+            schema: the columns of the dataset.
+            columns: the names of those to return; by default all.
+            filter: an expression of PyArrow that the rows have to match.
+        """
+        names = self._schema.names
+        wanted = names if columns is None else columns
+        # An expression does not list its columns; its text contains their names, and a column too many is only read in vain.
+        text = str(filter) if filter is not None else ""
+        read = [name for name in names if name in wanted or name in text] or names[:1]
+        source = pa.RecordBatchReader.from_batches(pa.schema([self._schema.field(name) for name in read]), self._batches(read))
+        return ds.Scanner.from_batches(source, columns=wanted, filter=filter)
+
+    def _batches(self, names: list[str]) -> Any:
+        """Yield the rows of columns; the scan is planned when the first batch is asked for."""
+        yield from self._scan.select(*names).to_arrow_batch_reader()
