@@ -1,4 +1,4 @@
-"""A REST server that answers with a folder of its choice has none of its files deleted by its clients, whatever they do; honest servers lose nothing."""
+"""The clients of a REST server that returns a folder of its choice delete no file in it, whatever they do; honest servers lose nothing."""
 
 import os
 from collections.abc import Callable, Iterator

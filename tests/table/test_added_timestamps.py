@@ -80,7 +80,7 @@ def test_int96_is_read_as_microseconds_in_columns_with_a_time_zone_and_without(t
     assert table.inspect.validate(values=True).findings == ()
 
 
-def test_nanoseconds_of_int96_are_rounded_down_and_are_none_of_a_column_of_nanoseconds(tmp_path: Path) -> None:
+def test_nanoseconds_of_int96_are_rounded_down_and_refused_for_a_column_of_nanoseconds(tmp_path: Path) -> None:
     path = tmp_path / "1.parquet"
     rows = pa.table({"ts": pa.array([1_704_085_200_123_456_789], pa.timestamp("ns"))})
     pq.write_table(rows, path, use_deprecated_int96_timestamps=True)

@@ -1,4 +1,4 @@
-"""What other servers leave out of their answers, or send in another JSON type, is taken where its meaning is clear; names are theirs too."""
+"""What other servers leave out of their responses, or send in another JSON type, is taken where its meaning is clear; names are theirs too."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ def opened(server: RestDouble, **properties: str) -> RestCatalog:
 
 
 class Unnamed(OneTable):
-    """A table whose server does not name the metadata file, or says that there is none."""
+    """A table whose server does not name the metadata file, or states that there is none."""
 
     absent = True
 
