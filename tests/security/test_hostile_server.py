@@ -15,6 +15,7 @@ from tests.security.forging import forged
 from icefloe import SqlCatalog
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store.rest import http_client
+from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.errors import CommitConflictError, IcefloeError, LocationNotAllowedError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
@@ -263,6 +264,22 @@ def test_a_folder_that_the_caller_chose_for_a_new_table_is_its_own(server: RestD
     first = with_history(catalog.create_table("db.t", pa.schema([("n", pa.int64())]), location=str(tmp_path / "chosen")))
     expire(catalog)
     assert not Path(first).exists()
+
+
+@pytest.mark.parametrize("drop", ["drop_table", "purge_table", "unregister_table"])
+def test_the_folder_of_a_table_that_was_dropped_is_its_own_no_more(server: RestDouble, tmp_path: Path, drop: str) -> None:
+    folder = tmp_path / "chosen"
+    stored = Creating(server, str(folder))
+    catalog = opened(server, **{"rest-catalog-purge": "true"})
+    first = with_history(catalog.create_table("db.t", pa.schema([("n", pa.int64())]), location=str(folder)))
+    server.on("DELETE", stored.path, Answer(204))
+    server.on("POST", f"{stored.path}/unregister", call=stored.load)
+    if drop == "unregister_table" and not catalog.store.connection.paths.has(Endpoint.UNREGISTER_TABLE):
+        server.on("GET", "/v1/config", Answer(200, {"endpoints": [str(one) for one in Endpoint]}))
+        catalog.store.connection._paths = None
+    getattr(catalog, drop)("db.t")
+    assert expire(catalog).unproven == str(folder)
+    assert Path(first).exists()
 
 
 def test_a_folder_that_the_server_puts_in_the_place_of_the_chosen_one_is_not(server: RestDouble, tmp_path: Path) -> None:

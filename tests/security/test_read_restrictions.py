@@ -1,6 +1,7 @@
 """A catalog that restricts what may be read of a table sends the whole table: nothing of it is read, shown or written, whatever way it is opened."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.cli.application import app
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.errors import IcefloeError, LocationNotAllowedError, UnsupportedFeatureError
 from icefloe.explorer.server import CatalogTables, application
 from icefloe.repair import plan
 
@@ -143,6 +144,65 @@ def test_a_plan_of_the_server_with_restrictions_is_refused(server: RestDouble, s
     server.on("POST", f"{OneTable.path}/plan", Answer(200, {"status": "completed", "file-scan-tasks": [], **RESTRICTED}))
     with pytest.raises(UnsupportedFeatureError, match=r"restricts what may be read"):
         table.scan().to_arrow()
+
+
+@pytest.mark.parametrize("where", ["plan", "page"])
+@pytest.mark.parametrize("member", ["read_restrictions", "required-masks"])
+def test_an_answer_of_a_plan_that_requires_something_is_refused(server: RestDouble, stored: OneTable, where: str, member: str) -> None:
+    stored.result = {}
+    table = opened(server, **{"scan-planning-mode": "server"}).load_table("db.t")
+    demand = {member: {"n": "sha256"}}
+    server.on(
+        "POST", f"{OneTable.path}/plan", Answer(200, {"status": "completed", "plan-tasks": ["p"], **(demand if where == "plan" else {})})
+    )
+    server.on("POST", f"{OneTable.path}/tasks", Answer(200, {"file-scan-tasks": [], **demand}))
+    with pytest.raises(UnsupportedFeatureError, match=r"restricts what may be read"):
+        table.scan().to_arrow()
+
+
+def test_what_comes_with_the_answer_to_a_commit_is_not_read_either(server: RestDouble, stored: OneTable) -> None:
+    stored.result = {}
+    table = opened(server).load_table("db.t")
+    changed = {**stored._body(), **RESTRICTED}
+    changed["metadata"] = {**changed["metadata"], "properties": {"of": "the server"}}
+    stored.answers = [Answer(200, changed)]
+    stored.result = RESTRICTED
+    table.set_properties({"a": "b"})
+    assert dict(table.properties) == {"a": "b"}
+    with pytest.raises(UnsupportedFeatureError, match=r"restricts"):
+        table.refresh()
+
+
+UNREADABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "restricted": (RESTRICTED, {}),
+    "of a newer version": ({}, {"format-version": 9}),
+    "damaged": ({}, {"schemas": 5}),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_table_that_cannot_be_read_keeps_its_files_and_hinders_no_other_table(
+    server: RestDouble, stored: OneTable, tmp_path: Path, kind: str, is_shared: bool
+) -> None:
+    stored.result = {}
+    members, metadata = UNREADABLE[kind]
+    folder = tmp_path if is_shared else tmp_path / "u"
+    body = stored._body()
+    body["metadata"] = {**body["metadata"], "location": str(folder), "table-uuid": "11111111-2222-3333-4444-555555555556", **metadata}
+    names = [{"namespace": ["db"], "name": name} for name in ("t", "u")]
+    server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": names}))
+    server.on("GET", "/v1/namespaces/db/tables/u", Answer(200, {"metadata": body["metadata"], **members}))
+    catalog = opened(server, **{"io.allowed-locations": str(tmp_path / "t")})
+    table = catalog.load_table("db.t")
+    first = Path(next(iter(table.scan().plan_files())).file.file_path)
+    table.overwrite(ROWS)
+    table.expire_snapshots(2**53, retain_last=1)
+    assert first.exists() is is_shared
+    with nullcontext() if not is_shared else pytest.raises(LocationNotAllowedError, match=r"db\.u has a folder that overlaps"):
+        table.maintenance.remove_orphan_files(older_than=0, dry_run=False)
+    with pytest.raises(IcefloeError):
+        catalog.load_table("db.u")
 
 
 def test_credentials_that_come_with_restrictions_are_not_used(server: RestDouble, stored: OneTable) -> None:

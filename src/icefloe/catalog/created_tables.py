@@ -60,6 +60,10 @@ class CreatedTables:
         if place is not None and not place.is_root and is_of_metadata_file(place, metadata_file):
             self._remember(stored.identifier, place)
 
+    def forget(self, identifier: Identifier) -> None:
+        """Forget a table that was dropped: what is in its folder from now on need not be its own."""
+        self._folders.pop(identifier, None)
+
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Move a table's folder to its new name."""
         place = self._folders.pop(source, None)

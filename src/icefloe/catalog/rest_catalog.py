@@ -197,7 +197,27 @@ class RestCatalog(Catalog):
             NoSuchTableError: the table does not exist.
             UnsupportedFeatureError: the server does not have this operation; `drop_table` removes a name too.
         """
-        return self.store.unregister(self.resolve_name(identifier))
+        name = self.resolve_name(identifier)
+        self._created.forget(name)
+        return self.store.unregister(name)
+
+    def drop_table(self, identifier: Name, purge: bool = False, *, allow_outside: Iterable[str] = ()) -> PurgeReport | None:
+        """Remove a table's name; every file stays, so that `register_table` can restore the table.
+
+        Args:
+            identifier: the table's name.
+            purge: delete its files too, as `purge_table` does.
+            allow_outside: as for `purge_table`.
+
+        Returns:
+            The report of `purge_table`; None without `purge`.
+
+        Raises:
+            NoSuchTableError: the table does not exist.
+        """
+        report = super().drop_table(identifier, purge, allow_outside=allow_outside)
+        self._created.forget(self.resolve_name(identifier))
+        return report
 
     def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
         """Remove a table's name and have the server delete its files; with `rest-catalog-purge=false` they are deleted here, as `Catalog.purge_table` does.
@@ -214,8 +234,11 @@ class RestCatalog(Catalog):
             IcefloeError: as for `Catalog.purge_table`.
         """
         if not settings.is_on(self.properties, settings.SERVER_PURGE, default=True):
-            return super().purge_table(identifier, allow_outside=allow_outside)
+            report = super().purge_table(identifier, allow_outside=allow_outside)
+            self._created.forget(self.resolve_name(identifier))
+            return report
         name = self.resolve_name(identifier)
+        self._created.forget(name)
         self.store.drop(name, purge=True)
         return PurgeReport(table=dotted(name))
 

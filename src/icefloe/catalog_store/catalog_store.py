@@ -6,12 +6,13 @@ metadata file. A store that `writes_metadata`, such as a REST catalog, receives 
 Spec: Optimistic Concurrency; Metastore Tables; REST catalog, CommitTableRequest.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from icefloe.catalog_store.identifier import Identifier
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.catalog_store.namespace_tree import namespaces_below
+from icefloe.errors import IcefloeError, UnsupportedFeatureError
 from icefloe.kernel.commit.outcome import Outcome
 from icefloe.kernel.metadata.metadata_updates import Update
 from icefloe.kernel.metadata.requirement import Requirement
@@ -45,6 +46,8 @@ class TableLocation:
         metadata: the metadata, of a store that returns it with the location; else None, and the file has to be read.
         access: the access to the table's files, of a store that gives it.
         planner: plans the scans of the table; None for a table whose scans are planned here.
+        folder: its location, where its metadata was sent and is not used; else empty.
+        unreadable: why its metadata is not used; None for every table that a caller loads by its name.
     """
 
     identifier: Identifier
@@ -54,6 +57,8 @@ class TableLocation:
     metadata: TableMetadata | ViewMetadata | None = field(default=None, compare=False, repr=False)
     access: StorageAccess | None = field(default=None, compare=False, repr=False)
     planner: ServerPlanner | None = field(default=None, compare=False, repr=False)
+    folder: str = field(default="", compare=False, repr=False)
+    unreadable: IcefloeError | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,11 +221,8 @@ def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") 
     if isinstance(store, ListsOtherTables):
         return list(store.other_tables(identifier, naming))
     return [
-        location for location in _all_locations(store, ()) if location.identifier != identifier and naming in location.metadata_location
+        location
+        for namespace in namespaces_below(store.list_namespaces)
+        for location in store.load_all(store.list_tables(namespace))
+        if location.identifier != identifier and naming in location.metadata_location
     ]
-
-
-def _all_locations(store: CatalogStore, namespace: Identifier) -> Iterator[TableLocation]:
-    for inner in store.list_namespaces(namespace):
-        yield from store.load_all(store.list_tables(inner))
-        yield from _all_locations(store, inner)

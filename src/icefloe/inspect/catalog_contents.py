@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.database_uri import without_password
-from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.identifier import dotted
+from icefloe.catalog_store.namespace_tree import namespaces_below
 from icefloe.display.formatting import count_text
 from icefloe.display.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
 from icefloe.errors import UnsupportedFeatureError
@@ -99,25 +100,20 @@ def listing(source: Catalog) -> CatalogListing:
         StorageError: The database or storage of the catalog failed.
     """
     found: list[NamespaceContents] = []
-    _walk(source, (), found, keeps_views=source.keeps_views)
-    return CatalogListing(name=source.name, namespaces=tuple(found))
-
-
-def _counted(space: NamespaceContents) -> str:
-    return ", ".join([count_text(len(space.tables), "table"), *([count_text(len(space.views), "view")] if space.views else [])])
-
-
-def _walk(source: Catalog, parent: Identifier, found: list[NamespaceContents], *, keeps_views: bool) -> None:
-    for namespace in source.list_namespaces(parent):
+    for namespace in namespaces_below(source.list_namespaces):
         found.append(
             NamespaceContents(
                 name=dotted(namespace),
                 properties=source.load_namespace_properties(namespace),
                 tables=tuple(dotted(table) for table in source.list_tables(namespace)),
-                views=tuple(dotted(view) for view in source.list_views(namespace)) if keeps_views else (),
+                views=tuple(dotted(view) for view in source.list_views(namespace)) if source.keeps_views else (),
             )
         )
-        _walk(source, namespace, found, keeps_views=keeps_views)
+    return CatalogListing(name=source.name, namespaces=tuple(found))
+
+
+def _counted(space: NamespaceContents) -> str:
+    return ", ".join([count_text(len(space.tables), "table"), *([count_text(len(space.views), "view")] if space.views else [])])
 
 
 def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> list[Facts | Grid]:

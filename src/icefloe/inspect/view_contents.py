@@ -9,6 +9,7 @@ from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.namespace_tree import namespaces_below
 from icefloe.display.formatting import count_text, time_text, within
 from icefloe.display.report import Column, Facts, Prose, Report, grid
 from icefloe.inspect.inspection import MOST_LINES, View
@@ -155,7 +156,8 @@ def view_listing(source: Catalog, namespace: Identifier = ()) -> ViewListing:
 
 def _names(source: Catalog, namespace: Identifier) -> list[str]:
     own = [dotted(name) for name in source.list_views(namespace)] if namespace else []
-    return [*own, *(name for below in source.list_namespaces(namespace) for name in _names(source, below))]
+    below = namespaces_below(source.list_namespaces, namespace)
+    return [*own, *(dotted(name) for inner in below for name in source.list_views(inner))]
 
 
 def _overview(version: ViewVersion, current_id: int) -> ViewVersionOverview:

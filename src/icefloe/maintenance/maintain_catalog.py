@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.namespace_tree import namespaces_below
 from icefloe.maintenance.maintain import (
     MaintenanceArguments,
     MaintenanceProgress,
@@ -92,5 +93,5 @@ def table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
     if namespace:
         catalog.load_namespace_properties(namespace)
         yield from catalog.list_tables(namespace)
-    for child in catalog.list_namespaces(namespace or ()):
-        yield from table_names(catalog, dotted(child))
+    for below in namespaces_below(catalog.list_namespaces, catalog.levels(namespace) if namespace else ()):
+        yield from catalog.list_tables(below)

@@ -245,7 +245,9 @@ def load_metadata(handle: TableHandle) -> LoadedMetadata:
 
 
 def metadata_of(io: FileIO, stored: TableLocation) -> LoadedMetadata:
-    """Return the metadata that a store loaded with a table's location, or else read its file. Raises as `read_metadata_at`."""
+    """Return the metadata that a store loaded with a table's location, or else read its file. Raises as `read_metadata_at`, and `stored.unreadable`."""
+    if stored.unreadable is not None:
+        raise stored.unreadable
     if isinstance(stored.metadata, TableMetadata):
         return LoadedMetadata(location=stored.metadata_location, metadata=stored.metadata)
     return read_metadata_at(io, stored.metadata_location)

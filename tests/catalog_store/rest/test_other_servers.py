@@ -1,5 +1,6 @@
 """What other servers leave out of their responses, or send in another JSON type, is taken where its meaning is clear; names are theirs too."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,10 +9,14 @@ import pytest
 from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
 
 from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.catalog_store import namespace_tree
 from icefloe.catalog_store.identifier import dotted, to_identifier
-from icefloe.catalog_store.rest import rest_connection, rest_store
+from icefloe.catalog_store.rest import rest_connection
 from icefloe.catalog_store.rest.oauth2 import OAuth2Session
 from icefloe.errors import IcefloeError, InvalidIdentifierError, MetadataFormatError, StorageUnavailableError, UnsupportedFeatureError
+from icefloe.inspect.catalog_contents import listing
+from icefloe.inspect.view_contents import view_listing
+from icefloe.maintenance.maintain_catalog import table_names
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
 
@@ -231,7 +236,7 @@ def test_pages_that_never_end_are_given_up(server: RestDouble, monkeypatch: pyte
 def test_namespaces_that_are_in_each_other_without_end_are_given_up(
     server: RestDouble, stored: OneTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest_store, "_MOST_LEVELS", 5)
+    monkeypatch.setattr(namespace_tree, "MOST_LEVELS", 4)
 
     def nested(request: Request) -> Answer:
         parent = request.query.get("parent", "")
@@ -240,5 +245,37 @@ def test_namespaces_that_are_in_each_other_without_end_are_given_up(
     server.on("GET", "/v1/namespaces", call=nested)
     for depth in range(1, 6):
         server.on("GET", f"/v1/namespaces/{'%1F'.join(['x'] * depth)}/tables", Answer(200, {"identifiers": []}))
-    with pytest.raises(MetadataFormatError, match=r"lists namespaces in each other without end"):
+    with pytest.raises(MetadataFormatError, match=r"in each other without end"):
         opened(server).store.other_tables(("db", "t"))
+
+
+WALKS: dict[str, Callable[[RestCatalog], Any]] = {
+    "other tables": lambda catalog: catalog.store.other_tables(("db", "t")),
+    "maintenance": lambda catalog: list(table_names(catalog, "")),
+    "maintenance of a namespace": lambda catalog: list(table_names(catalog, "a")),
+    "listing": listing,
+    "views": view_listing,
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_namespaces_that_branch_without_end_are_given_up_by_whatever_follows_them(
+    server: RestDouble, monkeypatch: pytest.MonkeyPatch, walk: str
+) -> None:
+    """Few levels with two namespaces in each are more than can be listed."""
+    monkeypatch.setattr(namespace_tree, "MOST_NAMESPACES", 20)
+    endless = "/v1/namespaces"
+
+    def respond(request: Request) -> Answer:
+        if request.path == endless:
+            parent = request.query.get("parent", "").split("\x1f") if request.query.get("parent") else []
+            return Answer(200, {"namespaces": [[*parent, "a"], [*parent, "b"]]})
+        if request.path.endswith(("/tables", "/views")):
+            return Answer(200, {"identifiers": []})
+        if request.path == "/v1/config":
+            return Answer(200, {"overrides": {"view-endpoints-supported": "true"}})
+        return Answer(200, {"namespace": ["a"], "properties": {}})
+
+    monkeypatch.setattr(server, "respond", respond)
+    with pytest.raises(MetadataFormatError, match=r"more than 20 namespaces"):
+        WALKS[walk](opened(server))

@@ -11,6 +11,7 @@ from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, Rest
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store.rest import scan_planner
 from icefloe.catalog_store.rest.rest_paths import Endpoint
+from icefloe.catalog_store.rest.scan_planner import MOST_OF_SERVER_MS, RestScanPlanner
 from icefloe.errors import (
     IcefloeError,
     InvalidInputError,
@@ -140,6 +141,14 @@ def test_a_plan_that_takes_too_long_is_cancelled(server: RestDouble, stored: One
     with pytest.raises(StorageUnavailableError, match=r"(?s)not ready after 150 ms.*rest-scan-planning\.poll-timeout-ms"):
         impatient.scan().plan()
     assert len(server.of("DELETE", f"{PLAN}/p")) == 1
+
+
+@pytest.mark.parametrize(("own", "expected"), [({}, MOST_OF_SERVER_MS), ({"rest-scan-planning.poll-timeout-ms": "7200000"}, 7_200_000)])
+def test_a_server_has_its_clients_wait_for_an_hour_at_most(server: RestDouble, table: Table, own: dict[str, str], expected: int) -> None:
+    configure(server, overrides={"rest-scan-planning.poll-timeout-ms": "99999999999"})
+    planner = RestCatalog("r", uri=server.uri, **{MODE: "server", **own}).load_table("db.t").handle.planner
+    assert isinstance(planner, RestScanPlanner)
+    assert planner._timeout_ms == expected
 
 
 def test_a_failed_plan_is_an_error_with_the_servers_reason(server: RestDouble, table: Table) -> None:

@@ -50,6 +50,15 @@ class _Optional(msgspec.Struct, rename="kebab"):
     remote_signing_config: dict[str, Any] | None = None
 
 
+class _Located(msgspec.Struct):
+    location: str
+
+
+class _Folder(msgspec.Struct, rename="kebab"):
+    metadata: _Located
+    metadata_location: str | None = None
+
+
 class LoadTableResult(msgspec.Struct):
     """The answer; the metadata is kept as bytes."""
 
@@ -88,6 +97,15 @@ def load_result(reply: Reply, identifier: Identifier, catalog: str, *, noun: str
         storage_credentials=as_credentials(optional.storage_credentials),
         remote_signing_config=optional.remote_signing_config,
     )
+
+
+def folder_and_file(reply: Reply) -> tuple[str, str] | None:
+    """Return the location of a table, and that of its metadata file or an empty text, of an answer whose metadata is not used; None where it has none."""
+    try:
+        found = reply.parsed(_Folder)
+    except MetadataFormatError:
+        return None
+    return found.metadata.location, found.metadata_location or ""
 
 
 def credentials_of(reply: Reply) -> tuple[StorageCredential, ...]:

@@ -16,9 +16,10 @@ import msgspec
 
 from icefloe.catalog_store.catalog_store import CommitRequest, TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.namespace_tree import namespaces_below
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
-from icefloe.catalog_store.rest.load_result import texts
+from icefloe.catalog_store.rest.load_result import check_unrestricted, texts
 from icefloe.catalog_store.rest.metrics_sender import RestMetricsReporter
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
@@ -57,8 +58,8 @@ from icefloe.kernel.schema.schema_json import schema_to_json
 LOG = logging.getLogger(__name__)
 # Names that the next step of an error lists at most, and how often several tables are loaded until none of them changes meanwhile.
 _SHOWN_NAMES, _LOADS_TOGETHER = 10, 20
-# Levels of a namespace, and namespaces of a catalog, after which a server is taken for one that never ends.
-_MOST_LEVELS, _MOST_NAMESPACES = 64, 100_000
+# Tables of a catalog after which a server is taken for one that never ends.
+_MOST_TABLES = 1_000_000
 # Threads that load the other tables of a catalog.
 _THREADS = 8
 
@@ -108,11 +109,6 @@ class RestCatalogStore:
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """See `CatalogStore.list_namespaces`."""
-        if len(parent) >= _MOST_LEVELS:
-            raise MetadataFormatError(
-                f"the server of catalog {self.name!r} lists namespaces in each other without end: {dotted(parent)[:200]!r} has {len(parent)} levels",
-                next_step="report it to the server's maintainers",
-            )
         names: list[Identifier] = []
         query = {"parent": self.connection.paths.joined(parent)} if parent else None
         for reply in self.connection.pages(Endpoint.LIST_NAMESPACES, query=query):
@@ -238,13 +234,10 @@ class RestCatalogStore:
         return tables
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-        """See `ListsOtherTables`."""
+        """See `ListsOtherTables`. Of a table whose metadata may not or cannot be read the folder is known."""
 
         def location(other: Identifier) -> TableLocation | None:
-            try:
-                return self._loaded(other, settings.REFS)
-            except NoSuchTableError:  # dropped since
-                return None
+            return self._loader.load(other, settings.REFS, is_folder_enough=True)
 
         with ThreadPoolExecutor(_THREADS) as threads:
             tables = threads.map(location, [name for name in self._all_tables() if name != identifier])
@@ -252,13 +245,11 @@ class RestCatalogStore:
 
     def _all_tables(self) -> list[Identifier]:
         names: list[Identifier] = []
-        namespaces = self.list_namespaces()
-        for place, namespace in enumerate(namespaces):  # grows meanwhile
+        for namespace in namespaces_below(self.list_namespaces):
             names += self.list_tables(namespace)
-            namespaces += self.list_namespaces(namespace)
-            if place > _MOST_NAMESPACES:
+            if len(names) > _MOST_TABLES:
                 raise MetadataFormatError(
-                    f"the server of catalog {self.name!r} lists more than {_MOST_NAMESPACES:,} namespaces",
+                    f"the server of catalog {self.name!r} lists more than {_MOST_TABLES:,} tables",
                     next_step="report it to the server's maintainers",
                 )
         return names
@@ -406,9 +397,14 @@ class RestCatalogStore:
         if len(requests) == 1 and reply.content:
             name = requests[0].identifier
             try:
+                check_unrestricted(reply.parsed(dict[str, msgspec.Raw]), "table", name, self.name)
                 response = reply.parsed(_CommitTableResponse)
                 location = response.metadata_location or ""
                 metadata = read_table_metadata(bytes(response.metadata), location or f"the metadata of {dotted(name)}")
+            except UnsupportedFeatureError as error:
+                LOG.warning("a commit happened, and the table cannot be read any longer: %s", error)
+                self._loader.forget(name)
+                return Committed()
             except IcefloeError as error:  # the table shows whether the server committed, or the response is of a proxy
                 self._loader.forget(name)
                 return Unknown(reason=f"the server's response cannot be read: {error.message}")

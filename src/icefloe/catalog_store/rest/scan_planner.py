@@ -5,7 +5,7 @@ Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchSca
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -39,6 +39,8 @@ from icefloe.kernel.scan.server_plan import PlanRequest
 COMPLETED, SUBMITTED, FAILED = "completed", "submitted", "failed"
 # Seconds of the first wait for a plan, and of the longest between two requests for it.
 FIRST_POLL_S, LONGEST_POLL_S = 0.05, 5.0
+# Milliseconds for which a server may have its clients wait for a plan; a longer time is the user's to set.
+MOST_OF_SERVER_MS = 3_600_000
 # Requests for pages at a time, and pages of one plan at most.
 _THREADS, MOST_PAGES = 4, 100_000
 # Pages without a file in a row, after which a server that names further ones is taken for one that never ends.
@@ -62,7 +64,6 @@ class _PlanResult(ScanTasks, rename="kebab"):
     status: str = ""
     plan_id: str | None = None
     storage_credentials: list[SentCredential] | None = None
-    read_restrictions: msgspec.Raw = msgspec.Raw(b"null")
     error: _ErrorModel | None = None
 
 
@@ -100,7 +101,9 @@ class RestScanPlanner:
         self._connection = connection
         self._identifier = identifier
         self._access = access
-        self._timeout_ms = settings.number(connection.properties, settings.PLANNING_TIMEOUT_MS, 300_000, 1)
+        own_ms = settings.number(connection.own_properties, settings.PLANNING_TIMEOUT_MS, 0)
+        asked_ms = settings.number(connection.properties, settings.PLANNING_TIMEOUT_MS, 300_000, 1)
+        self._timeout_ms = min(asked_ms, max(own_ms, MOST_OF_SERVER_MS))
 
     def plan(self, request: PlanRequest) -> ScanPlan:
         """Return the planned files. See `ServerPlanner.plan`.
@@ -148,8 +151,7 @@ class RestScanPlanner:
         return self._checked(result), stream
 
     def _checked(self, result: _PlanResult) -> _PlanResult:
-        """Return a result whose plan is ready, or can be polled. Raises `IcefloeError` for any other one, and for one with restrictions."""
-        check_unrestricted({"read-restrictions": result.read_restrictions}, "table", self._identifier, self._connection.name)
+        """Return a result whose plan is ready, or can be polled. Raises `IcefloeError` for any other one."""
         if result.status == FAILED:
             error = result.error or _ErrorModel()
             secrets = [*self._access.secrets(), *self._connection.auth.secrets()]
@@ -163,10 +165,16 @@ class RestScanPlanner:
         return result
 
     def _received(self, reply: Reply, kind: type[Tasks], reader: TaskReader) -> tuple[Tasks, ScanTaskStream | None]:
-        """Return the JSON of a response, and its stream of files where the server sent one."""
+        """Return the JSON of a response, and its stream of files where the server sent one. Raises `UnsupportedFeatureError` for one with restrictions."""
         if reply.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+            self._check_unrestricted(reply.parsed(dict[str, msgspec.Raw]))
             return reply.parsed(kind), None
-        return reader.streamed(reply.content, kind)
+        tasks, stream = reader.streamed(reply.content, kind)
+        self._check_unrestricted(msgspec.json.decode(stream.response, type=dict[str, msgspec.Raw]))
+        return tasks, stream
+
+    def _check_unrestricted(self, members: Mapping[str, msgspec.Raw]) -> None:
+        check_unrestricted(members, "table", self._identifier, self._connection.name)
 
     def _polled(self, plan_id: str, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
         """Return the plan when it is ready."""

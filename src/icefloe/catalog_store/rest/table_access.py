@@ -136,18 +136,23 @@ class TableAccess:
         """
         if time.time() >= self._next_fetch_s:
             self._renew()
-        given = _of_server({**self.config, **(self._credential_for(location) or {})})
+        sent = self._sent_for(location)  # once, because another thread may fetch others meanwhile
+        given = _of_server(sent)
         own = trusted_properties({**self._defaults, **self._own, **given}, self._own)
         properties = {**self._defaults, **own, **given}
-        self._check_keys(location, properties)
+        self._check_keys(location, properties, sent)
         return _with_own_names(properties, is_vended=GOOGLE_TOKEN in given or GOOGLE_TOKEN not in own)
 
-    def _check_keys(self, location: str, properties: Mapping[str, str]) -> None:
+    def _sent_for(self, location: str) -> dict[str, str]:
+        """Return what the server sent for a location."""
+        return {**self.config, **(self._credential_for(location) or {})}
+
+    def _check_keys(self, location: str, properties: Mapping[str, str], sent: Mapping[str, str]) -> None:
         """Check that this machine's credentials, which the store's library takes where no other ones are set, are sent to no host that the server names."""
         store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
         if store is None:
             return
-        if any(_comparable(location).startswith(folder) for folder in self._reserved) and not self._is_given(location):
+        if any(_comparable(location).startswith(folder) for folder in self._reserved) and not self._is_given(location, sent):
             raise StoragePermissionError(
                 f"the server of table {dotted(self._identifier)!r} gives no credentials for a file in a folder that it gave credentials for before; "
                 "those of your configuration and of this machine are not used in their place",
@@ -155,7 +160,7 @@ class TableAccess:
                 next_step="if the files may be reached with your own credentials, add the folder to the catalog property io.allowed-locations and load the "
                 "table again",
             )
-        if has_credentials(store, location, properties) or (store is S3 and self.signs(location)):
+        if has_credentials(store, location, properties) or (store is S3 and _signs(sent)):
             return
         named = hosts_of_server(store, properties, self._own)
         is_anonymous = store.anonymous is not None and properties.get(store.anonymous, "").lower() == "true"
@@ -170,7 +175,7 @@ class TableAccess:
 
     def expires_at_s(self, location: str) -> float | None:
         """Return when the credentials of a location expire, in seconds since 1970; None if the server sent no time."""
-        return _expiry_s({**self.config, **(self._credential_for(location) or {})})
+        return _expiry_s(self._sent_for(location))
 
     def renew(self) -> bool:
         """Fetch new credentials, since the store refuses the present ones. Return whether there are new ones."""
@@ -178,8 +183,7 @@ class TableAccess:
 
     def signs(self, location: str) -> bool:
         """Return whether the server signs the requests for a location: it may, and gave no key for it."""
-        keys = {**self.config, **(self._credential_for(location) or {})}
-        return keys.get(REMOTE_SIGNING, "").lower() == "true" and "s3.access-key-id" not in keys
+        return _signs(self._sent_for(location))
 
     def gives(self, location: str) -> bool:
         """Return whether the server gives access to a location: credentials for its prefix, or signatures."""
@@ -192,20 +196,20 @@ class TableAccess:
         the folder, so that the rule is kept at each use.
         """
         place = f"{_comparable(folder).rstrip('/')}/"
-        if not self._is_given(place):
+        if not self._is_given(place, self._sent_for(place)):
             return False
         if place not in self._reserved:
             self._reserved = (*self._reserved, place)
         return True
 
-    def _is_given(self, location: str) -> bool:
+    def _is_given(self, location: str, sent: Mapping[str, str]) -> bool:
         """Return whether requests for a location carry a whole credential of the server, or its signature, and no key of the user's."""
         store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
         if store is None:
             return False
-        if store is S3 and self.signs(location):
+        if store is S3 and _signs(sent):
             return True
-        given = _of_server({**self.config, **(self._credential_for(location) or {})})
+        given = _of_server(sent)
         of_server = {**{name: text for name, text in self._defaults.items() if name not in self._own}, **given}
         own_keys = [name for name, text in self._own.items() if text and name.startswith(store.keys) and name not in given]
         return not own_keys and has_credentials(store, location, of_server)
@@ -334,6 +338,10 @@ class TableAccess:
 
     def __repr__(self) -> str:
         return f"TableAccess({dotted(self._identifier)!r})"
+
+
+def _signs(sent: Mapping[str, str]) -> bool:
+    return sent.get(REMOTE_SIGNING, "").lower() == "true" and "s3.access-key-id" not in sent
 
 
 def _comparable(location: str) -> str:

@@ -12,13 +12,21 @@ from icefloe.catalog_store.catalog_store import TableLocation
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.rest import settings
 from icefloe.catalog_store.rest.http_reply import NOT_FOUND, NOT_MODIFIED, Reply
-from icefloe.catalog_store.rest.load_result import load_result
+from icefloe.catalog_store.rest.load_result import folder_and_file, load_result
 from icefloe.catalog_store.rest.rest_connection import RestConnection
 from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.catalog_store.rest.scan_planner import RestScanPlanner
 from icefloe.catalog_store.rest.table_access import TableAccess
 from icefloe.catalog_store.rest.table_cache import TableCache
-from icefloe.errors import InvalidPropertyError, NoSuchTableError, UnsupportedFeatureError
+from icefloe.errors import (
+    FormatError,
+    IcefloeError,
+    InvalidInputError,
+    InvalidPropertyError,
+    NoSuchTableError,
+    UnsupportedError,
+    UnsupportedFeatureError,
+)
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.partial_entries import PartialEntries
 from icefloe.kernel.metadata.raw_entries import RawEntries
@@ -27,6 +35,17 @@ from icefloe.kernel.metadata.table_metadata import TableMetadata
 
 # Tokens of tables that are kept.
 _KEPT_TOKENS = 1_000
+
+
+def _unreadable(identifier: Identifier, reply: Reply, folder: str, file: str, error: IcefloeError) -> TableLocation:
+    return TableLocation(
+        identifier=identifier,
+        metadata_location=file,
+        previous_metadata_location=None,
+        lookup=lambda: reply.request,
+        folder=folder,
+        unreadable=error,
+    )
 
 
 class _LoadedOnce:
@@ -62,12 +81,13 @@ class TableLoader:
         self._cache = TableCache(settings.number(own, settings.CACHE_ENTRIES, 100), settings.number(own, settings.CACHE_EXPIRY_MS, 300_000))
         self._tokens: dict[Identifier, str] = {}
 
-    def load(self, identifier: Identifier, mode: str) -> TableLocation | None:
+    def load(self, identifier: Identifier, mode: str, *, is_folder_enough: bool = False) -> TableLocation | None:
         """Return a table, the kept one where the server has no newer version; None if it does not exist.
 
         Args:
             identifier: Its name.
             mode: `all` snapshots; or `refs`, those of branches and tags, and all of them when another one is needed.
+            is_folder_enough: Whether a table whose metadata may not or cannot be read is returned without it, to keep other tables out of its folder.
 
         Raises:
             IcefloeError: it cannot be loaded.
@@ -82,7 +102,13 @@ class TableLoader:
             return None
         if not reply.is_success:
             raise reply.error(f"the table {dotted(identifier)!r} could not be loaded from catalog {self._connection.name!r}")
-        table = self.table(identifier, reply)
+        try:
+            table = self.table(identifier, reply)
+        except (UnsupportedError, FormatError, InvalidInputError) as error:
+            found = folder_and_file(reply) if is_folder_enough else None
+            if found is None:
+                raise
+            return _unreadable(identifier, reply, *found, error)
         if mode == settings.REFS and isinstance(table.metadata, TableMetadata):
             whole = _LoadedOnce(partial(self._history, identifier, table.metadata, table.metadata_location))
             table = replace(table, metadata=replace(table.metadata, snapshots=PartialEntries(table.metadata.snapshots, whole)))

@@ -22,6 +22,11 @@ from tenacity.stop import stop_any
 from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NotFoundError, StorageError
 from icefloe.kernel.commit.outcome import Conflicted, Outcome, Refused, Unknown
 from icefloe.kernel.metadata import table_properties
+from icefloe.kernel.metadata.property_kinds import Property
+
+# The properties of a table are written by others, and by the server of a REST catalog: whatever they say, a commit is not tried for longer than this, and no
+# single wait is longer than that.
+MOST_SECONDS, LONGEST_WAIT_S = 86_400, 3_600
 
 
 class CommitAttempts(Protocol):
@@ -120,11 +125,11 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
     outcome: Outcome = Retrying(
         stop=stop_any(
             stop_after_attempt(table_properties.STATUS_CHECK_NUM_RETRIES.read(settings) + 1),
-            stop_after_delay(table_properties.STATUS_CHECK_TOTAL_TIMEOUT_MS.read(settings) / 1000),
+            stop_after_delay(_seconds(table_properties.STATUS_CHECK_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
         ),
         wait=wait_exponential(
-            multiplier=table_properties.STATUS_CHECK_MIN_WAIT_MS.read(settings) / 1000,
-            max=table_properties.STATUS_CHECK_MAX_WAIT_MS.read(settings) / 1000,
+            multiplier=_seconds(table_properties.STATUS_CHECK_MIN_WAIT_MS, settings, LONGEST_WAIT_S),
+            max=_seconds(table_properties.STATUS_CHECK_MAX_WAIT_MS, settings, LONGEST_WAIT_S),
         ),
         retry=retry_if_result(lambda status: isinstance(status, Unknown)),
         retry_error_callback=_last_outcome,
@@ -137,15 +142,19 @@ def _retrying(settings: Mapping[str, str]) -> Retrying:
     return Retrying(
         stop=stop_any(
             stop_after_attempt(table_properties.COMMIT_NUM_RETRIES.read(settings) + 1),
-            stop_after_delay(table_properties.COMMIT_TOTAL_TIMEOUT_MS.read(settings) / 1000),
+            stop_after_delay(_seconds(table_properties.COMMIT_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
         ),
         wait=wait_random_exponential(
-            multiplier=table_properties.COMMIT_MIN_WAIT_MS.read(settings) / 1000,
-            max=table_properties.COMMIT_MAX_WAIT_MS.read(settings) / 1000,
+            multiplier=_seconds(table_properties.COMMIT_MIN_WAIT_MS, settings, LONGEST_WAIT_S),
+            max=_seconds(table_properties.COMMIT_MAX_WAIT_MS, settings, LONGEST_WAIT_S),
         ),
         retry=retry_if_result(lambda outcome: isinstance(outcome, Conflicted)),
         retry_error_callback=_last_outcome,
     )
+
+
+def _seconds(setting: Property[int], settings: Mapping[str, str], most: int) -> float:
+    return min(setting.read(settings), most * 1000) / 1000
 
 
 def _last_outcome(state: RetryCallState) -> Outcome:

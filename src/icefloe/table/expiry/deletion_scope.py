@@ -140,6 +140,8 @@ def folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place
     """
     folder, _, name = table.metadata_location.rpartition("/")[0].rpartition("/")
     claimed = [folder] if name == "metadata" else []
+    if table.folder:
+        claimed.append(table.folder)
     if table.metadata is not None:  # a server sends it with the table, and need not name its file
         claimed.append(table.metadata.location)
     around = [place for place in dict.fromkeys(folders_of(claimed)) if not place.is_root]
