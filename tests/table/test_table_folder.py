@@ -7,7 +7,7 @@ import pytest
 
 from icefloe import SqlCatalog, StaticTable
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.errors import InvalidInputError, NoSuchFileError
+from icefloe.errors import InvalidInputError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.table.table_folder import metadata_file_of
 
@@ -64,6 +64,34 @@ def test_the_folder_of_a_table_in_a_catalog_is_refused(tmp_path: Path) -> None:
         StaticTable.from_metadata(str(tmp_path))
     with pytest.raises(NoSuchFileError):
         StaticTable.from_metadata(str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("ending", ["", ".metadata.json", ".metadata.json\n"])
+def test_a_hint_that_names_a_file_opens_it_and_keeps_a_file_system_catalog_from_the_table(tmp_path: Path, ending: str) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", ROWS.schema)
+    table.append(ROWS)
+    older = Path(table.metadata_location).name
+    table.append(ROWS)
+    hint = tmp_path / "db" / "t" / "metadata" / "version-hint.text"
+    hint.write_text(older.removesuffix(".metadata.json") + ending)
+    assert StaticTable.from_metadata(str(tmp_path / "db" / "t")).scan().count() == 1
+    folders = FileSystemCatalog("folders", warehouse=str(tmp_path))
+    for call in (lambda: folders.load_table("db.t"), lambda: folders.create_table("db.t", ROWS.schema), lambda: folders.drop_table("db.t")):
+        with pytest.raises(UnsupportedFeatureError, match="register_table") as caught:
+            call()
+        assert older in str(caught.value)
+    assert StaticTable.from_metadata(str(tmp_path / "db" / "t")).scan().count() == 1
+    hint.write_text("../../other/" + older)
+    with pytest.raises(InvalidInputError, match="only a catalog"):
+        StaticTable.from_metadata(str(tmp_path / "db" / "t"))
+
+
+def test_storage_without_a_listing_opens_the_file_that_the_hint_names() -> None:
+    io, folder = MemoryFileIO(), "memory://table-folder/named/t"
+    io.write(f"{folder}/metadata/version-hint.text", b"00007-0b5b5d09-6f0d-4c3a-9d1b-000000000000")
+    assert metadata_file_of(folder, io) == f"{folder}/metadata/00007-0b5b5d09-6f0d-4c3a-9d1b-000000000000.metadata.json"
 
 
 @pytest.mark.parametrize("ending", [".metadata.json", ".gz.metadata.json", ".metadata.json.gz"])

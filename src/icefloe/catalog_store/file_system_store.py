@@ -46,6 +46,8 @@ HINT = "version-hint.text"
 # Hadoop keeps checksums of the files it writes beside them; one that is older than the hint makes Java call the hint damaged.
 HINT_CHECKSUM = f".{HINT}.crc"
 LOG = logging.getLogger(__name__)
+# The hint of some writers: the metadata file of a catalog's table, with or without its ending.
+_HINTED_FILE = re.compile(r"\d+-[\w-]+(?:\.gz)?(\.metadata\.json(?:\.gz)?)?", re.ASCII)
 _VERSION = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 
@@ -125,6 +127,7 @@ class FileSystemCatalogStore:
                     path=self._dropped.folder(identifier),
                     next_step=f"where no other process is deleting them, drop_table({dotted(identifier)!r}) deletes the rest; so does a new table of the name",
                 )
+            self._refuse_other_files(identifier)
             raise table_missing(self.name, identifier, self.list_tables, f"{self._metadata(identifier)} holds no v<N>.metadata.json")
         return TableLocation(
             identifier=identifier,
@@ -170,6 +173,7 @@ class FileSystemCatalogStore:
     def create(self, identifier: Identifier, metadata_location: str) -> str:
         """See `CatalogStore.create`."""
         self._require(identifier[:-1])
+        self._refuse_other_files(identifier)
         taken = table_exists(self.name, identifier)
         published = f"v1{_ending(metadata_location)}"
         try:
@@ -346,6 +350,29 @@ class FileSystemCatalogStore:
         versions = self._versions(identifier)
         return f"{self._metadata(identifier)}/{versions[max(versions)]}" if versions else None
 
+    def _refuse_other_files(self, identifier: Identifier) -> None:
+        """Refuse a table whose hint names a file `00003-<uuid>.metadata.json`: no later commit to it could be found by its name.
+
+        Raises:
+            UnsupportedFeatureError: It is such a table.
+        """
+        names = (self._folders.names(self._metadata(identifier)) or ([], []))[1]
+        if HINT not in names or version_files(names):
+            return
+        try:
+            file = file_of_hint(self._io.read(f"{self._metadata(identifier)}/{HINT}"))
+        except NoSuchFileError:  # a drop has just moved it away
+            return
+        if file in names:
+            location = f"{self._metadata(identifier)}/{file}"
+            raise UnsupportedFeatureError(
+                f"{HINT} of table {dotted(identifier)!r} names {file}, and file-system catalog {self.name!r} reads and writes only v<N>.metadata.json",
+                table=dotted(identifier),
+                path=location,
+                next_step=f"register the table in a SQL catalog: register_table({dotted(identifier)!r}, {location!r}); "
+                f"StaticTable.from_metadata({self.table_location(identifier)!r}) reads it",
+            )
+
     def _require(self, namespace: Identifier) -> None:
         if self._folders.names(self.table_location(namespace)) is None or self._versions(namespace):
             raise namespace_missing(self.name, namespace, self.list_namespaces())
@@ -361,6 +388,12 @@ class FileSystemCatalogStore:
 def version_files(names: Iterable[str]) -> dict[int, str]:
     """Return the names of version files among the names in a table's metadata folder, by version number."""
     return {int(match[1]): match[0] for match in map(_VERSION.fullmatch, names) if match}
+
+
+def file_of_hint(hint: bytes) -> str | None:
+    """Return the name of the metadata file that a version hint names instead of a number; None for any other text."""
+    match = _HINTED_FILE.fullmatch(hint.decode("utf-8", "replace").strip())
+    return None if match is None else match[0] if match[1] else f"{match[0]}.metadata.json"
 
 
 def outcome_of_version(published: str, content: bytes, newest: str, newest_content: bytes) -> Outcome:

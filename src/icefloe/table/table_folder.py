@@ -1,9 +1,11 @@
-"""The metadata file of a table that is given by its folder: the newest version of a file-system table; a folder of a catalog's table is refused.
+"""The metadata file of a table that is given by its folder: the newest version of a file-system table, or the file that a writer's version hint names.
+
+The folder of another table of a catalog is refused.
 
 Versions are written by `icefloe.catalog_store.file_system_store`. Spec: File System Tables; Metastore Tables.
 """
 
-from icefloe.catalog_store.file_system_store import HINT, version_files
+from icefloe.catalog_store.file_system_store import HINT, file_of_hint, version_files
 from icefloe.errors import InvalidInputError, NoSuchFileError
 from icefloe.io.local_folders import LocalFolders
 from icefloe.io.locations import join, scheme_of
@@ -20,11 +22,11 @@ def metadata_file_of(location: str, io: FileIO) -> str:
         InvalidInputError: the folder belongs to a table of a catalog, or to no table.
     """
     if scheme_of(location) == "file":
-        return _in_local_folder(location.rstrip("/") or "/")
+        return _in_local_folder(location.rstrip("/") or "/", io)
     return location if ".json" in location.rpartition("/")[2] else _by_hint(location.rstrip("/"), io) or location
 
 
-def _in_local_folder(location: str) -> str:
+def _in_local_folder(location: str, io: FileIO) -> str:
     folders = LocalFolders()
     if folders.names(location) is None:
         return location
@@ -35,6 +37,8 @@ def _in_local_folder(location: str) -> str:
         # A file beyond the next version is not an attempt of a writer to this folder: the table was committed through a catalog.
         if versions and _newest_number(names) <= max(versions) + 1:
             return join(folder, versions[max(versions)])
+        if not versions and HINT in names and (file := file_of_hint(io.read(join(folder, HINT)))) in names:
+            return join(folder, str(file))
     others = [join(folder, name) for folder, names in files_by_folder.items() for name in names if ".metadata.json" in name]
     newest = max(others, key=lambda name: (metadata_version(name) or 0, name), default=None)
     raise InvalidInputError(
@@ -59,6 +63,8 @@ def _by_hint(location: str, io: FileIO) -> str | None:
             continue
         if hint.isdigit():
             return _newest_from(folder, int(hint), io)
+        if (file := file_of_hint(hint)) is not None:
+            return join(folder, file)
     return None
 
 
