@@ -3,7 +3,7 @@
 Each format stores ids in its own way; a name mapping supplies them for a file without ids. Spec: Column Projection; Appendix A.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +37,38 @@ def inner_fields(kind: Any) -> list[Any]:
     if pa.types.is_map(kind):
         return [kind.key_field, kind.item_field]
     return [kind.value_field] if is_list(kind) else []
+
+
+def columns_without_ids(fields: Any, mapping: NameMapping) -> list[str]:
+    """Return the columns of a file with ids that a reader takes for missing: they have no id, and by name they are columns whose id the file lacks.
+
+    Args:
+        fields: The Arrow fields of the file.
+        mapping: The names of the table's columns.
+    """
+    ids = frozenset(_ids(fields))
+    return (
+        [".".join(path) for path, field in _walk(fields, ()) if id_of(field) is None and mapping.find_id(path) not in (None, *ids)]
+        if ids
+        else []
+    )
+
+
+def _ids(fields: Any) -> Iterator[int]:
+    return (field_id for _, field in _walk(fields, ()) if (field_id := id_of(field)) is not None)
+
+
+def _walk(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every field with the names that a name mapping has for it, outer ones first; the parts of a variant are none of these."""
+    for field in fields:
+        yield (*path, field.name), field
+        kind = field.type
+        if pa.types.is_struct(kind):
+            yield from _walk(kind.fields, (*path, field.name))
+        elif pa.types.is_map(kind):
+            yield from _walk([kind.key_field.with_name("key"), kind.item_field.with_name("value")], (*path, field.name))
+        elif is_list(kind):
+            yield from _walk([kind.value_field.with_name("element")], (*path, field.name))
 
 
 def is_list(kind: Any) -> bool:

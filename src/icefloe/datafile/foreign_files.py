@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from icefloe.datafile.field_ids import has_ids, id_of, mapped_ids, with_ids
+from icefloe.datafile.field_ids import columns_without_ids, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.footer_bounds import Extremes
 from icefloe.datafile.footer_columns import StoredLeaf, column_problems, int96_places, places_to_be_required, stored_leaves
@@ -165,6 +165,7 @@ class FooterReader:
         stored = footer.schema
         columns = stored.to_arrow_schema()
         file_has_ids = has_ids(columns)
+        self._refuse_without_ids(columns, location)
         if not file_has_ids:
             columns = with_ids(columns, mapped_ids(self._request.name_mapping))
         self._refuse_mismatch(columns, footer, location)
@@ -196,6 +197,7 @@ class FooterReader:
         stored = with_types_of_spark(opened.schema)
         columns = with_ids(stored, orc_field_id)
         file_has_ids = has_ids(columns)
+        self._refuse_without_ids(columns, location)
         if not file_has_ids:
             columns = with_ids(stored, mapped_ids(self._request.name_mapping))
         schema = self._request.schema
@@ -218,6 +220,17 @@ class FooterReader:
         nulls = _null_counts(footer, range(footer.num_columns))
         int96 = int96_places(footer.schema)
         _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls, int96=int96), location)
+
+    def _refuse_without_ids(self, columns: Any, location: str) -> None:
+        """Refuse a file with field ids on only some of the table's columns. A name mapping is for files without any id, so the others would be null."""
+        names = columns_without_ids(columns, self._request.name_mapping)
+        if names:
+            raise SchemaMismatchError(
+                f"{location} has field ids, but none on {', '.join(map(repr, names[:_SHOWN_COLUMNS]))}, which every reader would return as null",
+                table=self._request.table_name or None,
+                path=location,
+                next_step="append its rows, or write the file again with ids on every column or on none",
+            )
 
     def _refuse_unread(self, columns: Any, leaves: Sequence[StoredLeaf], location: str) -> None:
         """Refuse a file whose rows would be null in every column: none of its columns is the table's, by id or by name.

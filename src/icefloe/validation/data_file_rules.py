@@ -199,10 +199,10 @@ def _parquet_findings(layout: TableLayout, file: DataFile, place: Place) -> Iter
     yield from row_count_findings(file, rows, place)
     file_has_ids = has_ids(columns)
     if not file_has_ids:
-        yield from id_findings(columns, layout.name_mapping is not None, place)
+        yield from id_findings(columns, layout.name_mapping is not None, layout.schemas, place)
         columns = columns if layout.name_mapping is None else with_ids(columns, mapped_ids(layout.name_mapping))
     else:
-        yield from id_findings(columns, True, place)
+        yield from id_findings(columns, True, layout.schemas, place)
     int96 = int96_places(footer.schema)
     yield from type_findings(columns, layout.schemas, layout.constants(file), floors_nanoseconds=False, place=place, int96=int96)
     yield from _partition_findings(layout, file, columns, place)
@@ -312,7 +312,7 @@ def _other_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterat
     with opened(layout, file) as stored:
         yield from _other_size(file, layout.io.size(file.file_path), place)
         yield from row_count_findings(file, stored.count_rows(), place)
-        yield from id_findings(stored.schema, layout.name_mapping is not None, place)
+        yield from id_findings(stored.schema, layout.name_mapping is not None, layout.schemas, place)
         constants, floors = layout.constants(file), stored.floors_nanoseconds
         zone = stored.written_in() if isinstance(stored, OrcRows) else None
         yield from type_findings(stored.schema, layout.schemas, constants, floors_nanoseconds=floors, place=place, written_in=zone)

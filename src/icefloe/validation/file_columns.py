@@ -8,15 +8,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
+from icefloe.datafile.field_ids import columns_without_ids
 from icefloe.datafile.footer_columns import type_fault
 from icefloe.datafile.projection import FileColumn, file_columns
 from icefloe.errors import FormatError
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.schema.arrow_schema import plain_type
+from icefloe.kernel.schema.name_mapping import mapping_for
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import ListType, MapType, NestedField, PrimitiveType, StructType, TimeType, children
 from icefloe.kernel.values import from_bytes, to_human
@@ -40,7 +43,7 @@ FIELD_IDS_MISSING = _rule(
     "field-ids-missing",
     Severity.ERROR,
     "The columns of a data file have field ids, or the table has a name mapping.",
-    "All columns are read as null, or by position.",
+    "The columns without ids are read as null, or by position.",
     section="Column Projection",
 )
 COLUMN_TYPE = _rule(
@@ -109,6 +112,7 @@ RULES = (
 
 # Findings of one file and rule; a file may have a million columns.
 _MOST_OF_A_FILE = 100
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +141,24 @@ class ColumnValues:
     has_exact_zeros: bool = False
 
 
-def id_findings(arrow_schema: Any, has_mapping: bool, place: Place) -> Iterator[Finding]:
-    """Yield columns of a file without field ids, and ids that two columns have. `arrow_schema` is the file's, with ids from its own metadata."""
+def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema], place: Place) -> Iterator[Finding]:
+    """Yield columns of a file without field ids, and ids that two columns have.
+
+    Args:
+        arrow_schema: The columns of the file, with ids from its own metadata.
+        has_mapping: Whether the table has a name mapping, which is for files without any id.
+        schemas: The schemas of the table, whose columns may have no id in the file.
+        place: Where the file is.
+    """
     root = file_columns(arrow_schema)
     if root.inner and not has_mapping and not ids_of(root):
         yield FIELD_IDS_MISSING.finding(f"{shown(place.get('path'))} has no field ids, and the table has no name mapping", **place)
+    without = dict.fromkeys(name for schema in schemas for name in columns_without_ids(arrow_schema, mapping_for(schema)))
+    if without:
+        names = ", ".join(map(shown, islice(without, _MOST_NAMED)))
+        yield FIELD_IDS_MISSING.finding(
+            f"{shown(place.get('path'))} has field ids, but none on {names}", where=next(iter(without)), **place
+        )
     for number, (name, other, field_id) in enumerate(_repeated(root, ())):
         if number == _MOST_OF_A_FILE:
             return
