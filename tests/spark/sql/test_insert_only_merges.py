@@ -140,3 +140,21 @@ def test_the_result_and_the_snapshot_are_those_of_the_merge(spark: SparkSession,
     sql(STATEMENTS["from rows"].replace("array(", "array(102L, ").replace("lake.db.t t", "lake.db.t.branch_audit t"))
     assert sql("SELECT count(*) FROM lake.db.t VERSION AS OF 'audit'") == [(13,)]
     assert (sql("SELECT count(*) FROM lake.db.t"), merge.merge().snapshot_id) == ([(12,)], None)  # without rows there is no snapshot
+
+
+def test_the_branch_that_settings_send_writes_to_is_the_one_with_the_conflicts(spark: SparkSession, sql: Run, other: list[str]) -> None:
+    made(sql, "merge-on-read", "serializable")
+    sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
+    merge = STATEMENTS["from rows"]
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        sql(merge)  # creates the branch
+        sql("INSERT INTO lake.db.t.branch_main VALUES (50, 'b', 0)")
+        sql(merge.replace("array(", "array(102L, "))
+        assert sql("SELECT count(*) FROM lake.db.t") == [(13,)]
+        other.append("INSERT INTO lake.db.t.branch_audit VALUES (103, 'b', 0)")
+        with pytest.raises(IllegalArgumentException, match="no added data files that may hold"):
+            sql(merge.replace("array(", "array(103L, "))
+    finally:
+        spark.conf.unset("spark.wap.branch")
+    assert sql("SELECT count(*) FROM lake.db.t") == [(11,)]

@@ -8,6 +8,7 @@ Spec: Row-level Deletes; Row Lineage.
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from py4j.java_gateway import JavaObject
@@ -89,9 +90,10 @@ class RowLevelTable(WritableTable):
         branch = branch_of(options, self._selected.branch, table.full_name)
         row_filter = self._row_filter() if builder.merge_reads == "scanned" else AlwaysTrue()
         with branch_named(is_named=branch is not None):
-            rules = insert_rules(base, branch or MAIN, row_filter)
             rows_in_form = RowsInForm(rows=rows(), form=options.form)
-            prepared = append(handle, base, rows_in_form, options.snapshot_properties, branch or MAIN, rules)
+            prepared = append(
+                handle, base, rows_in_form, options.snapshot_properties, branch or MAIN, partial(insert_rules, base, row_filter)
+            )
         report = self._commit(prepared.action)
         result = prepared.result(report.attempt, report.attempts)
         self.written = replace(result, operation=Command.MERGE.value, rows_inserted=result.added_records)

@@ -224,13 +224,13 @@ class RowLevel:
         )
 
 
-def insert_rules(base: TableMetadata, branch: str, row_filter: BooleanExpression) -> ConflictRules:
+def insert_rules(base: TableMetadata, row_filter: BooleanExpression, branch: str) -> ConflictRules:
     """Return the conflict rules of a MERGE that only inserts rows which match none of the table: the rules of `RowLevel` for a MERGE that deletes no row.
 
     Args:
         base: the metadata that was read.
-        branch: the branch that was read.
         row_filter: true for every row of the table that may match one of the source.
+        branch: the branch that is written to, which is the one that was read, or begins at the head of the one that was read.
     """
     parent, serializable = parent_snapshot(base, branch), Command.MERGE.is_serializable(base)
     return ConflictRules(

@@ -51,9 +51,11 @@ def append(
     rows: Any,
     snapshot_properties: Mapping[str, str],
     branch: str | None,
-    rules: ConflictRules | None = None,
+    rules_of: Callable[[str], ConflictRules] | None = None,
 ) -> PreparedWrite:
-    """Write the rows for one `append` snapshot; `rules` are those of rows that depend on what the table has, which without rows commit nothing.
+    """Write the rows for one `append` snapshot.
+
+    `rules_of` returns, for the branch that is written to, the rules of rows that depend on what the table has, which without rows commit nothing.
 
     Raises `UnsupportedFeatureError` under a spec with an unknown transform.
     """
@@ -63,8 +65,8 @@ def append(
     files = engine.write(rows, write_target(handle, base))
     return PreparedWrite(
         action=Append(files, context)
-        if rules is None
-        else RowDelta(added=files, context=context, numbers=ManifestNumbers(context), rules=rules),
+        if rules_of is None
+        else RowDelta(added=files, context=context, numbers=ManifestNumbers(context), rules=rules_of(context.branch)),
         result=lambda attempt, attempts: _result("append", engine.name, attempt, attempts, added=files),
     )
 
