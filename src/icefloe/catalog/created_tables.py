@@ -61,7 +61,7 @@ class CreatedTables:
             self._remember(stored.identifier, place)
 
     def forget(self, identifier: Identifier) -> None:
-        """Forget a table that was dropped: what is in its folder from now on need not be its own."""
+        """Drop the folder of a table that was dropped: what is in it from now on need not be the table's own."""
         self._folders.pop(identifier, None)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
