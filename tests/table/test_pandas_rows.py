@@ -235,3 +235,39 @@ def test_every_column_that_does_not_fit_is_listed() -> None:
     with pytest.raises(SchemaMismatchError) as caught:
         arrow_of_frame(pd.DataFrame({"a": [1.5], "b": [[2.5]]}), schema)
     assert [problem.where for problem in caught.value.problems] == ["a", "b.element"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "kind", "values"),
+    [
+        (pa.list_(pa.int64()), pa.list_(pa.int32()), [[1, None], None, []]),
+        (pa.large_list(pa.decimal128(3, 1)), pa.list_(pa.decimal128(9, 2)), [[Decimal("1.5")], None]),
+        (pa.struct([("x", pa.int64())]), pa.struct([("x", pa.int32())]), [{"x": 1}, None, {"x": None}]),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), [[("a", 1)], None, []]),
+        (pa.list_(pa.struct([("x", pa.float64())])), pa.list_(pa.struct([("x", pa.float32())])), [[{"x": 1.5}, None], None]),
+    ],
+)
+def test_nested_values_that_arrow_keeps_are_converted(kept: pa.DataType, kind: pa.DataType, values: list[Any]) -> None:
+    schema = to_schema(pa.schema([("c", kind)]))
+    frame = pd.DataFrame({"c": pd.Series([values[0], *values], dtype=pd.ArrowDtype(kept))})[1:]
+    assert cast_to_schema(arrow_of_frame(frame, schema), schema)["c"].to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (
+            pa.list_(pa.int32()),
+            pd.Series([[2**40]], dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+            "c.element: has values that do not fit int",
+        ),
+        (pa.date32(), [date(2020, 1, 1), datetime(2020, 1, 1, 5)], "c: has dates and times: 2020-01-01 05:00:00 is not a date"),
+        (pa.list_(pa.date32()), [[date(2020, 1, 1), datetime(2020, 1, 1, 5)]], "c.element: has dates and times"),
+        (pa.timestamp("us"), [datetime(2020, 1, 1), datetime(2020, 1, 1).astimezone()], "c: has times with and without a zone"),
+    ],
+)
+def test_values_of_which_arrow_would_drop_a_part_are_refused(kind: pa.DataType, values: Any, message: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=message):
+        arrow_of_frame(
+            pd.DataFrame({"c": values}, dtype=None if isinstance(values, pd.Series) else object), to_schema(pa.schema([("c", kind)]))
+        )

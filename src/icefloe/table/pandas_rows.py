@@ -8,6 +8,7 @@ Spec: Schemas and Data Types; Primitive Types.
 import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
 from itertools import accumulate
 from typing import Any
 
@@ -113,7 +114,29 @@ def _named_columns(frame: Any, problems: Problems) -> Iterator[tuple[str, Any, b
 def _column(series: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
     if isinstance(kind, StructType | ListType | MapType) and _is_objects(series):
         return _nested(series.tolist(), kind, path, problems)
-    return _exact(_plain(series, kind, path, problems), kind, path, problems)
+    return _exact_nested(_plain(series, kind, path, problems), kind, path, problems)
+
+
+def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    """Convert an array, such as of a pandas column that Arrow keeps, to a type where that keeps every value; its nested values too."""
+    source = array.type
+    if isinstance(kind, StructType) and pa.types.is_struct(source) and source.num_fields:
+        inner = {field.name: field.field_type for field in kind.fields}
+        parts = [
+            _exact_nested(part, inner[field.name], (*path, field.name), problems) if field.name in inner else part
+            for field, part in zip(source, array.flatten(), strict=True)  # with the nulls of the struct itself
+        ]
+        return pa.StructArray.from_arrays(parts, names=[field.name for field in source], mask=pc.is_null(array))
+    if isinstance(kind, ListType) and (pa.types.is_list(source) or pa.types.is_large_list(source)):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_pylist()
+        items = _exact_nested(array.flatten(), kind.element_type, (*path, "element"), problems)
+        return pa.ListArray.from_arrays(pa.array([0, *accumulate(lengths)], pa.int32()), items, mask=pc.is_null(array))
+    if isinstance(kind, MapType) and pa.types.is_map(source):
+        maps = pa.concat_arrays([array])  # without the values of other rows, if this is a slice
+        keys = _exact_nested(maps.keys, kind.key_type, (*path, "key"), problems)
+        items = _exact_nested(maps.items, kind.value_type, (*path, "value"), problems)
+        return pa.MapArray.from_arrays(maps.offsets, keys, items, mask=pc.is_null(maps))
+    return _exact(array.dictionary_decode() if pa.types.is_dictionary(source) else array, kind, path, problems)
 
 
 def _nested(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
@@ -202,6 +225,9 @@ def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Arra
         return _refuse(values, path, problems, f"has values of no single type: {error}")
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    mixed = _mixed_times(values) if pa.types.is_temporal(array.type) and _is_objects(values) else ""
+    if mixed:  # by the first of the values Arrow drops the time of day of the others, or their zone
+        return _refuse(values, path, problems, mixed)
     if pa.types.is_timestamp(array.type) and _is_objects(values) and any(getattr(value, "nanosecond", 0) for value in values):
         # Of Python objects Arrow infers microseconds, and drops the last three digits of pandas' timestamps.
         array = pa.array(values, pa.timestamp("ns", array.type.tz), from_pandas=True)
@@ -266,6 +292,15 @@ def _is_objects(values: Any) -> bool:
 def _is_missing(value: Any) -> bool:
     pandas = sys.modules["pandas"]
     return value is None or value is pandas.NA or value is pandas.NaT or (isinstance(value, float) and math.isnan(value))
+
+
+def _mixed_times(values: Any) -> str:
+    """Return what is wrong with dates and times of different kinds in one column; empty text if they are of one kind."""
+    times = [value for value in values if isinstance(value, datetime) and not _is_missing(value)]
+    if any(isinstance(value, date) and not isinstance(value, datetime) for value in values):
+        others = [value for value in times if value.time() != time()]
+        return f"has dates and times: {others[0]} is not a date" if others else ""
+    return "has times with and without a zone" if len({value.tzinfo is None for value in times}) > 1 else ""
 
 
 def _refuse(values: Sequence[Any], path: tuple[str, ...], problems: Problems, what: str) -> pa.Array:
