@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.oracle.rows import comparable
@@ -59,3 +60,14 @@ def test_spark_reads_and_writes_an_evolved_table_as_this_process_does(spark: Spa
     assert len(on_spark(table)) == 21
     first = table.snapshots()[0].snapshot_id
     assert on_spark(table, "kind = 'a'", first) == in_process(table, "kind = 'a'", first)
+
+
+@pytest.mark.filterwarnings("ignore::icefloe.errors.FormatWarning")  # of another size than its entry states
+def test_a_column_without_a_field_id_in_a_file_with_ids_is_null_to_both(spark: SparkSession, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.t", pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    table.append(pa.table({"a": [1, 2], "b": ["x", "y"]}))
+    (task,) = table.scan().plan_files()
+    columns = [pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "1"}), pa.field("b", pa.string())]
+    pq.write_table(pa.table([[1, 2], ["x", "y"]], schema=pa.schema(columns)), task.file.file_path)
+    assert on_spark(table) == in_process(table) == comparable([{"a": 1, "b": None}, {"a": 2, "b": None}])
+    assert on_spark(table, "b is null and a = 2") == in_process(table, "b is null and a = 2") == []
