@@ -16,7 +16,7 @@ def after(seconds: float, attempts: int = 5) -> Any:
 
 
 @pytest.mark.parametrize(("settings", "last_s"), [(ENDLESS, MOST_SECONDS), ({**ENDLESS, "commit.retry.total-timeout-ms": "2500"}, 2.5)])
-def test_retries_end_whatever_the_properties_say(settings: dict[str, str], last_s: float) -> None:
+def test_retries_end_whatever_the_properties_are(settings: dict[str, str], last_s: float) -> None:
     retrying = _retrying(settings)
     assert not retrying.stop(after(last_s - 0.1))  # type: ignore[operator]
     assert retrying.stop(after(last_s))  # type: ignore[operator]

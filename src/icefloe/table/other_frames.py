@@ -92,7 +92,7 @@ def datafusion_provider(table: Any, session: Any) -> Any:
 def datafusion_table(table: Any) -> Any:
     """Return the table as DataFusion's own object where iceberg-rust cannot read it or may read it wrongly, else None; Icefloe reads the rows.
 
-    iceberg-rust resolves locations as URLs, knows no deletion vectors, and reads columns by the schema of the newest snapshot.
+    iceberg-rust resolves locations as URLs, supports no deletion vectors, and reads columns by the schema of the newest snapshot.
     """
     metadata = table.metadata
     if "://" in table.metadata_location and "://" in metadata.location and metadata.format_version < 3 and len(metadata.schemas) == 1:
