@@ -37,14 +37,14 @@ def _metrics_mode(text: str) -> str:
 
 _METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
 
-# Commits. Waits double from the minimum to the maximum, with jitter, until the retries or the time are used up.
+# Commits. How long the waits between retries are is decided by `icefloe.kernel.commit.retry_waits`.
 COMMIT_NUM_RETRIES = number("commit.retry.num-retries", 4, 0, "retries", "How often a commit is retried after other writers won the race.")
 COMMIT_MIN_WAIT_MS = number(
     "commit.retry.min-wait-ms",
     100,
     0,
     "milliseconds",
-    "Wait before the first retry of a commit; each later wait is twice as long, with jitter.",
+    "Wait before the first retry of a commit, with jitter. Later waits double up to 8 times it, or 8 times what the attempt took, and then halve again.",
 )
 COMMIT_MAX_WAIT_MS = number("commit.retry.max-wait-ms", 60_000, 0, "milliseconds", "Longest wait between two attempts of a commit.")
 COMMIT_TOTAL_TIMEOUT_MS = number("commit.retry.total-timeout-ms", 1_800_000, 0, "milliseconds", "Time after which a commit is not retried.")

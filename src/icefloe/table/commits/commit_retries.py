@@ -5,6 +5,8 @@ decided by its caller: `commit_loop.py` for tables, `icefloe.view.view_commit` f
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
+import random
+import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -15,12 +17,12 @@ from tenacity import (
     stop_after_attempt,
     stop_after_delay,
     wait_exponential,
-    wait_random_exponential,
 )
 from tenacity.stop import stop_any
 
 from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NotFoundError, StorageError
 from icefloe.kernel.commit.outcome import Conflicted, Outcome, Refused, Unknown
+from icefloe.kernel.commit.retry_waits import longest_wait_ms
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.property_kinds import Property
 
@@ -138,16 +140,27 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
 
 
 def _retrying(settings: Mapping[str, str]) -> Retrying:
-    """Return the retries of `commit.retry.*`: waits double from the least to the most, with jitter, until the retries or the time run out."""
+    """Return the retries of `commit.retry.*`, until they or their time run out. How long the waits are is decided by `icefloe.kernel.commit.retry_waits`."""
+    min_wait_ms = table_properties.COMMIT_MIN_WAIT_MS.read(settings)
+    max_wait_ms = min(table_properties.COMMIT_MAX_WAIT_MS.read(settings), LONGEST_WAIT_S * 1000)
+    begun_s = 0.0
+
+    def begin(_: RetryCallState) -> None:
+        nonlocal begun_s
+        begun_s = time.monotonic()
+
+    def wait_s(state: RetryCallState) -> float:
+        attempt_ms = round((time.monotonic() - begun_s) * 1000)
+        longest_ms = longest_wait_ms(state.attempt_number, attempt_ms, min_wait_ms, max_wait_ms)
+        return random.uniform(0, longest_ms / 1000)  # noqa: S311  no secret
+
     return Retrying(
+        before=begin,
         stop=stop_any(
             stop_after_attempt(table_properties.COMMIT_NUM_RETRIES.read(settings) + 1),
             stop_after_delay(_seconds(table_properties.COMMIT_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
         ),
-        wait=wait_random_exponential(
-            multiplier=_seconds(table_properties.COMMIT_MIN_WAIT_MS, settings, LONGEST_WAIT_S),
-            max=_seconds(table_properties.COMMIT_MAX_WAIT_MS, settings, LONGEST_WAIT_S),
-        ),
+        wait=wait_s,
         retry=retry_if_result(lambda outcome: isinstance(outcome, Conflicted)),
         retry_error_callback=_last_outcome,
     )
