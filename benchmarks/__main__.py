@@ -15,6 +15,7 @@ MODULES = {
     "planning-deletes": "benchmarks.planning_deletes",
     "planning-20m": "benchmarks.planning_20m",
     "append": "benchmarks.appending",
+    "partitions": "benchmarks.partitions",
     "history": "benchmarks.history",
     "files-commit": "benchmarks.files_commit",
     "metadata": "benchmarks.metadata",

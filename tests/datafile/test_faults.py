@@ -4,6 +4,8 @@ import errno
 import gc
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,12 @@ from icefloe.errors import (
     StorageUnavailableError,
 )
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
+from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import LongType, NestedField
+from icefloe.kernel.types import DecimalType, DoubleType, GeometryType, ListType, LongType, NestedField, StringType
 
 SCHEMA = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
 ROWS = pa.table({"p": pa.array([i % 3 for i in range(3000)]), "n": pa.array(range(3000))})
@@ -165,3 +169,55 @@ def test_a_full_disk_inside_arrow_raises_a_storage_error(tmp_path) -> None:
     where = target(tmp_path, SCHEMA)
     with pytest.raises(StorageFullError, match="no space is left"):
         write_batches(type(where)(**{**where.__dict__, "io": FullIO()}), ROWS.to_batches(), partition_id=0, task_id=0)
+
+
+def _written_by_many(folder: Path, io: Any) -> list[DataFile]:
+    spec = partition_spec_from_text(_MIXED, ["p"])
+    where = replace(target(folder, _MIXED, spec), io=io)
+    return write_batches(where, _mixed_rows().to_batches(), partition_id=0, task_id=0)
+
+
+_POINT = b"\x01\x01\x00\x00\x00" + bytes(16)  # the point 0, 0
+_MIXED = Schema(
+    NestedField(1, "p", LongType(), required=False),
+    NestedField(2, "text", StringType(), required=False),
+    NestedField(3, "number", DoubleType(), required=False),
+    NestedField(4, "price", DecimalType(20, 2), required=False),
+    NestedField(5, "place", GeometryType(), required=False),
+    NestedField(6, "tags", ListType(7, StringType(), element_required=False), required=False),
+)
+
+
+def _mixed_rows() -> Any:
+    """Return 300 rows of 100 partitions, with nulls, both zeros, NaN, and texts too long for a footer."""
+    numbers = range(300)
+    return pa.table(
+        {
+            "p": [number % 100 if number % 100 else None for number in numbers],
+            "text": [
+                None if number % 7 == 0 else chr(97 + number % 26) * (5000 if number % 11 == 0 else number % 20) for number in numbers
+            ],
+            "number": [(None, float("nan"), -0.0, 0.0, number / 3)[number % 5] for number in numbers],
+            "price": [Decimal(number - 150) / 4 if number % 3 else None for number in numbers],
+            "place": [_POINT if number % 2 else None for number in numbers],
+            "tags": [["a", None] * (number % 3) if number % 4 else None for number in numbers],
+        },
+        schema=schema_to_arrow(_MIXED),
+    )
+
+
+def test_small_files_that_threads_write_are_those_that_are_written_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_threads = _written_by_many(tmp_path / "a", LocalFileIO())
+    monkeypatch.setattr(write_module, "SMALL_FILE_BYTES", -1)
+    one_by_one = _written_by_many(tmp_path / "b", LocalFileIO())
+    assert len(by_threads) == 100
+    assert [replace(file, file_path="") for file in by_threads] == [replace(file, file_path="") for file in one_by_one]
+    assert [Path(file.file_path).read_bytes() for file in by_threads] == [Path(file.file_path).read_bytes() for file in one_by_one]
+
+
+@pytest.mark.parametrize("number", [0, 1, 60, 137, 199])
+@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "no space"), KeyboardInterrupt()], ids=["full", "interrupt"])
+def test_a_failure_in_a_thread_leaves_none_of_the_small_files(tmp_path: Path, number: int, failure: BaseException) -> None:
+    with pytest.raises(KeyboardInterrupt if isinstance(failure, KeyboardInterrupt) else StorageFullError):
+        _written_by_many(tmp_path, _FailingIO(number, failure))
+    assert _left(tmp_path) == []

@@ -5,8 +5,10 @@ Spec: Writing Data Files; Partitioning.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -23,10 +25,11 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.metadata.data_location import new_data_location
 from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
 from icefloe.kernel.partitioning.curve_cells import in_curve_order
-from icefloe.kernel.partitioning.partition_spec import partition_path
+from icefloe.kernel.partitioning.partition_spec import partition_kinds, partition_path_of
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder, sorted_rows
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.kernel.types import IcebergType
 
 # Rows. The usual bound of Arrow's own writer on a row group: wide enough to compress well, small enough to read in parallel.
 MAX_ROW_GROUP_ROWS = 1_048_576
@@ -40,6 +43,12 @@ SPLIT_BYTES = 32 * 1024 * 1024
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
 # Open files of one task: far below the usual limit of 1,024 for a process.
 MAX_OPEN_FILES = 100
+# Bytes of Arrow memory of a file that is encoded in memory and written beside others.
+SMALL_FILE_BYTES = 1024 * 1024
+# Threads that write small files, and files that a thread writes before it takes the next ones. Processors of a task are few, and the stores that answer slowly
+# take several requests at once.
+SMALL_FILE_THREADS = 4
+SMALL_FILES_OF_A_STEP = 8
 _FACTORIES: Mapping[str, Callable[[Schema, Mapping[str, str], SortOrder], FileAppenderFactory]] = {
     "parquet": parquet_appender_factory,
     "orc": orc_appender_factory,
@@ -211,12 +220,46 @@ class FanoutWriter:
             self._write_out(max(self._partitions.values(), key=lambda buffered: buffered.size))
 
     def finish(self) -> list[DataFile]:
-        """Write the buffered rows, close every file and return the files in the order in which they were closed."""
+        """Write the buffered rows, close every file and return the files: small ones, each with all rows of a partition, last."""
+        small: list[_PartitionFile] = []
         for partition in self._partitions.values():
+            if partition.file is None and partition.waiting and partition.size <= SMALL_FILE_BYTES:
+                small.append(partition)
+                continue
             if partition.waiting:
                 self._write_out(partition)
             self._close(partition)
+        self._write_small(small)
         return self._finished
+
+    def _write_small(self, partitions: list[_PartitionFile]) -> None:
+        """Write a file for each of these partitions. Threads share the work, most of which is Arrow's and the file system's, unless there are few files."""
+        if len(partitions) <= SMALL_FILES_OF_A_STEP:
+            self._finished += self._small_files(partitions)
+            return
+        steps = [partitions[start : start + SMALL_FILES_OF_A_STEP] for start in range(0, len(partitions), SMALL_FILES_OF_A_STEP)]
+        pool = ThreadPoolExecutor(SMALL_FILE_THREADS, thread_name_prefix="icefloe-write")
+        try:
+            for files in pool.map(self._small_files, steps):
+                self._finished += files
+        finally:
+            # After a failure no thread may write while the files are deleted.
+            pool.shutdown(cancel_futures=True)
+
+    def _small_files(self, partitions: list[_PartitionFile]) -> list[DataFile]:
+        return [self._small_file(partition) for partition in partitions]
+
+    def _small_file(self, partition: _PartitionFile) -> DataFile:
+        table = pa.concat_tables(partition.waiting)
+        partition.waiting = []
+        with self._new_location(partition) as location:
+            file = self.factory.new_appender(self._target.io, location, table, is_whole=True)
+            try:
+                file.write_row_group(table)
+                return self._closed(file, partition)
+            except BaseException:
+                file.abandon()
+                raise
 
     def abandon(self) -> None:
         """Delete every file written so far. Storage errors are ignored here, because the caller raises the failure that came first."""
@@ -243,27 +286,37 @@ class FanoutWriter:
     def _open_file(self, partition: _PartitionFile, sample: Any) -> FileAppender:
         if len(self._open) >= MAX_OPEN_FILES:
             self._close(min(self._open, key=lambda opened: opened.last_write))
+        with self._new_location(partition) as location:
+            partition.file = self.factory.new_appender(self._target.io, location, sample)
+        self._open.add(partition)
+        return partition.file
+
+    @contextmanager
+    def _new_location(self, partition: _PartitionFile) -> Iterator[str]:
+        """Record the location of a new file before it is opened, so that a half-opened file is deleted too; an existing one is of another writer."""
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.factory.extension}"
         folder = "" if target.spec.is_unpartitioned() else self._partition_folder(partition.values)
         location = new_data_location(target.data_location, folder, name, target.properties, target.location_context)
-        # The location is recorded before the file is opened, so that a half-opened file is deleted too; an existing file is of another writer.
         self._locations.append(location)
         try:
-            partition.file = self.factory.new_appender(target.io, location, sample)
+            yield location
         except FileAlreadyExistsError:
             self._locations.remove(location)
             raise
-        self._open.add(partition)
-        return partition.file
+
+    @cached_property
+    def _partition_kinds(self) -> list[IcebergType]:
+        return partition_kinds(self._target.spec, self._target.schema, self._target.older_schemas)
 
     def _partition_folder(self, values: tuple[Any, ...]) -> str:
-        return partition_path(self._target.spec, self._target.schema, values, self._target.older_schemas) + "/"
+        return partition_path_of(self._target.spec, self._partition_kinds, values) + "/"
 
     def _close(self, partition: _PartitionFile) -> None:
         if partition.file is not None:
-            self._finished.append(
-                partition.file.close(partition.values, sort_order_id=self._target.sort_order_id, spec_id=self._target.spec.spec_id)
-            )
+            self._finished.append(self._closed(partition.file, partition))
             partition.file = None
             self._open.discard(partition)
+
+    def _closed(self, file: FileAppender, partition: _PartitionFile) -> DataFile:
+        return file.close(partition.values, sort_order_id=self._target.sort_order_id, spec_id=self._target.spec.spec_id)

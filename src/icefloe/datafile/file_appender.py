@@ -17,7 +17,7 @@ from icefloe.datafile.file_metrics import FileMetrics, Leaf, MetricsMode
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.errors import UnsupportedTypeError
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.ports import FileIO, OpensUniqueFiles
+from icefloe.kernel.ports import FileIO, unique_output
 from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, MAX_USER_FIELD_ID
 from icefloe.kernel.storage_errors import storage_error
 from icefloe.kernel.types import BooleanType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType
@@ -44,8 +44,8 @@ class FileAppenderFactory(ABC):
     target_file_bytes: int  # at which a file is closed and the next one opened
 
     @abstractmethod
-    def new_appender(self, io: FileIO, location: str, sample: Any) -> "FileAppender":
-        """Create a file; `sample` is the first table that will be written to it."""
+    def new_appender(self, io: FileIO, location: str, sample: Any, *, is_whole: bool = False) -> "FileAppender":
+        """Create a file; `sample` is the first table that will be written to it, with `is_whole` the only one, which is small."""
 
 
 class FileAppender(ABC):
@@ -116,7 +116,7 @@ class FileAppender(ABC):
 
 def new_output(io: FileIO, location: str) -> Any:
     """Create the file of an appender, whose name has a UUID of its writer; or its caller has looked whether it is free."""
-    return io.open_unique_output(location) if isinstance(io, OpensUniqueFiles) else io.open_output(location)
+    return unique_output(io, location)
 
 
 def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:

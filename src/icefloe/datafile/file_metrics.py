@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -207,7 +208,7 @@ class FileMetrics:
 
     def as_fields(self) -> dict[str, Any]:
         """Return the metrics as keyword arguments of a `DataFile`."""
-        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
@@ -232,6 +233,8 @@ class RowObservations:
         self.row_groups += 1
 
     def _update_long_values(self, leaf: Leaf, column: Any) -> None:
+        if column.nbytes <= MAX_FOOTER_STATISTIC_BYTES:
+            return  # none can be too long, which a file of few rows need not compute
         longest = pc.max(pc.binary_length(column)).as_py()
         if longest is not None and longest > MAX_FOOTER_STATISTIC_BYTES:
             extremes = pc.min_max(column.cast(pa.large_binary()))
@@ -317,6 +320,7 @@ def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tu
         metrics.upper_bounds[leaf.field_id] = high
 
 
+@lru_cache(maxsize=1024)
 def bounds_in_bytes(kind: PrimitiveType, width: int | None) -> BoundsInBytes:
     """Return the function from the minimum and maximum of a column, as in a footer, to its bounds. See `set_bounds`."""
     if width is None or not isinstance(kind, StringType | BinaryType | FixedType):

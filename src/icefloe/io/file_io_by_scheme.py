@@ -31,7 +31,7 @@ from icefloe.io.locations import (
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import ACCOUNT_HOST
-from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, OpensUniqueFiles, StorageAccess
+from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, StorageAccess, unique_output
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -211,8 +211,7 @@ class SchemeFileIO:
 
     def open_unique_output(self, location: str) -> Any:
         """Create a file whose name no other writer has, and return a `pyarrow.NativeFile` to write it."""
-        storage = self.at(location)
-        return storage.open_unique_output(location) if isinstance(storage, OpensUniqueFiles) else storage.open_output(location)
+        return unique_output(self.at(location), location)
 
 
 def load_file_io(

@@ -72,6 +72,13 @@ class OpensUniqueFiles(Protocol):
         """Open a file as `open_output` does, without looking up whether it exists."""
 
 
+def unique_output(io: FileIO, location: str) -> Any:
+    """Open a file to write, whose name no other writer has. See `OpensUniqueFiles`."""
+    # A test for the protocol takes longer than opening a file of this machine does.
+    open_output = getattr(io, "open_unique_output", None) or io.open_output
+    return open_output(location)
+
+
 @runtime_checkable
 class PlannedInput(Protocol):
     """An open file whose storage is reached by requests, so that ranges are read together if they are stated in advance."""

@@ -24,7 +24,7 @@ from icefloe.kernel.partitioning.transforms import (
     parse_transform,
 )
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DateType, IntegerType, NestedField, PrimitiveType, StringType, StructType
+from icefloe.kernel.types import DateType, IcebergType, IntegerType, NestedField, PrimitiveType, StringType, StructType
 
 # Partition field ids start here, so that they differ from the ids of columns. Spec: Partition Evolution.
 FIRST_PARTITION_FIELD_ID = 1000
@@ -223,7 +223,16 @@ def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], o
 
     Names and values are in URL form encoding and null is `null`, as Java writes them. Readers ignore the path.
     """
-    kinds = [field.field_type for field in partition_type(spec, schema, older_schemas).fields]
+    return partition_path_of(spec, partition_kinds(spec, schema, older_schemas), values)
+
+
+def partition_kinds(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[Schema] = ()) -> list[IcebergType]:
+    """Return the types of a partition's values, in the order of the spec's fields. Raises as `partition_type`."""
+    return [field.field_type for field in partition_type(spec, schema, older_schemas).fields]
+
+
+def partition_path_of(spec: PartitionSpec, kinds: Sequence[IcebergType], values: Sequence[Any]) -> str:
+    """Return the folder of a partition as `partition_path` does, where `kinds` are those of `partition_kinds`."""
     return "/".join(
         partition_folder(field, kind, value)
         for field, kind, value in zip(spec.fields, kinds, values, strict=True)
