@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from icefloe import SqlCatalog, load_catalog
-from icefloe.catalog_store import sql_engine
+from icefloe.catalog_store import sql_engine, sql_store
 from icefloe.catalog_store.catalog_store import CommitRequest
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
@@ -276,7 +276,7 @@ def test_what_a_catalog_waits_for_is_logged_while_its_database_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, action: str
 ) -> None:
     monkeypatch.setattr(sql_engine, "SQLITE_LOCK_WAIT_S", 0.3)
-    monkeypatch.setattr(sql_engine, "REPORTED_WAIT_S", 0.05)
+    monkeypatch.setattr(sql_store, "REPORTED_WAIT_S", 0.05)
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     other = sqlite3.connect(tmp_path / "catalog.db")
     other.execute("BEGIN EXCLUSIVE")
@@ -289,6 +289,6 @@ def test_what_a_catalog_waits_for_is_logged_while_its_database_is_locked(
     )
     other.rollback()
     other.close()
-    monkeypatch.setattr(sql_engine, "REPORTED_WAIT_S", 5.0)
+    monkeypatch.setattr(sql_store, "REPORTED_WAIT_S", 5.0)
     catalog.create_namespace("db")
     catalog.close()

@@ -2,9 +2,6 @@
 
 import logging
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
@@ -22,8 +19,6 @@ from icefloe.optional_packages import not_installed
 LOG = logging.getLogger(__name__)
 # Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
-# Seconds of waiting after which a warning names the cause.
-REPORTED_WAIT_S = 5.0
 # Options of libpq unless the URI sets them, so that a lost server is noticed: seconds to connect; seconds until a silent connection is probed, seconds between
 # two probes, and their number; milliseconds that sent bytes (such as a COMMIT) may remain without an acknowledgement.
 POSTGRES_OPTIONS = {
@@ -65,7 +60,7 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
 
 def check_database_file(catalog: str, url: URL) -> None:
     """Refuse an SQLite file that does not exist, because the first connection would create an empty one. Raises `StorageUnavailableError`."""
-    if _is_database_file(url) and not os.path.exists(str(url.database)):
+    if is_database_file(url) and not os.path.exists(str(url.database)):
         raise StorageUnavailableError(
             f"catalog {catalog!r}: there is no database file {url.database} on this machine",
             path=url.database,
@@ -81,15 +76,16 @@ def uri_elsewhere(catalog: str, uri: str, url: URL) -> str:
     """
     if _is_in_memory(url):
         raise only_in_this_process(catalog)
-    return url.render_as_string(hide_password=False) if _is_database_file(url) else uri
+    return url.render_as_string(hide_password=False) if is_database_file(url) else uri
 
 
 def _absolute(url: URL) -> URL:
     """Return the URL with the absolute path of a database file, since the working directory can change after the engine was made."""
-    return url.set(database=os.path.abspath(str(url.database))) if _is_database_file(url) else url
+    return url.set(database=os.path.abspath(str(url.database))) if is_database_file(url) else url
 
 
-def _is_database_file(url: URL) -> bool:
+def is_database_file(url: URL) -> bool:
+    """Return whether the database is a file of SQLite, which processes lock as a whole."""
     return url.get_backend_name() == "sqlite" and not _is_in_memory(url) and not str(url.database).startswith("file:")
 
 
@@ -135,32 +131,6 @@ def _full_sync(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
-
-
-@contextmanager
-def reported_wait(catalog: str, uri: str, engine: Engine) -> Iterator[None]:
-    """Run the block, and log a warning where it waits long for the lock of an SQLite file, which another process holds."""
-    if not _is_database_file(engine.url):
-        yield
-        return
-
-    def warn() -> None:
-        LOG.warning(
-            "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
-            "Next: find the process that has the file open, such as by lsof, and let it end its transaction",
-            catalog,
-            without_password(uri),
-            f"{REPORTED_WAIT_S:g}",
-            SQLITE_LOCK_WAIT_S,
-        )
-
-    timer = threading.Timer(REPORTED_WAIT_S, warn)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _no_driver(catalog: str, uri: str, error: ImportError) -> NotInstalledError:

@@ -11,6 +11,7 @@ Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.catalog_store.name_errors import namespace_exists, namespace_not_empty
 from icefloe.catalog_store.other_catalogs import OtherCatalogs, catalog_names
-from icefloe.catalog_store.sql_engine import check_database_file, open_engine, reported_wait, uri_elsewhere
+from icefloe.catalog_store.sql_engine import SQLITE_LOCK_WAIT_S, check_database_file, is_database_file, open_engine, uri_elsewhere
 from icefloe.catalog_store.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
 from icefloe.catalog_store.sql_schema import (
     ICEBERG_TABLES,
@@ -63,6 +64,8 @@ LOG = logging.getLogger(__name__)
 ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 # Milliseconds that a read under a lock waits for the other transaction to end.
 LOCK_WAIT_MS = 5_000
+# Seconds of waiting for the lock of an SQLite file after which a warning names the cause.
+REPORTED_WAIT_S = 5.0
 # Queries of different numbers of names that are kept at most.
 _KEPT_QUERIES = 32
 # Names that the next step of an error lists at most.
@@ -180,11 +183,7 @@ class SqlLocations:
         commit_begun = False
         request = requests[0]
         try:
-            with (
-                reported_wait(self._store.name, self._store.uri, self._store.engine),
-                self._store.engine.connect() as connection,
-                connection.begin() as transaction,
-            ):
+            with self._store.reported_wait(), self._store.engine.connect() as connection, connection.begin() as transaction:
                 for request in _in_lock_order(requests):
                     if not self._compare_and_swap(connection, request):
                         location = connection.execute(self._location_of(request.identifier)).scalars().one_or_none()
@@ -361,6 +360,7 @@ class SqlCatalogStore(SqlLocations):
         self.uri = uri
         self.others = OtherCatalogs(name)
         self.engine: Engine = open_engine(name, uri, echo=echo)
+        self._is_file = is_database_file(self.engine.url)
         super().__init__(self, TABLE_NAMES)
         try:
             if creates_tables:
@@ -387,12 +387,32 @@ class SqlCatalogStore(SqlLocations):
     def connection(self) -> Iterator[Connection]:
         """Run the block in one transaction. Database errors are raised as errors of Icefloe, except for `IntegrityError`: the key is taken."""
         try:
-            with reported_wait(self.name, self.uri, self.engine), self.engine.begin() as connection:
+            with self.reported_wait(), self.engine.begin() as connection:
                 yield connection
         except IntegrityError:
             raise
         except DBAPIError as error:
             raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
+
+    @contextmanager
+    def reported_wait(self) -> Iterator[None]:
+        """Run the block, and log a warning where it waits long for the lock of an SQLite file, which another process holds."""
+        if not self._is_file:
+            yield
+            return
+        warning = (
+            "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
+            "Next: find the process that has the file open, such as by lsof, and let it end its transaction"
+        )
+        timer = threading.Timer(
+            REPORTED_WAIT_S, LOG.warning, (warning, self.name, without_password(self.uri), f"{REPORTED_WAIT_S:g}", SQLITE_LOCK_WAIT_S)
+        )
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def check_length(self, table: str, column: str, value: str, what: str) -> None:
         """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""

@@ -64,7 +64,7 @@ from icefloe.table.engine import (
 )
 from icefloe.table.orphans.orphan_search import OrphanRequest
 from icefloe.table.orphans.orphan_search import find_in_process as orphans_in_process
-from icefloe.table.pandas_rows import arrow_of_frame, is_frame
+from icefloe.table.pandas_rows import arrow_of_frame
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
@@ -104,7 +104,7 @@ class InProcessEngine:
 
     def accepts(self, rows: object) -> bool:
         """Return whether the rows are Arrow or pandas data, or can be exported as Arrow."""
-        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or is_frame(rows) or _exports_arrow(rows)
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_frame(rows) or _exports_arrow(rows)
 
     def is_active(self) -> bool:
         """Return True: this process runs."""
@@ -403,7 +403,7 @@ def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] 
         InvalidInputError: The rows are of another type.
         SchemaMismatchError: As `arrow_of_frame`.
     """
-    if is_frame(rows):
+    if _is_frame(rows):
         return arrow_of_frame(rows, schema, names)
     if isinstance(rows, pa.RecordBatch):
         return pa.Table.from_batches([rows])
@@ -423,6 +423,15 @@ def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] 
 def _exports_arrow(rows: object) -> bool:
     """Return whether the rows have the Arrow PyCapsule interface, as frames of Polars and relations of DuckDB have; those of Spark are its engine's."""
     return hasattr(type(rows), "__arrow_c_stream__") and not type(rows).__module__.startswith("pyspark.")
+
+
+def _is_frame(rows: object) -> bool:
+    """Return whether the rows are a pandas DataFrame.
+
+    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
+    """
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
 
 
 def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:

@@ -45,15 +45,6 @@ _NOT_CONVERTIBLE = (pa.ArrowException, OverflowError, TypeError, ValueError)
 Problems = list[Problem]
 
 
-def is_frame(rows: object) -> bool:
-    """Return whether the rows are a pandas DataFrame.
-
-    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
-    """
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(rows, pandas.DataFrame)
-
-
 def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
     """Return a pandas frame as an Arrow table; its named index levels are columns too, before the others.
 
