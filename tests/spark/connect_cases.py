@@ -204,6 +204,19 @@ def test_evolved_tables_are_read_by_field_id(connect: SparkSession, lake: SqlCat
     assert_same(rows_of(appended), comparable(table.incremental_append_scan(from_snapshot_id_exclusive=first).to_arrow()))
 
 
+def test_nested_fields_are_read_by_field_id_where_a_query_uses_some_of_them(connect: SparkSession, lake: SqlCatalog) -> None:
+    inner = pa.struct([("x", pa.int32()), ("a", pa.float64())])
+    schema = pa.schema([("id", pa.int64()), ("s", inner), ("l", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))])
+    table = lake.create_table("db.nested", schema)
+    value = {"x": 1, "a": 2.5}
+    table.append(pa.Table.from_pylist([{"id": 1, "s": value, "l": [value], "m": [("k", value)]}], schema))
+    with table.update_schema() as update:
+        update.rename_column("m", "renamed").rename_column("s.x", "also_renamed")
+    frame = icefloe.spark.table(connect, table)
+    assert icefloe.spark.reading_of(frame).way == "parquet"
+    assert frame.selectExpr("s.a", "s.also_renamed", "l[0].a", "renamed['k'].x").collect() == [(2.5, 1, 2.5, 1)]
+
+
 def test_columns_that_files_lack_have_their_defaults(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 3, [])
     with table.update_schema() as update:

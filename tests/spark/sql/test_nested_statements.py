@@ -65,6 +65,23 @@ def test_queries_of_fields_inside_lists_and_maps(spark: SparkSession, db: SqlCat
     assert _rows(spark, "SELECT id, b, map_keys(k)[0].y FROM lake.db.copy") == [(1, 10, 1), (2, 20, 2), (3, 30, 3)]
 
 
+def test_fields_are_found_by_id_where_spark_prunes_the_scan_of_files_itself(spark: SparkSession, db: SqlCatalog) -> None:
+    """Spark optimizes correlated subqueries twice, and a frame of a scan has the scan of files in its plan: both prune without regard to ids."""
+    columns = "id INT, s STRUCT<x: INT, a: DOUBLE, deep: STRUCT<p: INT, q: INT>>, l ARRAY<STRUCT<x: INT, a: DOUBLE>>, m MAP<STRING, STRUCT<p: INT, q: INT>>"
+    spark.sql(f"CREATE TABLE lake.db.t ({columns}) USING iceberg")
+    spark.sql(
+        "INSERT INTO lake.db.t SELECT id, named_struct('x', 1, 'a', 0.5D + id, 'deep', named_struct('p', 2, 'q', 10 * id)), "
+        "array(named_struct('x', 3, 'a', 0.25D + id)), map('k', named_struct('p', 4, 'q', 20 * id)) FROM range(1, 3)"
+    )
+    spark.sql("ALTER TABLE lake.db.t RENAME COLUMN m TO renamed")
+    spark.sql("ALTER TABLE lake.db.t RENAME COLUMN renamed.value.q TO also_renamed")
+    paths = ["s.a", "s.deep.q", "l[0].a", "renamed['k'].also_renamed"]
+    right = [(1, 1.5, 10, 1.25, 20), (2, 2.5, 20, 2.25, 40)]
+    subqueries = ", ".join(f"(SELECT max(i.{path}) FROM lake.db.t i WHERE i.id = o.id)" for path in paths)
+    assert _rows(spark, f"SELECT id, {subqueries} FROM lake.db.t o") == right
+    assert sorted(map(tuple, db.load_table("db.t").scan().to_spark().selectExpr("id", *paths).collect())) == right
+
+
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_statements_change_the_rows_that_their_nested_condition_is_true_of(spark: SparkSession, db: SqlCatalog, mode: str) -> None:
     _create(spark, "t", **{f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")})

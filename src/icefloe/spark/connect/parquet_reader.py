@@ -25,7 +25,7 @@ from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
-from icefloe.kernel.types import IcebergType, NestedField, StructType
+from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import FieldIds, FooterReader
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths
@@ -35,6 +35,8 @@ from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_name
 from icefloe.table.engine import ScanRequest
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
+# Where Spark prunes the nested fields of files, it takes the field ids off, and would look for the columns by name.
+NESTED_PRUNING_CONF = "spark.sql.optimizer.nestedSchemaPruning.enabled"
 # Files of one plan: their names are part of the query, and Spark looks each one up before it begins.
 MOST_FILES = 10_000
 # Deleted rows of one plan, which are part of the query with 8 bytes each.
@@ -55,7 +57,8 @@ class NotReadableByParquet(Exception):  # noqa: N818 a reason to use another rea
 def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
     """Return the rows of a scan, analysed, so that Spark has looked up every file.
 
-    The session's `spark.sql.parquet.fieldId.read.enabled` is turned on and must stay on until the rows are read.
+    The session's `spark.sql.parquet.fieldId.read.enabled` is turned on and must stay on until the rows are read. Where a column is nested,
+    `spark.sql.optimizer.nestedSchemaPruning.enabled` is turned off and must stay off.
 
     Args:
         spark: The session.
@@ -78,6 +81,8 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
     for group in groups:
         _check(request, group)
     spark.conf.set(FIELD_IDS_CONF, "true")
+    if not all(isinstance(field.field_type, PrimitiveType) for field in needed.fields):
+        spark.conf.set(NESTED_PRUNING_CONF, "false")
     names = names_for_the_reader(needed, request.schemas)
     parts = [_rows(spark, request, needed, group, names) for group in groups] or [_no_rows(spark, request)]
     rows = reduce(DataFrame.unionAll, parts)
