@@ -84,6 +84,7 @@ class TestGlue(CatalogSuite):
 class TestGlueBehindTheOwnServer(CatalogSuite):
     """`icefloe serve` in front of Glue; its clients have keys of their own to the store."""
 
+    names_of_server = True
     commits_several_tables = nests_namespaces = False
     refused_names = TestGlue.refused_names
 

@@ -49,6 +49,7 @@ def every_namespace(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[
 
 
 class TestTablesOfJavasServer(CatalogSuite):
+    names_of_server = True
     creates_in_transactions = False  # its endpoint of transactions loads every table first
     isolates_transactions = False  # it commits the tables one after another
     refused_names = frozenset({"per%cent"})  # Jetty takes %25 in a path for an attack

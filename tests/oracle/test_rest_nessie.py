@@ -102,6 +102,8 @@ def test_no_commit_after_the_first_one_is_lost(catalog: RestCatalog, opened: Cal
 
 
 class TestTablesOfNessie(CatalogSuite):
+    names_of_server = True
+
     @pytest.fixture
     def reopen(self, opened: Callable[..., RestCatalog]) -> Callable[[], Catalog]:
         return opened

@@ -70,6 +70,8 @@ UNUSUAL_NAMES = (
     "v1",
 )
 INVALID_NAMES = ("", "a..b", "db.a/b", "db. a", "db.a\nb", ("db", ""), ("db", "a.b"), ("db", "x" * 300))
+# Those of them that a server may have, because they are not levels of a path there.
+NAMES_OF_SERVERS = ("db.a/b", ("db", "a.b"))
 Reopen = Callable[[], Catalog]
 
 
@@ -102,6 +104,7 @@ class CatalogSuite:
         nests_namespaces: A namespace may have several levels.
         built_in_namespaces: Namespaces that the catalog always has.
         refused_names: Those of `UNUSUAL_NAMES` that the catalog, or a server in front of it, refuses as wrong input.
+        names_of_server: A server keeps the names, so that it alone decides on those with dots and slashes.
     """
 
     renames_tables: ClassVar[bool] = True
@@ -114,6 +117,7 @@ class CatalogSuite:
     nests_namespaces: ClassVar[bool] = True
     built_in_namespaces: ClassVar[frozenset[str]] = frozenset()
     refused_names: ClassVar[frozenset[str]] = frozenset()
+    names_of_server: ClassVar[bool] = False
 
     @pytest.fixture
     def reopen(self, catalog: Catalog) -> Reopen:
@@ -322,6 +326,10 @@ class CatalogSuite:
 
     @pytest.mark.parametrize("name", INVALID_NAMES, ids=repr)
     def test_invalid_names_are_refused(self, catalog: Catalog, name: Any) -> None:
+        if self.names_of_server and name in NAMES_OF_SERVERS:
+            with pytest.raises((InvalidInputError, NoSuchTableError)):
+                catalog.load_table(name)
+            return
         for call in (catalog.load_table, catalog.drop_table, lambda identifier: catalog.create_table(identifier, SCHEMA)):
             with pytest.raises(InvalidIdentifierError):
                 call(name)

@@ -32,6 +32,8 @@ def catalog(opened: Callable[..., RestCatalog]) -> Iterator[RestCatalog]:
 
 
 class TestTablesOfTheOwnServer(CatalogSuite):
+    names_of_server = True
+
     @pytest.fixture
     def reopen(self, opened: Callable[..., RestCatalog]) -> Callable[[], Catalog]:
         return opened

@@ -17,6 +17,7 @@ from icefloe.testing.catalog_suite import CatalogSuite
 
 
 class TestTablesInFoldersBehindTheOwnServer(CatalogSuite):
+    names_of_server = True
     renames_tables = takes_locations = keeps_namespace_properties = commits_several_tables = keeps_files_of_dropped_tables = False
 
     @pytest.fixture
