@@ -113,6 +113,7 @@ def test_the_metadata_has_the_licence_its_files_and_classifiers_that_exist(wheel
 LEFT_OUT = {
     ".ci/": "runs the checks of the repository",
     ".github/": "forms of the repository's issues",
+    "findings/": "programs that show surprises of other projects' software, without this package",
 }
 
 

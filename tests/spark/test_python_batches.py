@@ -45,7 +45,7 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     "long": (pa.decimal128(18, 0), [Decimal(10**18 - 1), Decimal(1 - 10**18), Decimal(-1)]),
     "wide": (pa.decimal128(38, 10), [Decimal("-1E-10"), Decimal("9999999999999999999999999999.9999999999"), Decimal(-(2**64))]),
     "day": (pa.date32(), [date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
-    "local": (pa.timestamp("us"), [EPOCH, EPOCH - timedelta(microseconds=1), EPOCH + timedelta(days=20_000, microseconds=1)]),
+    "local": (pa.timestamp("us"), [EPOCH, EPOCH - timedelta(seconds=1), EPOCH + timedelta(days=20_000, microseconds=1)]),
     "instant": (pa.timestamp("us", "UTC"), [EPOCH.replace(tzinfo=UTC), datetime(2026, 11, 27, 1, 2, 3, 4, UTC)]),
     "text": (pa.string(), ["", "a", "ä€𝄞", "x" * 1000]),
     "bytes": (pa.binary(), [b"", b"\x00", b"\xff" * 300]),

@@ -18,6 +18,8 @@ NOT_OF_SQL = ("cli", "spark", "catalog", "inspect", "demo", "testing")
 # Modules whose errors are about arguments of a Python method, which a statement gives by itself or does not have.
 ARGUMENTS_OF_PYTHON = {
     "table/available_engines.py",
+    "table/other_frames.py",
+    "table/pandas_rows.py",
     "table/changes/merge_statement.py",
     "table/rows/upsert.py",
     "table/upsert_source.py",

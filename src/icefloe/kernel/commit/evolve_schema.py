@@ -169,7 +169,7 @@ def _check_mapped_names(properties: Mapping[str, str], old: Schema, new: Schema)
                 f"the name {name} cannot be another column's: by the name mapping of the table, files without field ids have values of {owner} under it, "
                 f"which the other column (field {taker}) would get",
                 next_step="choose another name; or, where all files have field ids (rewrite_data_files with rewrite-all writes them), remove the property "
-                "schema.name-mapping.default first; update_schema(allow_incompatible_changes=True) moves the values with the name",
+                "schema.name-mapping.default first, or pass allow_incompatible_changes=True, which moves the values with the name",
             )
 
 

@@ -32,6 +32,7 @@ _STATEMENTS = (
     (r"expire with delete_files=False, which changes only the metadata; or set", "set"),
     (r", such as datetime\.timezone\.utc", ": TIMESTAMP '2026-01-31 12:00:00Z'"),
     (r", such as datetime\.now\(UTC\) - timedelta\(days=7\)", ": TIMESTAMP '2026-01-31 12:00:00Z'"),
+    (r"; StaticTable\.from_metadata\('.*?'\) reads it", ""),
     (r"start_snapshot_id=(?P<id>\d+)", r"start-snapshot-id \g<id>"),
     (r"refresh the table if", "REFRESH TABLE ... if"),
 )
