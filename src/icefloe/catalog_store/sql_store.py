@@ -400,19 +400,23 @@ class SqlCatalogStore(SqlLocations):
         if not self._is_file:
             yield
             return
-        warning = (
-            "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
-            "Next: find the process that has the file open, such as by lsof, and let it end its transaction"
-        )
-        timer = threading.Timer(
-            REPORTED_WAIT_S, LOG.warning, (warning, self.name, without_password(self.uri), f"{REPORTED_WAIT_S:g}", SQLITE_LOCK_WAIT_S)
-        )
+        timer = threading.Timer(REPORTED_WAIT_S, self._warn_of_wait)
         timer.daemon = True
         timer.start()
         try:
             yield
         finally:
             timer.cancel()
+
+    def _warn_of_wait(self) -> None:
+        LOG.warning(
+            "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
+            "Next: find the process that has the file open, such as by lsof, and let it end its transaction",
+            self.name,
+            without_password(self.uri),
+            f"{REPORTED_WAIT_S:g}",
+            SQLITE_LOCK_WAIT_S,
+        )
 
     def check_length(self, table: str, column: str, value: str, what: str) -> None:
         """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""

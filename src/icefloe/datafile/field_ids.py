@@ -59,7 +59,7 @@ def _ids(fields: Any) -> Iterator[int]:
 
 
 def _walk(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every field with the names that a name mapping has for it, outer ones first; the parts of a variant are none of these."""
+    """Yield every field with the names that a name mapping has for it, outer ones first; the parts of a variant are left out."""
     for field in fields:
         yield (*path, field.name), field
         kind = field.type

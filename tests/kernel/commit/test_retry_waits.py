@@ -23,7 +23,7 @@ def doubling(losses: int, _: int, min_wait_ms: int, max_wait_ms: int) -> int:
 def operations(waits: Waits, attempts_ms: Sequence[int], min_wait_ms: int, minutes: float) -> tuple[list[int], float]:
     """Let writers commit one operation after the other, and return the operations of each and the longest that one took, in milliseconds.
 
-    An attempt commits if nobody else committed since it began; a first attempt builds on what the writer last committed itself.
+    An attempt commits if no other writer committed since it began; a first attempt builds on what the writer last committed itself.
     """
     drawn, numbers, version = random.Random(7), count(), 0
     writers = range(len(attempts_ms))

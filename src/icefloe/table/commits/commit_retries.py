@@ -26,7 +26,7 @@ from icefloe.kernel.commit.retry_waits import longest_wait_ms
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.property_kinds import Property
 
-# The properties of a table are written by others, and by the server of a REST catalog: whatever they say, a commit is not tried for longer than this, and no
+# The properties of a table are written by others, and by the server of a REST catalog: whatever they have, a commit is not tried for longer than this, and no
 # single wait is longer than that.
 MOST_SECONDS, LONGEST_WAIT_S = 86_400, 3_600
 
