@@ -53,9 +53,11 @@ def test_a_long_list_of_snapshots_displays_the_newest(table: Table) -> None:
 def test_a_snapshot_is_displayed_in_one_line(table: Table) -> None:
     snapshot = table.current_snapshot()
     assert snapshot is not None
+    (data_file,) = table.inspect.data_files()["file_path"].to_pylist()
     text = repr(snapshot)
     assert text.startswith(f"Snapshot({snapshot.snapshot_id}: overwrite, 2")
-    assert text.endswith(f"1 row added and 2 rows removed, 1 row in 1 file, 691 B, parent {snapshot.parent_snapshot_id})")
+    size = f"{Path(data_file).stat().st_size} B"
+    assert text.endswith(f"1 row added and 2 rows removed, 1 row in 1 file, {size}, parent {snapshot.parent_snapshot_id})")
     assert "engine-name" in snapshot._repr_html_()
 
 
