@@ -214,7 +214,7 @@ def test_credentials_that_come_with_restrictions_are_not_used(server: RestDouble
     assert access is not None
     stored.result = {**RESTRICTED, "config": {"s3.access-key-id": "second", "s3.secret-access-key": "x"}}
     stored.version += 1
-    assert access.properties_for("s3://lake/x")["s3.access-key-id"] == "first"
+    assert access.settings_for("s3://lake/x").properties["s3.access-key-id"] == "first"
 
 
 def test_names_of_a_restricted_table_are_shown_and_it_can_be_dropped(server: RestDouble, stored: OneTable) -> None:

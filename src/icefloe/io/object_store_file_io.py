@@ -217,8 +217,9 @@ class ObjectStoreFileIO:
         """
         if self.access is None:
             return _connect(self.protocol, tuple(sorted(self.properties.items())), self.extra)
-        options = _options_for(self.protocol, location, self.access.properties_for(location))
-        signer: Any = self.access if self.protocol == S3 and self.access.signs(location) else None
+        settings = self.access.settings_for(location)
+        options = _options_for(self.protocol, location, settings.properties)
+        signer: Any = self.access if self.protocol == S3 and settings.is_signed else None
         return _connect(self.protocol, tuple(sorted(options.items())), self.extra, signer)
 
     def _call(self, location: str, request: Callable[[Any], Any]) -> Any:

@@ -5,6 +5,7 @@ The kernel opens no file, reads no clock and draws no random number: its callers
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any, Protocol, runtime_checkable
 
@@ -87,20 +88,31 @@ class PlannedInput(Protocol):
         """State the ranges, each by its first byte and the one after its last, that are read next, by steps that are read one after another."""
 
 
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """How requests for a location are sent.
+
+    Attributes:
+        properties: Properties of the storage, with credentials that are valid now.
+        is_signed: Whether `StorageAccess.sign` signs the requests, because there are no credentials for them.
+    """
+
+    # Not shown: they hold keys to the store.
+    properties: Mapping[str, str] = field(repr=False)
+    is_signed: bool = False
+
+
 class StorageAccess(Protocol):
     """What a catalog gives for the files of one table. It must pickle, and a copy in another process renews its credentials itself."""
 
-    def properties_for(self, location: str) -> Mapping[str, str]:
-        """Return the properties of the storage of a location, with credentials that are valid now."""
+    def settings_for(self, location: str) -> StorageSettings:
+        """Return how requests for a location are sent now. Both parts are of one answer of the catalog, whatever another thread fetches meanwhile."""
 
     def expires_at_s(self, location: str) -> float | None:
         """Return when the credentials of a location expire, in seconds since 1970; None where that is unknown."""
 
     def renew(self) -> bool:
         """Get new credentials after the storage refused the present ones. Return whether there are new ones."""
-
-    def signs(self, location: str) -> bool:
-        """Return whether requests for a location are signed by `sign`, because there are no credentials for it."""
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
         """Return the address and the headers with which a request to S3 is sent, so that the store accepts it."""

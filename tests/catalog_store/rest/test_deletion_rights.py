@@ -77,13 +77,13 @@ def test_a_reserved_folder_is_never_reached_with_the_users_keys(server: RestDoub
     hole = {"prefix": "s3://lake/db/t/data/", "config": {"s3.region": "eu-west-1"}}
     in_store.result = {"storage-credentials": [*given(KEYS)["storage-credentials"], hole]}
     rights = access(server, **OWN)
-    assert rights.properties_for(f"{spelling}/data/x")["s3.access-key-id"] == "own"
+    assert rights.settings_for(f"{spelling}/data/x").properties["s3.access-key-id"] == "own"
     assert rights.reserves(FOLDER)
-    for copy in (rights, pickle.loads(pickle.dumps(rights)), rights.of_plan("p", rights._credentials)):
-        assert copy.properties_for(f"{spelling}/x")["s3.access-key-id"] == "vended"
+    for copy in (rights, pickle.loads(pickle.dumps(rights)), rights.of_plan("p", rights._grant.credentials)):
+        assert copy.settings_for(f"{spelling}/x").properties["s3.access-key-id"] == "vended"
         with pytest.raises(StoragePermissionError, match=r"gives no credentials for a file in a folder"):
-            copy.properties_for(f"{spelling}/data/x")
-    assert rights.properties_for("s3://lake/db/tables/x")["s3.access-key-id"] == "vended", "another folder with the same beginning"
+            copy.settings_for(f"{spelling}/data/x")
+    assert rights.settings_for("s3://lake/db/tables/x").properties["s3.access-key-id"] == "vended", "another folder with the same beginning"
 
 
 def test_credentials_that_end_are_not_replaced_by_the_users(server: RestDouble, in_store: OneTable) -> None:
@@ -93,7 +93,7 @@ def test_credentials_that_end_are_not_replaced_by_the_users(server: RestDouble, 
     assert rights.reserves(FOLDER)
     server.on("GET", f"{OneTable.path}/credentials", Answer(200, {"storage-credentials": [{"prefix": "s3://lake/", "config": {"a": "b"}}]}))
     with pytest.raises(StoragePermissionError, match=r"gives no credentials for a file in a folder"):
-        rights.properties_for(f"{FOLDER}/x")
+        rights.settings_for(f"{FOLDER}/x")
 
 
 @pytest.mark.parametrize("vended", [True, False])

@@ -136,7 +136,7 @@ def test_null_lists_and_other_types_are_what_they_mean(server: RestDouble, store
     stored.result = {"config": {"client.region": None, "s3.n": 3}, "storage-credentials": [keys, {"prefix": "gs"}]}
     access = catalog.store.load(("db", "t")).access
     assert access is not None
-    properties = access.properties_for("s3://lake/x")
+    properties = access.settings_for("s3://lake/x").properties
     assert (properties["s3.path-style-access"], properties["s3.n"]) == ("true", "3")
     assert access.secrets() == ["k"]
 

@@ -345,9 +345,9 @@ def test_the_credentials_of_a_plan_are_those_of_its_files_and_are_renewed_by_its
 
     server.on("GET", f"{OneTable.path}/credentials", call=vend)
     access = table.scan().request().io.access  # type: ignore[attr-defined]
-    assert access.properties_for("s3://lake/x")["s3.access-key-id"] == "two"
+    assert access.settings_for("s3://lake/x").properties["s3.access-key-id"] == "two"
     assert asked[0].query == {"planId": "p"}
-    assert table.io.access.properties_for("s3://lake/x").get("s3.access-key-id") is None  # type: ignore[attr-defined]
+    assert table.io.access.settings_for("s3://lake/x").properties.get("s3.access-key-id") is None  # type: ignore[attr-defined]
 
 
 def test_a_table_without_a_snapshot_is_not_requested(server: RestDouble, stored: OneTable) -> None:

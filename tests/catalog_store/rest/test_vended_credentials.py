@@ -135,19 +135,22 @@ def test_the_longest_prefix_wins_then_config_then_own_properties(server: RestDou
         ("s3://lake/other", "short"),
         ("s3://else/x", "config"),
     ):
-        assert given.properties_for(location)["s3.access-key-id"] == key
-    properties = given.properties_for("s3://lake/x")
+        assert given.settings_for(location).properties["s3.access-key-id"] == key
+    properties = given.settings_for("s3://lake/x").properties
     assert (properties["s3.region"], properties["s3.path-style-access"]) == ("eu-west-1", "true")
     assert "py-io-impl" not in properties
-    assert given.properties_for("gs://b/x")[VENDED_GOOGLE_TOKEN] == "google"
+    assert given.settings_for("gs://b/x").properties[VENDED_GOOGLE_TOKEN] == "google"
 
 
 def test_own_keys_are_not_sent_to_a_host_that_the_server_names(server: RestDouble, in_store: OneTable) -> None:
     in_store.result = {"config": {"s3.endpoint": "https://evil.example", "gcs.service.host": "https://evil.example"}}
     own = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine", "gcs.oauth2.token": "mine", "s3.region": "x"}
-    assert "mine" not in access(server, **own, **{"s3.anonymous": "true", "gcs.no-auth": "true"}).properties_for("s3://lake/x").values()
+    assert (
+        "mine"
+        not in access(server, **own, **{"s3.anonymous": "true", "gcs.no-auth": "true"}).settings_for("s3://lake/x").properties.values()
+    )
     own["s3.endpoint"] = "https://evil.example"
-    assert access(server, **own).properties_for("s3://lake/x")["s3.access-key-id"] == "mine", "the user named this host"
+    assert access(server, **own).settings_for("s3://lake/x").properties["s3.access-key-id"] == "mine", "the user named this host"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +166,7 @@ def test_own_keys_of_every_name_are_not_sent_to_a_host_that_the_server_names(
     server: RestDouble, in_store: OneTable, host: str, key: str
 ) -> None:
     in_store.result = {"config": {host: "evil.example"}}
-    assert "mine" not in access(server, **{key: "mine"}).properties_for("s3://lake/x").values()
+    assert "mine" not in access(server, **{key: "mine"}).settings_for("s3://lake/x").properties.values()
 
 
 @pytest.mark.parametrize(
@@ -188,15 +191,15 @@ def test_the_credentials_of_the_machine_are_not_sent_to_a_host_that_the_server_n
         in_store.result = {"config": named}
     for given in (access(server), pickle.loads(pickle.dumps(access(server)))):
         with pytest.raises(StoragePermissionError, match=r"gives no credentials for it") as caught:
-            given.properties_for(location)
+            given.settings_for(location)
         assert host in str(caught.value.next_step)
-        assert given.properties_for("s3://lake/x" if location.startswith(("g", "a")) else "gs://lake/x") is not None
+        assert given.settings_for("s3://lake/x" if location.startswith(("g", "a")) else "gs://lake/x").properties is not None
     trusted = access(server, **named)
     for given in (trusted, pickle.loads(pickle.dumps(trusted)), trusted.of_plan("p", [])):
-        assert given.properties_for(location)[host] == "https://evil.example", "the user named this host"
+        assert given.settings_for(location).properties[host] == "https://evil.example", "the user named this host"
     vended = {key: "vended", "s3.secret-access-key": "vended"}
     in_store.result = {"config": named, "storage-credentials": [{"prefix": location[:6], "config": vended}]}
-    assert "vended" in access(server).properties_for(location).values()
+    assert "vended" in access(server).settings_for(location).properties.values()
 
 
 S3_HOST, GOOGLE_HOST, AZURE_HOST = ({name: "https://evil.example"} for name in ("s3.endpoint", "gcs.service.host", "adls.account-host"))
@@ -228,7 +231,7 @@ def test_what_is_no_whole_credential_opens_no_host_of_the_server(
 ) -> None:
     in_store.result = {"config": config}
     with pytest.raises(StoragePermissionError, match=r"gives no credentials for it"):
-        access(server).properties_for(location)
+        access(server).settings_for(location)
 
 
 @pytest.mark.parametrize(
@@ -243,30 +246,30 @@ def test_a_whole_credential_opens_the_host_of_the_server(
     server: RestDouble, in_store: OneTable, location: str, config: dict[str, str]
 ) -> None:
     in_store.result = {"config": config}
-    assert config.items() <= access(server).properties_for(location).items()
+    assert config.items() <= access(server).settings_for(location).properties.items()
 
 
 def test_a_variable_of_the_environment_that_is_preferred_opens_no_host_of_the_server(
     server: RestDouble, in_store: OneTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_store.result = {"config": {**AZURE_HOST, "adls.sas-token": "vended"}}
-    assert access(server).properties_for(AT_AZURE)["adls.sas-token"] == "vended"
+    assert access(server).settings_for(AT_AZURE).properties["adls.sas-token"] == "vended"
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "of-the-machine")
     with pytest.raises(StoragePermissionError, match=r"gives no credentials for it"):
-        access(server).properties_for(AT_AZURE)
+        access(server).settings_for(AT_AZURE)
 
 
 @pytest.mark.parametrize("token", ["google_default", "cache", "cloud", "browser", "anon", __file__])
 def test_the_token_of_a_server_is_a_token_whatever_its_text(server: RestDouble, in_store: OneTable, token: str) -> None:
     for config in ({"gcs.oauth2.token": token}, {**GOOGLE_HOST, "gcs.oauth2.token": token}):
         in_store.result = {"config": config}
-        properties = access(server).properties_for(AT_GOOGLE)
+        properties = access(server).settings_for(AT_GOOGLE).properties
         assert properties[VENDED_GOOGLE_TOKEN] == token
         assert "gcs.oauth2.token" not in properties
     in_store.result = {}
-    assert access(server, **{"gcs.oauth2.token": token}).properties_for(AT_GOOGLE) == {"gcs.oauth2.token": token}, "the user may"
+    assert access(server, **{"gcs.oauth2.token": token}).settings_for(AT_GOOGLE).properties == {"gcs.oauth2.token": token}, "the user may"
     server.on("GET", "/v1/config", Answer(200, {"defaults": {"gcs.oauth2.token": token}, "overrides": {}}))
-    assert access(server).properties_for(AT_GOOGLE) == {VENDED_GOOGLE_TOKEN: token}
+    assert access(server).settings_for(AT_GOOGLE).properties == {VENDED_GOOGLE_TOKEN: token}
 
 
 @pytest.mark.parametrize("name", ["adls.account-name", "adls.auth.shared-key.account.name"])
@@ -281,14 +284,14 @@ def test_own_keys_are_not_sent_to_an_account_that_the_server_names(
         in_store.result = {"config": named}
     keys = dict.fromkeys(("adls.account-key", "adls.auth.shared-key.account.key", "adls.sas-token", "adls.connection-string"), "mine")
     for own in (keys, {**keys, "adls.auth.shared-key.account.name": "lake"}):
-        properties = access(server, **own).properties_for("abfss://c@evil.dfs.core.windows.net/x")
+        properties = access(server, **own).settings_for("abfss://c@evil.dfs.core.windows.net/x").properties
         assert "mine" not in properties.values() or properties.get(name) != "evil"
-    assert set(keys) <= set(access(server, **keys, **{name: "Evil"}).properties_for(AT_AZURE)), "the user named this account"
+    assert set(keys) <= set(access(server, **keys, **{name: "Evil"}).settings_for(AT_AZURE).properties), "the user named this account"
 
 
 def test_an_account_of_the_server_is_no_part_of_another_address(server: RestDouble, in_store: OneTable) -> None:
     in_store.result = {"config": {"adls.account-name": "evil.example/"}}
-    assert access(server).properties_for("abfs://container/x") == {}
+    assert access(server).settings_for("abfs://container/x").properties == {}
 
 
 @pytest.mark.parametrize(
@@ -304,7 +307,7 @@ def test_an_account_of_the_server_is_no_part_of_another_address(server: RestDoub
 def test_another_text_for_the_host_of_the_user_is_no_other_host(server: RestDouble, in_store: OneTable, own: str, sent: str) -> None:
     in_store.result = {"config": {"s3.endpoint": sent}}
     keys = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine"}
-    properties = access(server, **keys, **({"s3.endpoint": own} if own else {})).properties_for(AT_S3)
+    properties = access(server, **keys, **({"s3.endpoint": own} if own else {})).settings_for(AT_S3).properties
     assert keys.items() <= properties.items()
     assert properties.get("s3.endpoint", "") == sent or not sent
 
@@ -312,7 +315,7 @@ def test_another_text_for_the_host_of_the_user_is_no_other_host(server: RestDoub
 def test_own_keys_stay_where_the_own_host_replaces_that_of_the_catalog(server: RestDouble, in_store: OneTable) -> None:
     own = {"s3.access-key-id": "mine", "s3.secret-access-key": "mine", "s3.endpoint": "http://localhost:9000"}
     server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {"s3.endpoint": "http://minio:9000"}}))
-    assert access(server, **own).properties_for(AT_S3) == own
+    assert access(server, **own).settings_for(AT_S3).properties == own
 
 
 def test_the_server_chooses_no_profile_of_the_machine(server: RestDouble, in_store: OneTable) -> None:
@@ -321,8 +324,8 @@ def test_the_server_chooses_no_profile_of_the_machine(server: RestDouble, in_sto
         "storage-credentials": [{"prefix": "s3", "config": {"s3.profile-name": "prod"}}],
     }
     server.on("GET", "/v1/config", Answer(200, {"defaults": {"s3.profile-name": "prod"}, "overrides": {}}))
-    assert "prod" not in access(server).properties_for("s3://lake/x").values()
-    assert access(server, **{"s3.profile-name": "mine"}).properties_for("s3://lake/x")["s3.profile-name"] == "mine"
+    assert "prod" not in access(server).settings_for("s3://lake/x").properties.values()
+    assert access(server, **{"s3.profile-name": "mine"}).settings_for("s3://lake/x").properties["s3.profile-name"] == "mine"
 
 
 def test_a_write_that_lasts_longer_than_its_credentials_is_finished(server: RestDouble, in_store: OneTable) -> None:
@@ -465,7 +468,7 @@ def test_no_secret_of_a_copy_is_in_its_text_or_in_an_error_that_repeats_it(
     oauth2.on("GET", CREDENTIALS, problem(403, "ForbiddenException", echo))
     time.sleep(LIFETIME_S)
     with caplog.at_level("DEBUG"):
-        given.properties_for("s3://lake/x")
+        given.settings_for("s3://lake/x")
     assert "could not be fetched" in caplog.text
     for text in (
         caplog.text,
@@ -512,7 +515,7 @@ def test_an_answer_with_damaged_credentials_changes_nothing(server: RestDouble, 
     given = access(server)
     server.on("GET", CREDENTIALS, Answer(200, body))
     time.sleep(LIFETIME_S)
-    assert given.properties_for("s3://lake/x")["s3.access-key-id"] == "key-1"
+    assert given.settings_for("s3://lake/x").properties["s3.access-key-id"] == "key-1"
     assert not given.renew()
 
 
@@ -583,3 +586,36 @@ def test_keys_that_the_server_gives_for_all_tables_are_its_own_and_those_of_the_
     assert not access(server, **keys).vends_any([FILE])
     server.on("GET", "/v1/config", Answer(200, {"defaults": keys, "overrides": {}, "endpoints": [str(endpoint) for endpoint in Endpoint]}))
     assert access(server).vends_any([FILE])
+
+
+KEYS = {"s3.access-key-id": "vended", "s3.secret-access-key": "vended"}
+SIGNING = {"s3.remote-signing-enabled": "true"}
+
+
+@pytest.mark.parametrize(("first", "second"), [(KEYS, SIGNING), (SIGNING, KEYS)])
+def test_a_connection_has_keys_or_signatures_of_one_answer_when_another_thread_fetches_the_next(
+    server: RestDouble, in_store: OneTable, monkeypatch: pytest.MonkeyPatch, first: dict[str, str], second: dict[str, str]
+) -> None:
+    monkeypatch.setattr(table_access, "LEAST_WAIT_S", 0.0)
+    in_store.result = {"storage-credentials": [{"prefix": "s3://lake/", "config": first}]}
+    server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {}, "endpoints": [str(endpoint) for endpoint in Endpoint]}))
+    server.on("GET", CREDENTIALS, Answer(200, {"storage-credentials": [{"prefix": "s3://lake/", "config": second}]}))
+    given = access(server)
+    connections: list[tuple[bool, bool]] = []
+    options_for = object_store_file_io._options_for
+
+    def fetch_meanwhile(protocol: str, location: str, properties: Mapping[str, str]) -> dict[str, str]:
+        assert given.renew()
+        return options_for(protocol, location, properties)
+
+    def record(protocol: str, properties: tuple[tuple[str, str], ...], extra: str | None, signer: Any = None) -> None:
+        connections.append(("s3.access-key-id" in dict(properties), signer is given))
+
+    io = object_store_file_io.ObjectStoreFileIO("s3", {}, "s3", given)
+    with monkeypatch.context() as patched:
+        patched.setattr(object_store_file_io, "_options_for", fetch_meanwhile)
+        patched.setattr(object_store_file_io, "_connect", record)
+        io.connect("s3://lake/x")
+        io.connect("s3://lake/x")
+    has_keys = first is KEYS
+    assert connections == [(has_keys, not has_keys), (not has_keys, has_keys)]

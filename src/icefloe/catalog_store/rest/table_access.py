@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ from icefloe.catalog_store.rest.storage_trust import (
 )
 from icefloe.errors import IcefloeError, StoragePermissionError, in_one_line
 from icefloe.kernel.azure_accounts import ACCOUNT_NAMES
-from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
+from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN, StorageSettings
 from icefloe.kernel.storage_errors import without_secrets
 
 LOG = logging.getLogger(__name__)
@@ -55,6 +56,29 @@ LEAST_WAIT_S = 1.0
 class _Signed(msgspec.Struct):
     uri: str
     headers: dict[str, list[str] | str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """What the server has sent for a table's files, in one value: a thread that reads it never sees parts of two answers.
+
+    Attributes:
+        config: The properties for the table.
+        credentials: The credentials by prefix.
+    """
+
+    config: dict[str, str]
+    credentials: tuple[StorageCredential, ...]
+
+    def credential_for(self, location: str) -> dict[str, str] | None:
+        """Return the credential with the longest prefix of a location; None if no prefix matches."""
+        place = _comparable(location)
+        matching = [credential for credential in self.credentials if place.startswith(_comparable(credential.prefix))]
+        return max(matching, key=lambda credential: len(credential.prefix)).config if matching else None
+
+    def sent_for(self, location: str) -> dict[str, str]:
+        """Return the properties that the server sent for a location."""
+        return {**self.config, **(self.credential_for(location) or {})}
 
 
 class TableAccess:
@@ -85,8 +109,7 @@ class TableAccess:
         self._identifier = identifier
         self._own = dict(own)
         self._defaults = dict(defaults)
-        self.config = dict(config)
-        self._credentials = tuple(credentials)
+        self._grant = _Grant(dict(config), tuple(credentials))
         self.signing = dict(signing) if signing is not None else None
         self._plan_id = ""
         self._reserved: tuple[str, ...] = ()
@@ -124,28 +147,30 @@ class TableAccess:
         return access
 
     @property
+    def config(self) -> dict[str, str]:
+        """The server's properties for the table."""
+        return self._grant.config
+
+    @property
     def token(self) -> str | None:
         """The bearer token for requests about the table, if the server gave one."""
         return self.config.get("token")
 
-    def properties_for(self, location: str) -> Mapping[str, str]:
-        """Return the properties of the storage of a location, with credentials that are valid now.
+    def settings_for(self, location: str) -> StorageSettings:
+        """Return how requests for a location are sent: by the server's signature where it signs and gave no key, else with credentials that are valid now.
 
         Args:
             location: A file of the table.
         """
         if time.time() >= self._next_fetch_s:
             self._renew()
-        sent = self._sent_for(location)  # once, because another thread may fetch others meanwhile
+        sent = self._grant.sent_for(location)  # once, because another thread may fetch others meanwhile
         given = _of_server(sent)
         own = trusted_properties({**self._defaults, **self._own, **given}, self._own)
         properties = {**self._defaults, **own, **given}
         self._check_keys(location, properties, sent)
-        return _with_own_names(properties, is_vended=GOOGLE_TOKEN in given or GOOGLE_TOKEN not in own)
-
-    def _sent_for(self, location: str) -> dict[str, str]:
-        """Return what the server sent for a location."""
-        return {**self.config, **(self._credential_for(location) or {})}
+        named = _with_own_names(properties, is_vended=GOOGLE_TOKEN in given or GOOGLE_TOKEN not in own)
+        return StorageSettings(named, is_signed=_signs(sent))
 
     def _check_keys(self, location: str, properties: Mapping[str, str], sent: Mapping[str, str]) -> None:
         """Check that this machine's credentials, which the store's library takes where no other ones are set, are sent to no host that the server names."""
@@ -175,19 +200,16 @@ class TableAccess:
 
     def expires_at_s(self, location: str) -> float | None:
         """Return when the credentials of a location expire, in seconds since 1970; None if the server sent no time."""
-        return _expiry_s(self._sent_for(location))
+        return _expiry_s(self._grant.sent_for(location))
 
     def renew(self) -> bool:
         """Fetch new credentials, since the store refuses the present ones. Return whether there are new ones."""
         return time.time() - self._fetched_at_s >= LEAST_WAIT_S and self._renew()
 
-    def signs(self, location: str) -> bool:
-        """Return whether the server signs the requests for a location: it may, and gave no key for it."""
-        return _signs(self._sent_for(location))
-
     def gives(self, location: str) -> bool:
         """Return whether the server gives access to a location: credentials for its prefix, or signatures."""
-        return self._credential_for(location) is not None or self.signs(location)
+        grant = self._grant
+        return grant.credential_for(location) is not None or _signs(grant.sent_for(location))
 
     def reserves(self, folder: str) -> bool:
         """Return whether the server gives whole credentials, or signatures, for a folder; if so, its files are reached by these alone from now on.
@@ -196,7 +218,7 @@ class TableAccess:
         the folder, so that the rule is kept at each use.
         """
         place = f"{_comparable(folder).rstrip('/')}/"
-        if not self._is_given(place, self._sent_for(place)):
+        if not self._is_given(place, self._grant.sent_for(place)):
             return False
         if place not in self._reserved:
             self._reserved = (*self._reserved, place)
@@ -216,15 +238,11 @@ class TableAccess:
 
     def vends_any(self, locations: Iterable[str]) -> bool:
         """Return whether the server gives credentials or signatures for one of several locations, by a prefix, with the table or for all tables."""
-        of_server = _of_server({**self._defaults, **self.config})
-        if not (self._credentials or names_credentials(of_server) or self.config.get(REMOTE_SIGNING)):
+        grant = self._grant
+        of_server = _of_server({**self._defaults, **grant.config})
+        if not (grant.credentials or names_credentials(of_server) or grant.config.get(REMOTE_SIGNING)):
             return False
-        return any(self._vends(location, of_server) for location in locations)
-
-    def _vends(self, location: str, of_server: Mapping[str, str]) -> bool:
-        store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
-        is_given = self._credential_for(location) is not None or (store is S3 and self.signs(location))
-        return store is not None and (is_given or has_credentials(store, location, of_server))
+        return any(_vends(grant, location, of_server) for location in locations)
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
         """Return the address and the headers of a request to S3 that the server has signed. Spec: REST catalog, RemoteSignRequest.
@@ -264,8 +282,9 @@ class TableAccess:
 
     def _signing_endpoint(self) -> str | None:
         """Return the address of the endpoint that older servers send; None for that of the protocol."""
-        endpoint = self.config.get("signer.endpoint") or self.config.get("s3.signer.endpoint")
-        base = self.config.get("signer.uri") or self.config.get("s3.signer.uri")
+        config = self.config
+        endpoint = config.get("signer.endpoint") or config.get("s3.signer.endpoint")
+        base = config.get("signer.uri") or config.get("s3.signer.uri")
         if self.signing is not None or not (endpoint or base):
             return None
         endpoint = endpoint or "v1/aws/s3/sign"
@@ -273,19 +292,14 @@ class TableAccess:
 
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""
-        configs = [self.config, self._defaults, self._own, *(credential.config for credential in self._credentials)]
+        grant = self._grant
+        configs = [grant.config, self._defaults, self._own, *(credential.config for credential in grant.credentials)]
         return [text for config in configs for name, text in config.items() if _is_secret(name) and text]
-
-    def _credential_for(self, location: str) -> dict[str, str] | None:
-        place = _comparable(location)
-        matching = [credential for credential in self._credentials if place.startswith(_comparable(credential.prefix))]
-        return max(matching, key=lambda credential: len(credential.prefix)).config if matching else None
 
     def _renewal_time(self) -> float:
         """Return when the credentials are to be fetched again: ahead of the first expiry; never where the server sent none."""
-        expiries = [
-            expiry for config in (self.config, *(one.config for one in self._credentials)) if (expiry := _expiry_s(config)) is not None
-        ]
+        configs = (self._grant.config, *(credential.config for credential in self._grant.credentials))
+        expiries = [expiry for config in configs if (expiry := _expiry_s(config)) is not None]
         if not expiries:
             return float("inf")
         expiry = min(expiries)
@@ -304,9 +318,9 @@ class TableAccess:
                 self._next_fetch_s = time.time() + LEAST_WAIT_S
                 return False
             is_newer = bool(credentials) or any(map(_is_credential, config))
-            self._credentials = credentials if is_newer else self._credentials
             # What came with the table has expired too, and must not be found where no prefix matches.
-            self.config = {**{name: text for name, text in self.config.items() if not is_newer or not _is_credential(name)}, **config}
+            kept = {name: text for name, text in self.config.items() if not is_newer or not _is_credential(name)}
+            self._grant = _Grant({**kept, **config}, credentials if is_newer else self._grant.credentials)
             self._fetched_at_s = time.time()
             self._next_fetch_s = max(self._renewal_time(), time.time() + LEAST_WAIT_S)
             return is_newer
@@ -338,6 +352,12 @@ class TableAccess:
 
     def __repr__(self) -> str:
         return f"TableAccess({dotted(self._identifier)!r})"
+
+
+def _vends(grant: _Grant, location: str, of_server: Mapping[str, str]) -> bool:
+    store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
+    is_given = grant.credential_for(location) is not None or (store is S3 and _signs(grant.sent_for(location)))
+    return store is not None and (is_given or has_credentials(store, location, of_server))
 
 
 def _signs(sent: Mapping[str, str]) -> bool:
