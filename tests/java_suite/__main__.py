@@ -17,7 +17,7 @@ from tests.java_suite.expected import LIST, class_of, classes_to_run, outcomes
 from tests.java_suite.fetched import FOLDER, fetch
 from tests.jvm_suite.differences import report
 from tests.jvm_suite.fetched import MissingToolError
-from tests.jvm_suite.run import Run
+from tests.jvm_suite.run import Run, add_silent_seconds
 
 # Classes in one JVM. Its heap is bounded, and the objects that a class leaves behind end with the JVM.
 CLASSES_IN_ONE_JVM = 6
@@ -39,7 +39,7 @@ def main() -> int:
         return 2
     methods = sorted({one[2] for one in wanted if one[2]})
     given = {"methods": methods, "without": WITHOUT_SETS, "every_set": arguments.every_set}
-    run = Run(FOLDER, FOLDER / "results", "tests.java_suite.session", given)
+    run = Run(FOLDER, FOLDER / "results", "tests.java_suite.session", given, arguments.silent_seconds)
     run.run(classes, arguments.chunk, resume=arguments.resume)
     found = outcomes(result for name in classes for result in run.results_of(name))
     return report(found, LIST, len(classes), class_of, is_whole=not methods)
@@ -53,6 +53,7 @@ def _arguments() -> argparse.Namespace:
         "--every-set", action="store_true", help="run each method with all its sets of parameters; otherwise with one, chosen by its name"
     )
     parser.add_argument("--chunk", type=int, default=CLASSES_IN_ONE_JVM, help="classes in one JVM (default: %(default)s)")
+    add_silent_seconds(parser)
     return parser.parse_args()
 
 

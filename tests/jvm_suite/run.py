@@ -4,19 +4,32 @@ A JVM is a Python process of its own, with a module of the suite: `python -m MOD
 RESULTS for each class and test that begins (`class`, `start`), for each result (`result`), and at last `end`.
 """
 
+import argparse
+import contextlib
 import json
-import shutil
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# A JVM without any output for so long is ended; its class counts as failed, and the run continues with the next.
 SILENT_SECONDS = 600.0
+
+
+def add_silent_seconds(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--silent-seconds` to the command of a suite."""
+    parser.add_argument(
+        "--silent-seconds",
+        type=float,
+        default=SILENT_SECONDS,
+        metavar="N",
+        help="end a JVM without a result for so long, count its test as failed and go on with the next class (default: %(default)s)",
+    )
 
 
 class Run:
@@ -27,10 +40,14 @@ class Run:
         results: The folder of the results.
         module: The module of a JVM.
         options: Options for the module beside the classes.
+        silent_seconds: A JVM without a message for so long is ended with all processes that it started; its class counts as failed.
     """
 
-    def __init__(self, folder: Path, results: Path, module: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, results: Path, module: str, options: Mapping[str, Any], silent_seconds: float = SILENT_SECONDS
+    ) -> None:
         self.folder, self.results, self.module, self.options = folder, results, module, options
+        self.silent_seconds = silent_seconds
         self.classes = self.ended = 0
         self.counts: Counter[str] = Counter()
         self.started = time.monotonic()
@@ -59,18 +76,18 @@ class Run:
     def _run_in_one_jvm(self, classes: Sequence[str]) -> int:
         """Run some classes in a JVM of their own, and return how many of them have results now."""
         self.results.mkdir(parents=True, exist_ok=True)
-        file, folder = self.folder / f"running-{self.results.name}", self.folder / f"run-{self.results.name}"
-        shutil.rmtree(folder, ignore_errors=True)
-        file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", self.module, str(folder), str(file), json.dumps({**self.options, "classes": classes})]
-        with (self.folder / "log").open("a") as log:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # Processes of an earlier JVM that are still ending must not meet this one in its folder.
+        with tempfile.TemporaryDirectory(prefix=f"run-{self.results.name}-", dir=self.folder, ignore_cleanup_errors=True) as own:
+            file = Path(own, "messages")
+            command = [sys.executable, "-m", self.module, f"{own}/jvm", str(file), json.dumps({**self.options, "classes": classes})]
+            with (self.folder / "log").open("a") as log:
+                child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             try:
                 return self._follow(child, file, classes)
             except KeyboardInterrupt:
-                child.send_signal(signal.SIGTERM)
-                child.wait(30)
                 raise SystemExit("\nstopped; --resume continues from here") from None
+            finally:
+                _end(child)
 
     def _follow(self, child: "subprocess.Popen[bytes]", file: Path, classes: Sequence[str]) -> int:
         read, results, current, method, ended, last = 0, [], "", "", 0, time.monotonic()
@@ -92,9 +109,8 @@ class Run:
             self._show(current, method)
             if is_over and not lines:
                 break
-            if time.monotonic() - last > SILENT_SECONDS:
-                child.kill()
-                child.wait()
+            if time.monotonic() - last > self.silent_seconds:
+                _end(child)
             time.sleep(0.3)
         if ended < len(classes):
             current = current or classes[ended]
@@ -122,3 +138,10 @@ class Run:
         text = f"{self.ended}/{self.classes} classes  {counts}  {minutes}:{seconds:02}  {class_name.rpartition('.')[2]}.{method}"
         if sys.stdout.isatty():
             print(f"\r\033[2K{text[:150]}", end="", flush=True)
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """End the Python process, its JVM, and what that one started: all of its process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -22,7 +22,7 @@ from pathlib import Path
 import pyspark
 from tests.jvm_suite.differences import Outcome, report
 from tests.jvm_suite.fetched import MissingToolError
-from tests.jvm_suite.run import Run
+from tests.jvm_suite.run import Run, add_silent_seconds
 from tests.spark_suite.compared import compared, read_golden, unlike_golden
 from tests.spark_suite.fetched import FETCHED, FOLDER, GOLDEN, INPUTS, fetch
 from tests.spark_suite.sql_file import uses_tables
@@ -40,6 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-spark-suite", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("patterns", nargs="*", metavar="FILE|SUITE[.TEST]", help="what to run; * matches any text")
     parser.add_argument("--resume", action="store_true", help="keep the results of files and suites that ran to their end before")
+    add_silent_seconds(parser)
     arguments = parser.parse_args()
     try:
         fetch()
@@ -62,7 +63,7 @@ def main() -> int:
     if not files and not names:
         print(f"nothing of Spark's tests matches {' '.join(wanted)}", file=sys.stderr)
         return 2
-    found = {**_run_files(files, resume=arguments.resume), **_run_suites(names, tests, left_out, resume=arguments.resume)}
+    found = {**_run_files(files, arguments), **_run_suites(names, tests, left_out, arguments)}
     return report(found, LIST, len(files) + len(names), class_of, is_whole=not tests)
 
 
@@ -95,12 +96,12 @@ def _matches(name: str, patterns: list[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _run_files(files: list[str], *, resume: bool) -> dict[str, Outcome]:
+def _run_files(files: list[str], arguments: argparse.Namespace) -> dict[str, Outcome]:
     version = pyspark.__version__
-    run = Run(FOLDER, FOLDER / f"iceberg-{version}", "tests.spark_suite.replay", {"tables": "iceberg"})
-    run.run(files, FILES_IN_ONE_JVM, resume=resume)
+    run = Run(FOLDER, FOLDER / f"iceberg-{version}", "tests.spark_suite.replay", {"tables": "iceberg"}, arguments.silent_seconds)
+    run.run(files, FILES_IN_ONE_JVM, resume=arguments.resume)
     differing = {file: unlike_golden(read_golden((GOLDEN / f"{file}.out").read_text()), run.results_of(file)) for file in files}
-    judge = Run(FOLDER, FOLDER / f"parquet-{version}", "tests.spark_suite.replay", {"tables": "parquet"})
+    judge = Run(FOLDER, FOLDER / f"parquet-{version}", "tests.spark_suite.replay", {"tables": "parquet"}, arguments.silent_seconds)
     judge.run([file for file in files if differing[file]], FILES_IN_ONE_JVM, resume=True)  # the same in each run
     found = {}
     for file in files:
@@ -108,14 +109,15 @@ def _run_files(files: list[str], *, resume: bool) -> dict[str, Outcome]:
     return found
 
 
-def _run_suites(names: list[str], tests: list[str], left_out: list[str], *, resume: bool) -> dict[str, Outcome]:
+def _run_suites(names: list[str], tests: list[str], left_out: list[str], arguments: argparse.Namespace) -> dict[str, Outcome]:
     run = Run(
         FOLDER,
         FOLDER / "suites",
         "tests.spark_suite.session",
         {"methods": tests, "left_out": [fnmatch.translate(pattern) for pattern in left_out]},
+        arguments.silent_seconds,
     )
-    run.run(names, SUITES_IN_ONE_JVM, resume=resume)
+    run.run(names, SUITES_IN_ONE_JVM, resume=arguments.resume)
     found = {}
     for result in (result for name in names for result in run.results_of(name)):
         method = f"{simple_name(result['class'])}.{result['method']}"
