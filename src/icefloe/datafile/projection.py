@@ -114,7 +114,7 @@ class Projector:
     floors_nanoseconds: bool = False
 
     def struct(
-        self, source: Any, columns: Mapping[int, tuple[int, Any]], fields: Iterable[NestedField], targets: Any, length: int
+        self, source: Any, columns: Mapping[int, tuple[int, Any]], fields: Iterable[NestedField], targets: Any, length: int, above: str = ""
     ) -> list[Any]:
         """Return one array for each field.
 
@@ -124,6 +124,7 @@ class Projector:
             fields: The fields to return.
             targets: Their Arrow fields.
             length: Number of rows.
+            above: The column that the fields are inside, as its name is in errors, and a dot; empty for columns.
 
         Raises:
             DataFileFormatError: A column cannot be read as its field, or a required column without a default is missing.
@@ -132,12 +133,12 @@ class Projector:
         for field, target in zip(fields, targets, strict=True):
             column = columns.get(field.field_id)
             if column is not None:
-                arrays.append(self.array(source(column[0]), column[1], field, target.type))
+                arrays.append(self.array(source(column[0]), column[1], field, target.type, above))
             else:
-                arrays.append(self._missing(field, target.type, length))
+                arrays.append(self._missing(field, target.type, length, above))
         return arrays
 
-    def _missing(self, field: NestedField, target: Any, length: int) -> Any:
+    def _missing(self, field: NestedField, target: Any, length: int, above: str) -> Any:
         """Return the values of a field that the file does not have. Spec: Column Projection."""
         if field.field_id in self.constants and isinstance(field.field_type, PrimitiveType):
             value = physical_array(field.field_type, [self.constants[field.field_id]]).cast(target)
@@ -146,62 +147,71 @@ class Projector:
             values = initial_default_column(field, length)
             return values if values.type == target else values.cast(target)
         if field.required:
-            raise lacks_required(self.path, field)
+            raise lacks_required(self.path, field, above)
         return pa.nulls(length, target)
 
-    def array(self, array: Any, arrow: Any, field: NestedField, target: Any) -> Any:
-        """Return an array of the file as the Arrow type `target` of the field. `arrow` is the file's Arrow field, whose inner fields have ids."""
+    def array(self, array: Any, arrow: Any, field: NestedField, target: Any, above: str = "") -> Any:
+        """Return an array of the file as the Arrow type `target` of the field.
+
+        Args:
+            array: The array.
+            arrow: The file's Arrow field, whose inner fields have ids.
+            field: The field.
+            target: The type of the result.
+            above: As in `struct`.
+        """
         kind = field.field_type
         if pa.types.is_null(array.type):
             return pa.nulls(len(array), target)
         if isinstance(kind, PrimitiveType):
-            return self._primitive(array, field, target)
+            return self._primitive(array, field, target, above)
         if isinstance(kind, VariantType) and is_variant(array.type):
-            return self._variant(array, field)
+            return self._variant(array, f"{above}{field.name}")
         if array.type == target and same_ids(arrow, kind):
             return array
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
+        inside = f"{above}{field.name}."
         if isinstance(kind, StructType) and pa.types.is_struct(array.type):
-            return self._struct(array, arrow, kind, target)
+            return self._struct(array, arrow, kind, target, inside)
         if isinstance(kind, ListType) and is_list(array.type):
-            return self._list(array, arrow, kind, target)
+            return self._list(array, arrow, kind, target, inside)
         if isinstance(kind, MapType) and pa.types.is_map(array.type):
-            return self._map(array, arrow, kind, target)
-        raise self._mismatch(field, array.type)
+            return self._map(array, arrow, kind, target, inside)
+        raise self._mismatch(field, array.type, above)
 
-    def _struct(self, array: Any, arrow: Any, kind: StructType, target: Any) -> Any:
+    def _struct(self, array: Any, arrow: Any, kind: StructType, target: Any, inside: str) -> Any:
         columns = columns_by_id(arrow.type.fields)
-        arrays = self.struct(array.field, columns, kind.fields, target.fields, len(array))
+        arrays = self.struct(array.field, columns, kind.fields, target.fields, len(array), inside)
         if not arrays:
             return pa.Array.from_buffers(target, len(array), [array.buffers()[0]], offset=array.offset)
         return pa.StructArray.from_arrays(arrays, fields=list(target.fields), mask=pc.is_null(array))
 
-    def _list(self, array: Any, arrow: Any, kind: ListType, target: Any) -> Any:
+    def _list(self, array: Any, arrow: Any, kind: ListType, target: Any, inside: str) -> Any:
         if not pa.types.is_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
         array = _without_hidden_values(array, array.values)
         # All values of the child array are converted, so that validity and offsets stay as they are.
-        values = self.array(array.values, arrow.type.value_field, kind.element_field, target.value_type)
+        values = self.array(array.values, arrow.type.value_field, kind.element_field, target.value_type, inside)
         return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[values])
 
-    def _map(self, array: Any, arrow: Any, kind: MapType, target: Any) -> Any:
+    def _map(self, array: Any, arrow: Any, kind: MapType, target: Any, inside: str) -> Any:
         array = _without_hidden_values(array, array.keys)
         # `keys` and `items` are the whole child arrays, as `values` of a list is.
-        keys = self.array(array.keys, arrow.type.key_field, kind.key_field, target.key_type)
-        items = self.array(array.items, arrow.type.item_field, kind.value_field, target.item_type)
+        keys = self.array(array.keys, arrow.type.key_field, kind.key_field, target.key_type, inside)
+        items = self.array(array.items, arrow.type.item_field, kind.value_field, target.item_type, inside)
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
         return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[entries])
 
-    def _variant(self, array: Any, field: NestedField) -> Any:
+    def _variant(self, array: Any, name: str) -> Any:
         try:
             return unshredded(array)
         except FormatError as error:
             raise DataFileFormatError(
-                f"column {field.name!r} of {self.path} contains an invalid variant: {error.message}", path=self.path
+                f"column {name!r} of {self.path} contains an invalid variant: {error.message}", path=self.path
             ) from error
 
-    def _primitive(self, array: Any, field: NestedField, target: Any) -> Any:
+    def _primitive(self, array: Any, field: NestedField, target: Any, above: str) -> Any:
         if isinstance(field.field_type, UnknownType):
             # Values of a column of unknown type are ignored. Spec: Parquet (Appendix A).
             return pa.nulls(len(array), target)
@@ -212,19 +222,19 @@ class Projector:
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if not is_readable_as(array.type, field.field_type):
-            raise self._mismatch(field, array.type)
+            raise self._mismatch(field, array.type, above)
         if self.floors_nanoseconds and pa.types.is_timestamp(array.type) and array.type.unit == "ns" and target.unit == "us":
             return _floored(array, target)
         try:
             return array.cast(target)
         except pa.ArrowInvalid as error:
             raise DataFileFormatError(
-                f"column {field.name!r} of {self.path} contains a value that is not a {field.field_type}: {error}", path=self.path
+                f"column {above + field.name!r} of {self.path} contains a value that is not a {field.field_type}: {error}", path=self.path
             ) from error
 
-    def _mismatch(self, field: NestedField, stored_type: Any) -> DataFileFormatError:
+    def _mismatch(self, field: NestedField, stored_type: Any, above: str) -> DataFileFormatError:
         return DataFileFormatError(
-            f"column {field.name!r} (field id {field.field_id}) of {self.path} is stored as {stored_type}, which cannot be read as {field.field_type}",
+            f"column {above + field.name!r} (field id {field.field_id}) of {self.path} is stored as {stored_type}, which cannot be read as {field.field_type}",
             path=self.path,
             next_step="rewrite the file with the type of the table, or delete it from the table",
         )
@@ -241,10 +251,10 @@ def _without_hidden_values(array: Any, values: Any) -> Any:
     return pa.concat_arrays([array])  # copies the rows of the slice
 
 
-def lacks_required(path: str, field: NestedField) -> DataFileFormatError:
-    """Return the error for a file that lacks a required column without a default. Spec: Column Projection."""
+def lacks_required(path: str, field: NestedField, above: str = "") -> DataFileFormatError:
+    """Return the error for a file that lacks a required column without a default; `above` as in `Projector.struct`. Spec: Column Projection."""
     return DataFileFormatError(
-        f"{path} lacks the required column {field.name!r} (field id {field.field_id}), which has no default",
+        f"{path} lacks the required column {above + field.name!r} (field id {field.field_id}), which has no default",
         path=path,
         next_step="make the column optional (update_schema().make_column_optional), or leave it out of the columns that are read; "
         "a required column added to a table with rows needs a default",
