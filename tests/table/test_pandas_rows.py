@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,9 @@ import pytest
 from icefloe import SqlCatalog, Table
 from icefloe.errors import SchemaMismatchError
 from icefloe.kernel.schema.arrow_schema import to_schema
+from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.kernel.types import NestedField, StringType
 from icefloe.table.pandas_rows import arrow_of_frame
 
 ROWS = pd.DataFrame({"day": ["mon", "mon", "tue"], "kind": ["x", "x", "y"], "n": [1, 2, 3]})
@@ -271,3 +273,73 @@ def test_values_of_which_arrow_would_drop_a_part_are_refused(kind: pa.DataType, 
         arrow_of_frame(
             pd.DataFrame({"c": values}, dtype=None if isinstance(values, pd.Series) else object), to_schema(pa.schema([("c", kind)]))
         )
+
+
+ZONE = timezone(timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "where"),
+    [
+        (pa.time64("us"), [time(10, tzinfo=ZONE)], "c"),
+        (pa.time64("us"), [None, time(10), time(0, tzinfo=UTC)], "c"),
+        (pa.struct([("t", pa.time64("us"))]), [{"t": time(10, tzinfo=ZONE)}], "c.t"),
+        (pa.list_(pa.time64("us")), [[time(10)], [time(10, tzinfo=ZONE)]], "c.element"),
+        (pa.map_(pa.string(), pa.time64("us")), [{"k": time(10, tzinfo=ZONE)}], "c.value"),
+    ],
+)
+def test_a_time_of_day_with_a_zone_is_refused(kind: pa.DataType, values: list[Any], where: str) -> None:
+    schema = to_schema(pa.schema([("c", kind)]))
+    for frame in (
+        pd.DataFrame({"c": pd.Series(values, dtype=object)}),
+        pd.DataFrame({"x": values}, index=pd.Index(values, name="c", dtype=object)),
+    ):
+        with pytest.raises(SchemaMismatchError) as refused:
+            arrow_of_frame(frame, schema, ("c",))
+        assert refused.value.problems[0].where == where
+        assert "has times of day with a zone" in refused.value.problems[0].what
+    if where == "c":
+        with pytest.raises(SchemaMismatchError, match="has times of day with a zone"):
+            arrow_of_frame(pd.DataFrame({"c": values}))
+
+
+NO_VALUES: list[Any] = [
+    [pd.NaT, pd.NaT],
+    pd.Series([pd.NaT, pd.NaT], dtype="datetime64[ns, Europe/Berlin]"),
+    pd.Series([pd.NaT, pd.NaT], dtype="timedelta64[ns]"),
+    pd.Series([np.datetime64("NaT"), None], dtype=object),
+    pd.Series([pd.NaT, float("nan")], dtype=object),
+    pd.Series([pd.NA, pd.NA], dtype="Int64"),
+    pd.Series([pd.NA, pd.NA], dtype="string"),
+    pd.Series([None, None], dtype="category"),
+]
+
+
+@pytest.mark.parametrize("values", NO_VALUES, ids=lambda values: str(getattr(values, "dtype", "list")))
+def test_a_column_without_values_is_null_whatever_type_pandas_gave_it(values: Any) -> None:
+    inner = [
+        pa.string(),
+        pa.int64(),
+        pa.float64(),
+        pa.bool_(),
+        pa.binary(),
+        pa.date32(),
+        pa.time64("us"),
+        pa.timestamp("us"),
+        pa.decimal128(9, 2),
+        pa.uuid(),
+    ]
+    kinds = [
+        *inner,
+        pa.list_(pa.string()),
+        pa.map_(pa.string(), pa.int64()),
+        pa.struct([("a", pa.string())]),
+        pa.list_(pa.list_(pa.int64())),
+    ]
+    schema = to_schema(pa.schema([(f"c{number}", kind) for number, kind in enumerate(kinds)]))
+    frame = pd.DataFrame({field.name: values for field in schema.fields})
+    rows = cast_to_schema(arrow_of_frame(frame, schema), schema)
+    assert [column.null_count for column in rows.columns] == [2] * len(kinds)
+    required = Schema(NestedField(1, "a", StringType(), required=True))
+    with pytest.raises(SchemaMismatchError, match="a: has 2 nulls, and is required"):
+        cast_to_schema(arrow_of_frame(pd.DataFrame({"a": values}), required), required)

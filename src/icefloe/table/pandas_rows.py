@@ -201,6 +201,8 @@ def _flat(lists: Sequence[Any]) -> Any:
 
 def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
     """Return values with the type that Arrow infers, or the table's type where that needs help."""
+    if _is_objects(values) and all(map(_is_missing, values)):
+        return pa.nulls(len(values))
     if isinstance(kind, DecimalType) and _is_objects(values):
         try:  # whole numbers among decimals, and those beyond 64 bits
             return pa.array(values, type_to_arrow(kind), from_pandas=True)
@@ -216,6 +218,10 @@ def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Arra
         return _refuse(values, path, problems, f"has values of no single type: {error}")
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    if pa.types.is_time(array.type) and _is_objects(values):
+        zoned = next((value for value in values if isinstance(value, time) and value.tzinfo is not None), None)
+        if zoned is not None:  # which Arrow drops
+            return _refuse(values, path, problems, f"has times of day with a zone, which a column cannot keep: {zoned}")
     mixed = _mixed_times(values) if pa.types.is_temporal(array.type) and _is_objects(values) else ""
     if mixed:  # by the first of the values Arrow drops the time of day of the others, or their zone
         return _refuse(values, path, problems, mixed)
@@ -227,8 +233,8 @@ def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Arra
 
 def _exact(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
     """Convert an array to a primitive type where that keeps every value; an array of a type that never fits stays as it is."""
-    if pa.types.is_floating(array.type) and array.null_count == len(array):
-        return pa.nulls(len(array))  # pandas' form of a column without values
+    if array.null_count == len(array):
+        return pa.nulls(len(array))  # the type that pandas has chosen, such as that of NaT, is of no value
     if not isinstance(kind, PrimitiveType) or array.type == type_to_arrow(kind):
         return array
     try:
@@ -282,6 +288,8 @@ def _is_objects(values: Any) -> bool:
 
 def _is_missing(value: Any) -> bool:
     pandas = sys.modules["pandas"]
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
     return value is None or value is pandas.NA or value is pandas.NaT or (isinstance(value, float) and math.isnan(value))
 
 
