@@ -168,13 +168,26 @@ def test_a_warehouse_is_required_and_must_be_a_folder() -> None:
         load_catalog("lake", type="file-system", warehouse="hdfs://namenode/lake")
 
 
-@pytest.mark.parametrize(("first", "second"), [("file://", ""), ("", "file://"), ("file:", "")])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("file://{}", "{}"),
+        ("{}", "file://{}"),
+        ("file:{}", "{}/."),
+        ("{}/./", "/{}"),
+        ("//{}", "file://localhost{}/"),
+        ("{}/../{name}", "{}-link"),
+        ("{}-link", "FILE:{}//"),
+    ],
+)
 def test_a_table_is_written_by_every_spelling_of_its_local_folder(tmp_path: Path, first: str, second: str) -> None:
     rows = pa.table({"id": [1, 2]})
-    creator = load_catalog("one", type="file-system", warehouse=f"{first}{tmp_path}")
+    tmp_path.with_name(f"{tmp_path.name}-link").symlink_to(tmp_path)
+    first, second = (spelling.format(tmp_path, name=tmp_path.name) for spelling in (first, second))
+    creator = load_catalog("one", type="file-system", warehouse=first)
     creator.create_namespace("db")
     creator.create_table("db.t", rows.schema).append(rows)
-    other = load_catalog("two", type="file-system", warehouse=f"{second}{tmp_path}")
+    other = load_catalog("two", type="file-system", warehouse=second)
     table = other.load_table("db.t")
     table.append(rows)
     table.delete("id = 1")

@@ -1,13 +1,25 @@
 """The path and scheme of a location string."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.errors import InvalidInputError
-from icefloe.io.locations import join, local_path, scheme_of
+from icefloe.io.locations import (
+    LocationScope,
+    Place,
+    folders_of,
+    is_same_folder,
+    join,
+    local_path,
+    place_of_file,
+    place_of_folder,
+    qualified,
+    scheme_of,
+)
 
 
 @pytest.mark.parametrize("location", ["/a/b", "file:/a/b", "file:///a/b", "file://localhost/a/b", "FILE:/a/b"])
@@ -50,5 +62,65 @@ def test_parts_are_joined_by_one_slash(parts: tuple[str, ...], joined: str) -> N
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\0"), min_size=1))
-def test_an_absolute_path_is_unchanged(text: str) -> None:
-    assert local_path("/" + text) == "/" + text
+def test_an_absolute_path_is_unchanged_but_for_doubled_slashes_at_its_beginning(text: str) -> None:
+    assert local_path("/" + text) == "/" + text.lstrip("/")
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """Return a folder with the folder `lake/db`, and the link `link` to `other/inner`."""
+    for name in ("lake/db", "other/inner", "other/lake/db"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "other" / "inner")
+    return tmp_path.resolve()
+
+
+SPELLINGS = [
+    "{}/lake",
+    "{}/./lake/.",
+    "/{}//lake/",
+    "{}/lake/db/..",
+    "{}/other/../lake",
+    "file:{}/lake/",
+    "file://{}/./lake",
+    "file:///{}/lake",
+]
+
+
+@pytest.mark.parametrize("spelling", [*SPELLINGS, "file://localhost{}/lake//", "FILE:{}/lake"])
+def test_every_spelling_of_a_local_folder_is_one_folder_and_its_normal_form_has_no_dots(linked: Path, spelling: str) -> None:
+    location = spelling.format(linked)
+    assert is_same_folder(location, f"{linked}/lake")
+    assert place_of_folder(location) == Place("file", f"{linked}/lake")
+    assert place_of_file(f"{location}/x") == Place("file", f"{linked}/lake/x")
+    assert qualified(location).endswith(f"{linked}/lake")
+    assert local_path(qualified(location)) == f"{linked}/lake"
+    assert not is_same_folder(location, f"{linked}/lake2")
+    assert not is_same_folder(location, f"{linked}/other/lake")
+
+
+def test_two_dots_after_a_link_lead_where_the_file_system_leads(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    location = f"{linked}/link/../lake/./db"
+    assert qualified(location) == f"{linked}/other/lake/db"
+    assert is_same_folder(location, f"{linked}/other/lake/db")
+    assert not is_same_folder(location, f"{linked}/lake/db")
+    assert not LocationScope(folders_of([f"{linked}/lake"])).contains(f"{location}/x")
+    assert LocationScope(folders_of([f"{linked}/other"]), folders_of([f"/{linked}/other/lake"])).contains(f"{location}/x") is False
+    monkeypatch.chdir(linked)
+    assert qualified("link/../lake/db") == f"{linked}/other/lake/db"
+    assert qualified("link/./x/") == f"{linked}/link/x", "a link stays: the user may lead it elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("location", "other", "is_same"),
+    [
+        ("s3://b/t", "s3a://b/t/", True),
+        ("s3://b//t", "s3://b/t", False),
+        ("s3://b/x/../t", "s3://b/t", False),
+        ("s3://b/x/../t", "s3://b/x/../t", True),
+        ("s3://b/./t", "s3://b/t", False),
+        ("file://elsewhere/t", "/t", False),
+    ],
+)
+def test_names_in_an_object_store_are_literal(location: str, other: str, is_same: bool) -> None:
+    assert is_same_folder(location, other) is is_same

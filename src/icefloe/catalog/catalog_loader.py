@@ -188,7 +188,7 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
         if path and not os.path.isfile(path):
             raise NoSuchCatalogError(f"there is no catalog database {path}", next_step="check the path")
         return _open_database(text, None)
-    path = local_path(text)
+    path = local_path(qualified(text))
     if os.path.isfile(path) and not path.endswith(_METADATA_ENDINGS):
         return _open_database(_sqlite_url(path), None)
     if os.path.isfile(os.path.join(path, CATALOG_FILE)):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from os.path import realpath
 
 from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
 from icefloe.catalog.catalog_config import is_true
@@ -14,7 +13,7 @@ from icefloe.catalog_store.object_store_tables import ObjectStoreTables
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import SchemeFileIO, load_file_io
 from icefloe.io.local_folders import LocalFolders
-from icefloe.io.locations import LocationPolicy, local_path, qualified, scheme_of
+from icefloe.io.locations import LocationPolicy, is_same_folder, qualified, scheme_of
 from icefloe.io.object_folders import ObjectFolders
 from icefloe.io.object_store_file_io import CREATES_EXCLUSIVELY, PROTOCOLS
 from icefloe.table.static_table import StaticTable
@@ -77,8 +76,9 @@ class FileSystemCatalog(Catalog):
         """
         static_table = StaticTable.from_metadata(folder, properties)
         location = static_table.metadata.location.rstrip("/")
-        if scheme_of(folder) != "file" or scheme_of(location) != "file" or realpath(local_path(location)) != realpath(local_path(folder)):
+        if scheme_of(folder) != "file" or not is_same_folder(location, folder):
             return static_table
+        location = qualified(location)
         warehouse, namespace, name = location.rsplit("/", 2)
         catalog = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
         # The caller did not choose the folder above as a warehouse, so it vouches for nothing.

@@ -68,6 +68,10 @@ class FileSystemCatalogStore:
         """Return the folder that a namespace or table must have."""
         return "/".join((self.warehouse, *identifier))
 
+    def _is_same(self, location: str, other: str) -> bool:
+        """Return whether two locations name one folder, whatever their spelling."""
+        return self._folders.is_same(location, other)
+
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """See `CatalogStore.list_namespaces`."""
         if parent:
@@ -149,7 +153,7 @@ class FileSystemCatalogStore:
         """
         self._require(identifier[:-1])  # before writing makes its folder
         folder = self.table_location(identifier)
-        if _plain_path(metadata.location) != _plain_path(folder):
+        if not self._is_same(metadata.location, folder):
             raise InvalidInputError(
                 f"the location of table {dotted(identifier)!r} is {metadata.location}, and catalog {self.name!r} keeps it at {folder}",
                 next_step="leave the location out of a new table, whose folder is its name; open the catalog of another one with the warehouse"
@@ -191,7 +195,9 @@ class FileSystemCatalogStore:
         except FileAlreadyExistsError as error:
             raise taken from error
         except NoSuchFileError as error:
-            if not self._io.exists(metadata_location) and not metadata_location.startswith(self._metadata(identifier)):
+            if not self._io.exists(metadata_location) and not self._is_same(
+                metadata_location.rpartition("/")[0], self._metadata(identifier)
+            ):
                 raise
             raise NoSuchFileError(
                 f"table {dotted(identifier)!r} was not created: another process dropped a table of this name at the same time, and its folder with it",
@@ -252,7 +258,8 @@ class FileSystemCatalogStore:
         A newer one that is damaged is no reason to refuse: a repair is the version after it. Its undo publishes the damaged file again.
         """
         uuid = _uuid(content, location)
-        if uuid is None and location.rpartition("/")[0] == self._metadata(identifier) and location.rpartition("/")[2] in folder.names():
+        above, _, name = location.rpartition("/")
+        if uuid is None and self._is_same(above, self._metadata(identifier)) and name in folder.names():
             return True
         versions = version_files(folder.names())
         known = (_uuid(folder.read(versions[version]), versions[version]) for version in sorted(versions, reverse=True))
@@ -442,15 +449,6 @@ def _uuid(content: bytes, location: str) -> str | None:
         return msgspec.json.decode(content, type=_Identity).table_uuid
     except (FormatError, UnsupportedError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-
-
-def _plain_path(location: str) -> str:
-    """Return a location without the slash at its end, and a local one without its scheme: `/a/b` and `file:///a/b` are spellings of one folder."""
-    text = location.rstrip("/")
-    for prefix in ("file://localhost/", "file:///", "file:/"):
-        if text[: len(prefix)].lower() == prefix and not text[len(prefix) :].startswith("/"):
-            return f"/{text[len(prefix) :]}"
-    return text
 
 
 def _ending(location: str) -> str:

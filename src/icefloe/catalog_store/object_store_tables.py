@@ -61,6 +61,9 @@ class ObjectStoreTables(FileSystemCatalogStore):
         self._objects = objects
         self._creates_exclusively = False
 
+    def _is_same(self, location: str, other: str) -> bool:
+        return self._objects.is_same(location, other)
+
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         """See `CatalogStore.list_namespaces`."""
         if parent:

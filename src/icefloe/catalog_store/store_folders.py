@@ -47,6 +47,9 @@ class Folders(Protocol):
     def opened(self, location: str) -> AbstractContextManager[OpenFolder | None]:
         """Hold a folder open; None where there is no such folder."""
 
+    def is_same(self, location: str, other: str) -> bool:
+        """Return whether two locations name one folder, whatever their spelling."""
+
     def make(self, location: str) -> bool:
         """Create a folder; return whether it did not exist."""
 
@@ -59,6 +62,9 @@ class StoredObjects(Protocol):
 
     def entries(self, location: str) -> tuple[list[str], Mapping[str, int]]:
         """Return the names of the folders in a folder, sorted, and the sizes of the objects in it by their names."""
+
+    def is_same(self, location: str, other: str) -> bool:
+        """Return whether two locations name one folder, whatever the alias of the store's scheme."""
 
     def objects_below(self, location: str) -> list[str]:
         """Return the locations of all objects below a folder."""

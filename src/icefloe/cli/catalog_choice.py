@@ -9,7 +9,7 @@ from icefloe.catalog.catalog_config import catalog_properties, default_catalog_n
 from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
 from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
-from icefloe.io.locations import scheme_of
+from icefloe.io.locations import qualified
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
@@ -54,7 +54,7 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
     if choice.uri is not None and choice.uri.lower().startswith(SERVICES):
         return load_catalog(choice.name or default_catalog_name(), uri=choice.uri, warehouse=choice.warehouse)
     uri = _uri(choice)
-    warehouse = _absolute(choice.warehouse)
+    warehouse = qualified(choice.warehouse) if choice.warehouse else choice.warehouse
     if uri is None:
         name = choice.name or default_catalog_name()
         uri = catalog_properties(name, {}).get("uri")
@@ -125,11 +125,6 @@ def _uri(choice: CatalogChoice) -> str | None:
             next_step="name the catalog's database with --uri",
         )
     return uri
-
-
-def _absolute(warehouse: str | None) -> str | None:
-    """Return a local folder as an absolute path, since tables store it; any other location unchanged."""
-    return os.path.abspath(warehouse) if warehouse and scheme_of(warehouse) == "file" and not warehouse.startswith("file:") else warehouse
 
 
 def _check_sqlite_file(uri: str, *, create: bool) -> None:

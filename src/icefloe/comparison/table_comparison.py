@@ -8,6 +8,7 @@ from icefloe.comparison.layout_changes import ADDED, CHANGED, REMOVED, Change, L
 from icefloe.comparison.table_version import TableVersion, table_version
 from icefloe.comparison.version_history import VersionHistory, version_history
 from icefloe.errors import InvalidInputError
+from icefloe.io.locations import is_same_folder
 from icefloe.table.table_reader import TableReader
 
 
@@ -54,7 +55,7 @@ def compared_versions(
             next_step="name a snapshot, a branch or a tag, or another table",
         )
     other = a if b is None else b
-    is_one_table = a.metadata.table_uuid == other.metadata.table_uuid and a.metadata.location == other.metadata.location
+    is_one_table = a.metadata.table_uuid == other.metadata.table_uuid and is_same_folder(a.metadata.location, other.metadata.location)
     return table_version(a, from_version), table_version(other, to_version), is_one_table
 
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from icefloe.errors import StorageError
 from icefloe.io.local_file_io import open_regular, temporary_name
-from icefloe.io.locations import local_path
+from icefloe.io.locations import is_same_folder, local_path
 from icefloe.kernel.storage_errors import storage_error
 
 # How often a folder is removed again because another process works in it at the same time.
@@ -230,6 +230,10 @@ class LocalFolders:
             yield OpenFolder(location, descriptor)
         finally:
             os.close(descriptor)
+
+    def is_same(self, location: str, other: str) -> bool:
+        """Return whether two locations name one folder, whatever their spelling; links are resolved."""
+        return is_same_folder(location, other)
 
     def make(self, location: str) -> bool:
         """Create a folder and those above it; return True if it did not exist."""

@@ -64,21 +64,39 @@ def local_path(location: str) -> str:
     Raises:
         InvalidInputError: The location has another scheme, or names another host.
     """
+    _, path = _prefix_and_path(location)
+    if not os.path.isabs(path):
+        return _without_dots(os.path.join(os.getcwd(), path))
+    # `os.path.realpath` keeps two slashes at the beginning, which name the same folder as one.
+    return f"/{path.lstrip('/')}" if path.startswith("//") else path
+
+
+def _prefix_and_path(location: str) -> tuple[str, str]:
+    """Return what is before the path of a local file, such as `file://`, and the path. Raises as `local_path`."""
     if scheme_of(location) != "file":
         raise InvalidInputError(f"{location} is not a local file", next_step="give a path or a file: location")
-    path = location
-    if location[: len(_FILE_PREFIX)].lower() == _FILE_PREFIX:
-        path = location[len(_FILE_PREFIX) :]
-        if path.startswith("//"):
-            host, slash, rest = path[2:].partition("/")
-            if host not in _LOCAL_HOSTS:
-                raise InvalidInputError(
-                    f"{location} names the host {host!r}", next_step=f"for a local file write file:///{host}/{rest} or a plain path"
-                )
-            path = slash + rest
-        if not path:
-            raise InvalidInputError(f"{location!r} names no file", next_step="give a path after the scheme")
-    return path if os.path.isabs(path) else os.path.abspath(path)
+    if location[: len(_FILE_PREFIX)].lower() != _FILE_PREFIX:
+        return "", location
+    path = location[len(_FILE_PREFIX) :]
+    if path.startswith("//"):
+        host, slash, rest = path[2:].partition("/")
+        if host not in _LOCAL_HOSTS:
+            raise InvalidInputError(
+                f"{location} names the host {host!r}", next_step=f"for a local file write file:///{host}/{rest} or a plain path"
+            )
+        path = slash + rest
+    if not path:
+        raise InvalidInputError(f"{location!r} names no file", next_step="give a path after the scheme")
+    return location[: len(location) - len(path)], path
+
+
+def _without_dots(path: str) -> str:
+    """Return an absolute path without empty names, `.` and `..`. The file system resolves all up to the last `..`, because a link may be before it."""
+    names = path.split("/")
+    if ".." in names:
+        end = len(names) - names[::-1].index("..")
+        names = [*os.path.realpath("/".join(names[:end])).split("/"), *names[end:]]
+    return "/" + "/".join(name for name in names if name not in ("", "."))
 
 
 def is_relative(location: str) -> bool:
@@ -87,11 +105,21 @@ def is_relative(location: str) -> bool:
 
 
 def qualified(location: str) -> str:
-    """Return the location in the form of a table's metadata: a relative path becomes absolute, from the working directory, and others stay as they are.
+    """Return the location in the form of a table's metadata: a local path is absolute, without `.`, `..`, doubled slashes and a slash at its end.
 
+    Other engines write paths in this form, whatever the user has typed. Links are kept, and locations in object stores, whose names are literal.
     Spec: File Locations in Metadata.
     """
-    return local_path(location) if is_relative(location) else location
+    if scheme_of(location) != "file":
+        return location
+    prefix, path = _prefix_and_path(location)
+    return prefix + _without_dots(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+
+
+def is_same_folder(location: str, other: str) -> bool:
+    """Return whether two locations name one folder, whatever their spelling: resolved, or where that is not certain, by their text alone."""
+    place = place_of_folder(location)
+    return location.rstrip("/") == other.rstrip("/") or (place is not None and place == place_of_folder(other))
 
 
 def join(location: str, *parts: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.locations import is_same_folder
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
 
 
@@ -31,6 +32,10 @@ class ObjectFolders:
             elif not rest.endswith("/"):  # such an object represents a folder
                 sizes[name] = int(entry.get("size") or 0)
         return sorted(folders), sizes
+
+    def is_same(self, location: str, other: str) -> bool:
+        """Return whether two locations name one folder: `s3a` is another name of the scheme `s3`. Names of objects are literal."""
+        return is_same_folder(location, other)
 
     def objects_below(self, location: str) -> list[str]:
         """Return the locations of all objects below a folder."""
