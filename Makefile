@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql check docs format bench wheel sbom release-check notices native lock clean
+.PHONY: help setup demo test test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql mutants check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -52,6 +52,11 @@ fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 
 fuzz-sql: setup ## random SQL on random tables, compared with plain Parquet of Spark: make fuzz-sql [VERSION=4.1] [ARGS="--seed 7 --queries 20000"]
 	@$(if $(VERSION),python3 scripts/setup spark $(VERSION))
 	$(if $(VERSION),.venvs/spark-$(VERSION)/bin/python,$(PYTHON)) -m tests.fuzz_sql $(ARGS)
+
+mutants: setup ## 400 small faults drawn from the source, and which of them the tests see; takes hours: make mutants [ARGS="--count 40"]
+	@$(PYTHON) -m tests.mutation draw $(ARGS)
+	@$(PYTHON) -m tests.mutation map $(ARGS)
+	@$(PYTHON) -m tests.mutation run $(ARGS)
 
 check: setup docs ## formatting, lint, types, layers, and the documentation's links and names
 	.venv/bin/ruff format --check .
