@@ -1,12 +1,16 @@
 """Times in ORC files: what Java's readers would take for another time is refused, at every level of a column."""
 
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 from icefloe import SqlCatalog
+from icefloe.datafile.orc.orc_timestamps import time_zone_of
 from icefloe.errors import SchemaMismatchError
 
 SECOND = 1_000_000
@@ -39,3 +43,17 @@ def test_fractions_of_a_second_before_1970_are_refused(tmp_path: Path, kind: pa.
         with pytest.raises(SchemaMismatchError, match=r"times before 1970 with a fraction of a second(.|\n)*c: has 19(.|\n)*parquet"):
             table.append(shaped(kind, shape, [0, value]))
     assert len(table.snapshots()) == 1
+
+
+@pytest.mark.parametrize(("block_bytes", "chunks"), [(0, 1), (1 << 30, 2)])
+def test_a_stripe_footer_that_would_fill_the_memory_is_refused(tmp_path: Path, block_bytes: int, chunks: int) -> None:
+    """A limit of no bytes, by the file's own claim or because the first chunk took all, is no limit to zlib."""
+    orc.write_table(pa.table({"t": pa.array([0], pa.timestamp("ns"))}), tmp_path / "1.orc")
+    written = orc.ORCFile(tmp_path / "1.orc")
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    bomb = compressor.compress(bytes(80 * 1024 * 1024)) + compressor.flush()
+    content = ((len(bomb) << 1).to_bytes(3, "little") + bomb) * chunks
+    claims = SimpleNamespace(compression="ZLIB", compression_size=block_bytes, reader=written.reader)
+    source = SimpleNamespace(seek=lambda _: None, read=lambda _: content)
+    with pytest.raises(ValueError, match="a stripe footer of more than 67,108,864 bytes"):
+        time_zone_of(claims, source)

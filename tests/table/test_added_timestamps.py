@@ -137,6 +137,22 @@ def test_dates_of_spark_2_have_bounds_from_1900_on_alone(tmp_path: Path) -> None
     assert table.scan("local < '1600-01-01T00:00:00'").select("local").to_arrow().num_rows == 1
 
 
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_timestamps_of_spark_2_are_refused_in_both_of_its_units(tmp_path: Path, unit: str) -> None:
+    first = -2_208_988_800  # 1900-01-01 in seconds
+    factor = {"ms": 1_000, "us": 1_000_000}[unit]
+    table = make(tmp_path, schema=pa.schema([("ts", INSTANT)]))
+    for name, number in (("new", first * factor), ("old", first * factor - 1)):
+        rows = pa.table({"ts": pa.array([number], pa.timestamp(unit, "UTC"))})
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(rows.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""}), path)
+        if name == "old":
+            assert table.scan().to_arrow()["ts"].cast(pa.int64()).to_pylist() == [first * 1_000_000]
+        table.add_files([str(path)])
+    with pytest.raises(UnsupportedFeatureError, match="before 1900"):
+        table.scan().to_arrow()
+
+
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd", "snappy"])
 def test_local_timestamps_of_orc_are_instants_where_they_were_written_in_utc(tmp_path: Path, compression: str) -> None:
     micros = [number for number in MICROS if number is not None and number > -9_000_000_000_000_000 and number < 9_000_000_000_000_000]

@@ -1,6 +1,7 @@
 """Dates and timestamps of years that Python's classes do not have, and at the ends of 64 bits: written, found, deleted and shown."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,11 @@ def test_values_of_arrays() -> None:
     assert python_list(ROWS["d"])[:2] == ["+20204-06-18", "-0045-12-31"]
     assert python_list(ROWS["d"].slice(2)) == ROWS["d"].slice(2).to_pylist()
     assert python_list(ROWS["n"])[1] == {"d": "-0045-12-31", "ts": ["-144169-06-28 09:59:32.612096"]}
+    for lists, numbers in ((pa.list_, pa.list_(pa.int32())), (pa.large_list, pa.large_list(pa.int32()))):
+        assert python_list(pa.array([[7_000_000, None], None], numbers).cast(lists(pa.date32()))) == [["+21135-05-09", None], None]
+    assert python_list(pa.array([[7_000_000, 0]], pa.list_(pa.int32(), 2)).cast(pa.list_(pa.date32(), 2))) == [
+        ["+21135-05-09", date(1970, 1, 1)]
+    ]
     assert text_list(pa.array([0, None], pa.timestamp("ns", "UTC"))) == ["1970-01-01 00:00:00Z", None]
     pairs = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), DATES[:2], DATES[2:])
     assert text_list(pairs) == [[("+20204-06-18", "1970-01-01"), ("-0045-12-31", None)]]

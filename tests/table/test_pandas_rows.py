@@ -182,6 +182,8 @@ FITTING: list[tuple[pa.DataType, Any, list[Any]]] = [
     (pa.timestamp("us"), [date(2024, 2, 29)], [datetime(2024, 2, 29)]),
     (pa.map_(pa.string(), pa.int32()), [{"a": 1.0, "b": None}, np.nan], [[("a", 1), ("b", None)], None]),
     (pa.list_(pa.float32()), [(1, 2.5), [], np.array([1, 2])], [[1.0, 2.5], [], [1.0, 2.0]]),
+    (pa.list_(pa.int64()), [np.array([1, 2]), [3], np.array([], np.int64), None], [[1, 2], [3], [], None]),
+    (pa.list_(pa.float64()), [np.array([1.5]), np.array([], np.int64)], [[1.5], []]),
     (pa.struct([("x", pa.int32()), ("y", pa.string())]), [{"x": 1}, {"y": "b"}, {}], [{"x": 1, "y": None}, {"x": None, "y": "b"}, {"x": None, "y": None}]),
     (pa.uuid(), [uuid.UUID(int=5), None], [uuid.UUID(int=5).bytes, None]),
     (pa.uuid(), [uuid.UUID(int=5).bytes], [uuid.UUID(int=5).bytes]),

@@ -57,7 +57,7 @@ def times_in(array: Any) -> Iterator[Any]:
             start, end = entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()
             yield from times_in(entries.keys[start:end])
             yield from times_in(entries.items[start:end])
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif _is_list(kind):
         yield from times_in(array.flatten())
 
 
@@ -77,9 +77,16 @@ def _number_type(kind: Any) -> Any:
         return pa.struct([field.with_type(_number_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_field.with_type(_number_type(kind.key_type)), kind.item_field.with_type(_number_type(kind.item_type)))
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_number_type(kind.value_type)))
+    if _is_list(kind):
+        item = kind.value_field.with_type(_number_type(kind.value_type))
+        if pa.types.is_fixed_size_list(kind):
+            return pa.list_(item, kind.list_size)
+        return pa.large_list(item) if pa.types.is_large_list(kind) else pa.list_(item)
     return kind
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _python_value(number: Any, kind: Any) -> Any:
@@ -104,7 +111,7 @@ def _inside(value: Any, kind: Any, convert: Any) -> Any:
         return {field.name: convert(value[field.name], field.type) for field in kind}
     if pa.types.is_map(kind):
         return [(convert(key, kind.key_type), convert(item, kind.item_type)) for key, item in value]
-    if pa.types.is_list(kind):
+    if _is_list(kind):
         return [convert(item, kind.value_type) for item in value]
     return value
 

@@ -190,10 +190,11 @@ _BUILDERS: Mapping[type[IcebergType], Callable[..., pa.Array]] = {StructType: _s
 
 def _flat(lists: Sequence[Any]) -> Any:
     """Return the items of all lists; those of numpy arrays of one type as an array."""
-    arrays = [items for items in lists if isinstance(items, np.ndarray) and items.ndim == 1]
-    if len(arrays) == sum(1 for items in lists if len(items)) and len({items.dtype for items in arrays}) == 1 and arrays[0].dtype != object:
-        return np.concatenate(arrays)
-    return [item for items in lists for item in items]
+    filled = [items for items in lists if len(items)]
+    are_arrays = all(isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype != object for items in filled)
+    if are_arrays and len({items.dtype for items in filled}) == 1:
+        return np.concatenate(filled)
+    return [item for items in filled for item in items]
 
 
 # ---- values ----

@@ -51,7 +51,7 @@ def _zone(file: Any, source: Any, offset: int, length: int) -> str:
 
 
 def _plain(codec: str, most: int, data: bytes) -> Iterator[bytes]:
-    """Yield the content of a stripe footer; nothing from the first chunk on whose compression is LZO or LZ4."""
+    """Yield the content of a stripe footer; nothing from the first chunk on whose compression is LZO or LZ4. Raises `ValueError` for one that is too long."""
     if codec == "UNCOMPRESSED":
         yield data
         return
@@ -61,6 +61,8 @@ def _plain(codec: str, most: int, data: bytes) -> Iterator[bytes]:
         chunk = data[position + _CHUNK_HEAD_BYTES : position + _CHUNK_HEAD_BYTES + (head >> 1)]
         position += _CHUNK_HEAD_BYTES + (head >> 1)
         size = min(most, left)
+        if size <= 0:  # which zlib takes for no limit
+            raise ValueError(f"a stripe footer of more than {_MOST_FOOTER_BYTES:,} bytes, or in chunks of {most} bytes")
         if head & 1:
             plain = chunk
         elif codec == "ZLIB":

@@ -20,8 +20,8 @@ from icefloe.kernel.types import DateType, IcebergType, TimestampNanoType, Times
 _VERSION, _LEGACY, _LEGACY_INT96 = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
 # Versions of Spark that write the calendar of Iceberg unless a key states otherwise. Origin: Spark's `DataSourceUtils`.
 _FIRST_VERSION, _FIRST_VERSION_OF_INT96 = (3, 0), (3, 1)
-# 1900-01-01 in microseconds and days.
-_MICROS, _DAYS = -2_208_988_800_000_000, -25_567
+# 1900-01-01 in days, and in the units of timestamps that Spark writes.
+_DAYS, _FIRST = -25_567, {"us": -2_208_988_800_000_000, "ms": -2_208_988_800_000}
 
 
 def hybrid_places(footer: Any) -> frozenset[int]:
@@ -50,7 +50,9 @@ def _is_converted(logical_type: Any) -> bool:
 
 def known_since_1900(convert: Callable[[Any], Any], kind: IcebergType) -> Callable[[Any], Any]:
     """Return a conversion of a footer's extreme, to a physical value of a date or timestamp, that returns None for one before 1900, which is another value."""
-    first = _DAYS if isinstance(kind, DateType) else _MICROS * (1000 if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else 1)
+    first = (
+        _DAYS if isinstance(kind, DateType) else _FIRST["us"] * (1000 if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else 1)
+    )
 
     def known(raw: Any) -> Any:
         value = convert(raw)
@@ -74,10 +76,11 @@ def refuse_hybrid_values(batch: Any, leaves: Sequence[int], places: frozenset[in
     arrays = (leaf for column, field in zip(batch.columns, batch.schema, strict=True) for leaf in _leaf_arrays(column, field.name))
     for (name, array), place in zip(arrays, leaves, strict=True):
         kind = array.type
-        if place not in places or not (pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us")):
+        first = _DAYS if pa.types.is_date32(kind) else _FIRST.get(kind.unit) if pa.types.is_timestamp(kind) else None
+        if place not in places or first is None:
             continue
         least = pc.min(array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())).as_py()
-        if least is not None and least < (_DAYS if pa.types.is_date32(kind) else _MICROS):
+        if least is not None and least < first:
             raise UnsupportedFeatureError(
                 f"column {name!r} of {path} has a value before 1900 in the calendar of Spark 2, which Icefloe does not convert",
                 path=path,
