@@ -39,6 +39,11 @@ def inner_fields(kind: Any) -> list[Any]:
     return [kind.value_field] if is_list(kind) else []
 
 
+def has_ids_on_some(fields: Any) -> bool:
+    """Return True if some of these Arrow fields, or of those inside them, have an id and others have none."""
+    return {id_of(field) is None for _, field in _walk(fields, ())} == {True, False}
+
+
 def columns_without_ids(fields: Any, mapping: NameMapping) -> list[str]:
     """Return the columns of a file with ids that a reader takes for missing: they have no id, and by name they are columns whose id the file lacks.
 

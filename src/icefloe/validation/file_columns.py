@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.datafile.field_ids import columns_without_ids
+from icefloe.datafile.field_ids import columns_without_ids, has_ids_on_some
 from icefloe.datafile.footer_columns import type_fault
 from icefloe.datafile.projection import FileColumn, file_columns
 from icefloe.errors import FormatError
@@ -153,7 +153,9 @@ def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema],
     root = file_columns(arrow_schema)
     if root.inner and not has_mapping and not ids_of(root):
         yield FIELD_IDS_MISSING.finding(f"{shown(place.get('path'))} has no field ids, and the table has no name mapping", **place)
-    without = dict.fromkeys(name for schema in schemas for name in columns_without_ids(arrow_schema, mapping_for(schema)))
+    # A long history of schemas is looked up for few files: nearly all have ids on every column, or on none.
+    looked_up = schemas if has_ids_on_some(arrow_schema) else ()
+    without = dict.fromkeys(name for schema in looked_up for name in columns_without_ids(arrow_schema, mapping_for(schema)))
     if without:
         names = ", ".join(map(shown, islice(without, _MOST_NAMED)))
         yield FIELD_IDS_MISSING.finding(
