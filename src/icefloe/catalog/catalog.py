@@ -29,7 +29,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.locations import join, qualified, scheme_of
+from icefloe.io.locations import join, qualified
 from icefloe.io.manifest_cache import CacheSettings
 from icefloe.kernel.commit.replace_table import ReplaceTable
 from icefloe.kernel.metadata.new_table import new_table_metadata
@@ -49,6 +49,7 @@ from icefloe.table.table_handle import (
     RandomIds,
     SystemClock,
     TableHandle,
+    has_no_file,
     load_metadata,
     metadata_content,
     metadata_of,
@@ -379,7 +380,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
     def _handle_at(self, stored: TableLocation) -> TableHandle:
         """Return the handle of the table that the store has loaded."""
         location = stored.metadata_location
-        if isinstance(stored.metadata, TableMetadata) and (not location or scheme_of(location) in ("http", "https")):
+        if isinstance(stored.metadata, TableMetadata) and has_no_file(location):
             # A server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own.
             location = join(stored.metadata.location, "metadata", "unnamed.metadata.json")
         return replace(self._handle(stored.identifier, location, stored.access), planner=stored.planner)

@@ -243,7 +243,7 @@ def drop(
         location = opened.load_table(name).metadata_location if not purge else None
         with state_after_interrupt(AFTER_DROP):
             report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
-        restored_by = _register_command(name, location, ctx.params) if location is not None else None
+        restored_by = _register_command(name, location, ctx.params) if location else None  # a server need not name the file
     elif found is Kind.VIEW:
         location = opened.load_view(name).metadata_location
         opened.drop_view(name)

@@ -66,9 +66,10 @@ def age_text(milliseconds: int) -> str:
 
 
 def within(path: str, location: str) -> str:
-    """Return a path relative to the table's folder if it is inside; otherwise unchanged."""
-    folder = location.rstrip("/") + "/"
-    return path.removeprefix(folder)
+    """Return a path relative to the table's folder if it is inside; otherwise unchanged. A path that a catalog's server leaves out is `not named`."""
+    if not location:
+        return path
+    return path.removeprefix(location.rstrip("/") + "/") or "not named"
 
 
 def shortened(text: str) -> str:
@@ -77,5 +78,5 @@ def shortened(text: str) -> str:
 
 
 def file_name(path: str) -> str:
-    """Return the part of a path after its last slash."""
-    return path.rpartition("/")[2]
+    """Return the part of a path after its last slash; `not named` for a path that a catalog's server leaves out."""
+    return path.rpartition("/")[2] if path else "not named"

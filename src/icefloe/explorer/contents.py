@@ -19,6 +19,7 @@ from icefloe.inspect.data_file_contents import data_file_contents
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.lookup import existing_snapshot_of
 from icefloe.inspect.manifest_contents import EntryOverview, ManifestOverview, entry_overview, manifest_overview, statistics_grid
+from icefloe.inspect.metadata_file import check_has_file
 from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.manifest.data_file import FileFormat
 from icefloe.kernel.manifest.entry import ManifestEntry
@@ -79,7 +80,9 @@ def _metadata(request: Request) -> Markup:
     place = request.number("log")
     log = reader.metadata.metadata_log
     location = log[place - 1].metadata_file if 1 <= place <= len(log) else reader.metadata_location
-    if location != reader.metadata_location and not is_own_metadata_file(reader, location):
+    if location == reader.metadata_location:
+        check_has_file(reader)
+    elif not is_own_metadata_file(reader, location):
         raise LocationNotAllowedError(
             "the metadata log names a file that is not in the table's folder",
             table=reader.full_name,

@@ -6,6 +6,7 @@ from icefloe.display.formatting import count_text, file_name
 from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchSnapshotError
 from icefloe.kernel.ports import FileIO
 from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
+from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 
 # Number of candidates that an error lists.
@@ -104,7 +105,9 @@ def position_of(paths: Sequence[str], which: str, noun: str, table_name: str) ->
 
 
 def size_of(io: FileIO, location: str) -> int | None:
-    """Return the size of a file in bytes; None if it does not exist."""
+    """Return the size of a file in bytes; None if it does not exist, or is a metadata file that only the catalog's server reads."""
+    if has_no_file(location):
+        return None
     try:
         return io.size(location)
     except NoSuchFileError:

@@ -9,8 +9,10 @@ from typing import Any
 
 from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Document, Facts, Report
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.kernel.metadata.json_file import inflated, parsed
+from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -39,6 +41,16 @@ class MetadataFile(View):
         return Report(f"metadata of {self.table}", (facts, Document(shown)))
 
 
+def check_has_file(reader: TableReader) -> None:
+    """Refuse a table whose metadata file only the catalog's server reads. Raises `UnsupportedFeatureError`."""
+    if has_no_file(reader.metadata_location):
+        raise UnsupportedFeatureError(
+            f"only the catalog's server reads the metadata file of {reader.full_name}: it sends the content, and no location of the file",
+            table=reader.full_name,
+            next_step="set the catalog property snapshot-loading-mode to all, with which some servers name it",
+        )
+
+
 def metadata(reader: TableReader) -> MetadataFile:
     """Return the metadata file that the table was opened with.
 
@@ -47,7 +59,9 @@ def metadata(reader: TableReader) -> MetadataFile:
 
     Raises:
         NoSuchFileError: It has been deleted since.
+        UnsupportedFeatureError: Only the catalog's server reads it.
     """
+    check_has_file(reader)
     stored = reader.io.read(reader.metadata_location)
     is_gzip = stored.startswith(GZIP_MAGIC)
     return MetadataFile(

@@ -14,6 +14,7 @@ from icefloe.kernel.manifest.entry import ManifestEntryStatus
 from icefloe.kernel.manifest.manifest_reader import read_columns
 from icefloe.kernel.manifest_list.manifest_file import ManifestContent
 from icefloe.table.pyiceberg_compat import TableManifest
+from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 
 
@@ -84,6 +85,7 @@ def overhead(reader: TableReader) -> MetadataOverhead:
     """
     metadata = reader.metadata
     logged = [entry.metadata_file for entry in metadata.metadata_log]
+    newest = [] if has_no_file(reader.metadata_location) else [reader.metadata_location]
     lists = {snapshot.snapshot_id: snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list}
     manifests: dict[str, _OpenedManifest] = {}
     current: list[_OpenedManifest] = []
@@ -97,12 +99,12 @@ def overhead(reader: TableReader) -> MetadataOverhead:
     return MetadataOverhead(
         table=reader.full_name,
         current=(
-            _measured(reader, "metadata files", [reader.metadata_location]),
+            _measured(reader, "metadata files", newest),
             _measured(reader, "manifest lists", current_list),
             *_manifests_and_files(current),
         ),
         reachable=(
-            _measured(reader, "metadata files", [*logged, reader.metadata_location]),
+            _measured(reader, "metadata files", [*logged, *newest]),
             _measured(reader, "manifest lists", lists.values()),
             *_manifests_and_files(manifests.values()),
         ),

@@ -89,7 +89,7 @@ class TableOverview(View):
                 ("format version", str(self.format_version)),
                 ("uuid", self.table_uuid or "none"),
                 ("location", self.location),
-                ("metadata", self.metadata_location),
+                ("metadata", self.metadata_location or "not named"),
                 ("last updated", time_text(self.last_updated_ms)),
                 ("current snapshot", str(self.current_snapshot_id or "none yet")),
                 ("snapshots", count_text(self.snapshots)),

@@ -10,6 +10,7 @@ from icefloe.display.formatting import count_text, shortened
 from icefloe.display.report import Report
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table import Table
+from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 from icefloe.validation.catalog_rules import orphan_findings
 from icefloe.validation.catalog_validation import validate_catalog, validate_named, with_findings
@@ -102,7 +103,8 @@ def validate(
         most_findings=most_findings,
     )
     if isinstance(source, TableReader):
-        result = validate_table(source.full_name, source.metadata_location, source.io, arguments, progress)
+        sent = source.metadata if has_no_file(source.metadata_location) else None
+        result = validate_table(source.full_name, source.metadata_location, source.io, arguments, progress, sent)
         if orphans and isinstance(source, Table):
             result = with_findings(result, orphan_findings(source), arguments)
         return Validation(name=source.full_name, tables=(result,))

@@ -113,7 +113,7 @@ class FileLoad:
         self._filter = to_expression(request.where) if request.where is not None else None
         self._existing = self._table_if_exists()
         self._namespace = NewNamespace(catalog, self.name[:-1])
-        self._location_before = self._existing.metadata_location if self._existing is not None else None
+        self._state_before = self._existing.state if self._existing is not None else None
         self._transaction: CatalogTransaction | None = None
         self._member: TableInTransaction | None = None
         self._own_files = OwnFiles()
@@ -278,7 +278,7 @@ class FileLoad:
         except IcefloeError:
             return True
         # Another writer may have changed the table; then the files of this load are kept, too.
-        return (None if current is None else current.metadata_location) != self._location_before
+        return (None if current is None else current.state) != self._state_before
 
     def _opened_input(self) -> CsvInput | JsonInput | ParquetInput:
         if self.files.format is FileFormat.CSV:

@@ -23,13 +23,13 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
-from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified, scheme_of
+from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER
 from icefloe.table.own_location import holds_warehouse, proven_location
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, metadata_of
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, has_no_file, metadata_of
 
 # Folders of other tables that the error and the result name.
 _SHOWN = 5
@@ -129,7 +129,7 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
         UnsupportedFeatureError: The catalog does not name the table's metadata file, which would seem to be an orphan.
         StorageError: The catalog's tables cannot be listed.
     """
-    if not loaded.location or scheme_of(loaded.location) in ("http", "https"):
+    if has_no_file(loaded.location):
         raise UnsupportedFeatureError(
             f"orphan files of {handle.table_name} cannot be removed: the catalog's server does not name the table's metadata file, which would seem to be one",
             table=handle.table_name,

@@ -28,6 +28,7 @@ from icefloe.kernel.commit.attempt import NewFile
 from icefloe.kernel.metadata.json_file import inflated, parsed
 from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.repair import repair_kinds as kinds
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
@@ -41,7 +42,7 @@ from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, Snaps
 from icefloe.repair.snapshot_planner import SnapshotPlanner
 from icefloe.table.commits.commit_loop import commit
 from icefloe.table.rows.write_context import snapshot_context
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, load_metadata, metadata_of, read_metadata_at
+from icefloe.table.table_handle import LoadedMetadata, TableHandle, has_no_file, load_metadata, metadata_of, read_metadata_at
 from icefloe.validation.catalog_rules import location_findings
 from icefloe.validation.file_check import FileCheck, FileTask
 from icefloe.validation.finding import Finding
@@ -129,7 +130,7 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
         chosen = frozenset(one for one in chosen if REPAIR_BY_ID[one].scope is not Scope.METADATA)
     loaded = _loaded(handle, location)
     snapshot = None if loaded is None else _head(loaded, options.branch, handle.table_name)
-    draft = _validated(handle, location, options, snapshot, progress)
+    draft = _validated(handle, location, options, snapshot, progress, None if loaded is None else loaded.metadata)
     document = _document(handle, location)
     if document is not None:
         _plan_metadata(handle, location, document, loaded, draft, chosen)
@@ -194,13 +195,19 @@ def _head(loaded: LoadedMetadata, branch: str, table: str) -> Snapshot | None:
 
 
 def _validated(
-    handle: TableHandle, location: str, options: RepairOptions, snapshot: Snapshot | None, progress: ValidationProgress | None
+    handle: TableHandle,
+    location: str,
+    options: RepairOptions,
+    snapshot: Snapshot | None,
+    progress: ValidationProgress | None,
+    metadata: TableMetadata | None,
 ) -> _Draft:
     """Return the findings of the branch's newest snapshot, and of the lists of all snapshots."""
     arguments = ValidationArguments(
         snapshot=None if snapshot is None else str(snapshot.snapshot_id), depths=options.depths, most_findings=MOST_REPAIRED
     )
-    result = validate_table(handle.table_name, location, handle.io, arguments, progress)
+    sent = metadata if has_no_file(location) else None
+    result = validate_table(handle.table_name, location, handle.io, arguments, progress, sent)
     findings = [*result.findings, *location_findings(location, handle.io)]
     counts = Counter(result.counts)
     counts.update(finding.rule for finding in findings[len(result.findings) :])

@@ -16,7 +16,7 @@ from icefloe.catalog_store.metrics_report import MetricsReporter, TakesReports
 from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.local_file_io import FileVersion
-from icefloe.io.locations import LocationPolicy, is_relative, join
+from icefloe.io.locations import LocationPolicy, is_relative, join, scheme_of
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
@@ -70,6 +70,11 @@ class TableHandle:
     def table_name(self) -> str:
         """`catalog.namespace.table`, for messages."""
         return f"{self.store.name}.{dotted(self.identifier)}"
+
+
+def has_no_file(metadata_location: str) -> bool:
+    """Return whether a catalog's server alone reads a metadata file, whose content it sends: it does not name the file, or by an address of its own."""
+    return not metadata_location or scheme_of(metadata_location) in ("http", "https")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

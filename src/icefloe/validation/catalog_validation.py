@@ -8,6 +8,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import FormatError
 from icefloe.maintenance.maintain_catalog import table_names
+from icefloe.table.table_handle import has_no_file
 from icefloe.validation.catalog_rules import location_findings, orphan_findings, registered_twice
 from icefloe.validation.finding import Finding, Findings
 from icefloe.validation.manifest_check import NOT_CHECKED
@@ -32,7 +33,8 @@ def validate_named(
     """
     arguments = arguments or ValidationArguments()
     handle, location = catalog.handle_of(name)
-    result = validate_table(handle.table_name, location, handle.io, arguments, progress)
+    sent = catalog.load_table(name).metadata if has_no_file(location) else None
+    result = validate_table(handle.table_name, location, handle.io, arguments, progress, sent)
     found = list(location_findings(location, handle.io))
     if Depth.ORPHANS in arguments.depths:
         found += _orphans(catalog, name, location)
@@ -75,6 +77,6 @@ def validate_catalog(
     names = sorted(map(dotted, table_names(catalog, namespace)))
     arguments = arguments or ValidationArguments()
     results = {result.table: result for result in (validate_named(catalog, name, arguments, progress) for name in names)}
-    for name, finding in registered_twice([(one.table, one.metadata_location, one.table_uuid) for one in results.values()]):
+    for name, finding in registered_twice([(one.table, one.metadata_location or None, one.table_uuid) for one in results.values()]):
         results[name] = with_findings(results[name], [finding], arguments)
     return tuple(results.values())

@@ -18,8 +18,9 @@ from icefloe.errors import MetadataFormatError, NoSuchSnapshotError
 from icefloe.kernel.avro.avro_container import open_container
 from icefloe.kernel.metadata.entry_kinds import SORT_ORDERS
 from icefloe.kernel.metadata.json_file import inflated, parsed, top_level
+from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION
+from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
 from icefloe.kernel.ports import FileIO
 from icefloe.kernel.types import StructType
 from icefloe.table.available_engines import IN_PROCESS, running_engine
@@ -131,6 +132,7 @@ def validate_table(
     io: FileIO,
     arguments: ValidationArguments | None = None,
     progress: ValidationProgress | None = None,
+    sent: TableMetadata | None = None,
 ) -> ValidationResult:
     """Return what breaks the rules in one table.
 
@@ -140,24 +142,34 @@ def validate_table(
         io: The storage of its files.
         arguments: What is validated; by default all snapshots, and metadata only.
         progress: Is updated during the run.
+        sent: The metadata, where the catalog's server sends it and its file cannot be read (`has_no_file`); else None.
 
     Raises:
         NoSuchSnapshotError: The table does not have the snapshot of the arguments.
         StorageUnavailableError: The storage does not respond.
     """
-    run = _Run(table, metadata_location, io, arguments or ValidationArguments(), progress or ValidationProgress())
+    run = _Run(table, metadata_location, io, arguments or ValidationArguments(), progress or ValidationProgress(), sent)
     return run.result()
 
 
 class _Run:
     """The state of one run."""
 
-    def __init__(self, table: str, location: str, io: FileIO, arguments: ValidationArguments, progress: ValidationProgress) -> None:
+    def __init__(
+        self,
+        table: str,
+        location: str,
+        io: FileIO,
+        arguments: ValidationArguments,
+        progress: ValidationProgress,
+        sent: TableMetadata | None,
+    ) -> None:
         self._table = table
         self._location = location
         self._io = io
         self._arguments = arguments
         self._progress = progress
+        self._sent = sent
         self._uuid: str | None = None
         self._findings = Findings(table=table, most=arguments.most_findings)
         self._manifests: list[ListedManifest] = []
@@ -195,7 +207,7 @@ class _Run:
     def _content(self) -> TableContent | None:
         """Return what can be read of the metadata file; None if it is no JSON object."""
         try:
-            text = inflated(read_plain(self._io, self._location), self._location)
+            text = inflated(self._stored_metadata(), self._location)
             top_level(text, self._location)
             document = parsed(text, self._location)
         except MetadataFormatError as error:
@@ -212,6 +224,9 @@ class _Run:
         self._uuid = content.text("table-uuid")
         self._findings.add(findings)
         return content
+
+    def _stored_metadata(self) -> bytes:
+        return read_plain(self._io, self._location) if self._sent is None else write_table_metadata(self._sent)
 
     def _chosen(self, content: TableContent) -> Iterable[Snapshot]:
         chosen = self._arguments.snapshot

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
 
+import icefloe.inspect as look
+from icefloe import repair
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store import namespace_tree
 from icefloe.catalog_store.identifier import dotted, to_identifier
@@ -64,6 +66,39 @@ def test_a_table_without_the_name_of_its_metadata_file_is_read_and_written(
     assert again.inspect.snapshots() is not None
     with pytest.raises(UnsupportedFeatureError, match=r"does not name the table's metadata file"):
         again.maintenance.remove_orphan_files()
+
+
+@pytest.mark.parametrize(
+    ("location", "name"), [(None, "not named"), ("https://catalog.example/t/7.json", "https://catalog.example/t/7.json")]
+)
+@pytest.mark.parametrize("mode", ["all", "refs"])
+def test_a_table_whose_metadata_file_only_its_server_reads_is_shown_and_validated(
+    server: RestDouble, tmp_path: Any, location: str | None, name: str, mode: str
+) -> None:
+    stored = Unnamed(server, str(tmp_path / "t"))
+    stored.result = {"metadata-location": location}
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": [["db"]]}))
+    server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": [{"namespace": ["db"], "name": one} for one in ("t", "u")]}))
+    server.on("GET", "/v1/namespaces/db/tables/u", call=stored.load)
+    catalog = opened(server, warehouse=str(tmp_path), **{"snapshot-loading-mode": mode})
+    opened(server, warehouse=str(tmp_path)).load_table("db.t").append(ROWS)
+    table = catalog.load_table("db.t")
+    for found in (look.validate(table, values=True), look.validate(catalog, "db.t", files=True), look.validate(catalog)):
+        rules = [finding.rule for result in found.tables for finding in result.findings]
+        assert rules == (["table-registered-twice"] if location and len(found.tables) == 2 else [])
+        assert all((result.snapshots, result.files) == (1, 1) for result in found.tables)
+    tree, trace, overhead = look.tree(table), look.trace(table), look.overhead(table)
+    assert (tree.metadata_size, trace.metadata.file_size) == (None, None)
+    assert all(name in str(shown) for shown in (tree, trace, look.table(table)))
+    assert [(level.level, level.files, level.missing) for level in overhead.reachable[:2]] == [
+        ("metadata files", 0, 0),
+        ("manifest lists", 1, 0),
+    ]
+    assert look.health(table) is not None
+    with pytest.raises(UnsupportedFeatureError, match=r"only the catalog's server reads the metadata file of r\.db\.t"):
+        look.metadata(table)
+    plan = repair.plan(catalog, "db.t")
+    assert (plan.repairs, plan.left) == ((), ())
 
 
 def test_two_tables_without_names_of_files_are_loaded_as_of_one_moment(server: RestDouble, tmp_path: Any) -> None:
