@@ -125,7 +125,7 @@ def load(
     as_json: AsJson = False,
 ) -> None:
     """Load files into a table, in one commit. If it fails or is interrupted, no table is changed."""
-    name = to_table_identifier(into)
+    name = to_table_identifier(into, of_server=True)  # the catalog, which is opened later, checks it again
     request = LoadRequest(
         partition=partition or (),
         properties=properties_of(table_property),

@@ -107,7 +107,7 @@ class FileLoad:
             InvalidPartitionSpecError: The table exists and is partitioned differently.
         """
         self._catalog, self._request, self.files = catalog, request, files
-        self.name = to_table_identifier(table)
+        self.name = to_table_identifier(table, of_server=catalog.has_names_of_server)
         self.options: ReaderOptions = reader_options(request.options or {}, files.format)
         self._declared = columns_from_text(request.columns) if request.columns is not None else None
         self._filter = to_expression(request.where) if request.where is not None else None

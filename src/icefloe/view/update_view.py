@@ -90,7 +90,7 @@ class ReplaceViewVersion(PendingChange):
         Raises:
             InvalidIdentifierError: the namespace is empty, or has an empty level.
         """
-        self._edit = replace(self._edit, default_namespace=to_identifier(namespace))
+        self._edit = replace(self._edit, default_namespace=to_identifier(namespace, of_server=True))
         return self
 
     def with_default_catalog(self, catalog: str | None) -> Self:

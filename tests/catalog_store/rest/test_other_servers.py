@@ -10,14 +10,26 @@ from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, Rest
 
 import icefloe.inspect as look
 from icefloe import repair
+from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.catalog_store import namespace_tree
 from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.catalog_store.rest import rest_connection
 from icefloe.catalog_store.rest.oauth2 import OAuth2Session
-from icefloe.errors import IcefloeError, InvalidIdentifierError, MetadataFormatError, StorageUnavailableError, UnsupportedFeatureError
+from icefloe.errors import (
+    IcefloeError,
+    InvalidIdentifierError,
+    MetadataFormatError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    StorageUnavailableError,
+    UnsupportedFeatureError,
+)
 from icefloe.inspect.catalog_contents import listing
 from icefloe.inspect.view_contents import view_listing
+from icefloe.loading.file_load import FileLoad
+from icefloe.loading.input_files import find_files
+from icefloe.loading.load_request import LoadRequest
 from icefloe.maintenance.maintain_catalog import table_names
 
 ROWS = pa.table({"n": pa.array([1, 2], pa.int64())})
@@ -235,6 +247,31 @@ def test_names_with_dots_and_slashes_are_the_servers(server: RestDouble, stored:
     table.append(ROWS)
     assert catalog.load_table(dotted(levels)).scan().to_arrow().num_rows == 2
     assert to_identifier(dotted(levels), of_server=True) == levels
+
+
+@pytest.mark.parametrize("dots", [".", ".."])
+def test_a_name_of_dots_alone_is_no_way_up_in_the_address(server: RestDouble, dots: str) -> None:
+    for path in ("/v1/namespaces/db/tables", "/v1/namespaces/db", "/v1/namespaces", "/v1"):
+        server.on("DELETE", path, Answer(204))
+        server.on("DELETE", f"{path}/", Answer(204))
+    catalog = opened(server)
+    for name, drop in ((("db", dots), catalog.drop_table), ((dots, "t"), catalog.drop_table), ((dots,), catalog.drop_namespace)):
+        with pytest.raises((NoSuchTableError, NoSuchNamespaceError)):
+            drop(name)
+    encoded = dots.replace(".", "%2E")
+    sent = [request.path for request in server.requests if request.verb == "DELETE"]
+    assert sent == [f"/v1/namespaces/db/tables/{encoded}", f"/v1/namespaces/{encoded}/tables/t", f"/v1/namespaces/{encoded}"]
+
+
+def test_files_are_loaded_into_a_table_with_a_name_of_the_server(
+    server: RestDouble, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    prepared = FileLoad(opened(server), "db.`a.b`", find_files(["a.csv"], None), LoadRequest())
+    assert prepared.name == ("db", "a.b")
+    with pytest.raises(InvalidIdentifierError):
+        FileLoad(InMemoryCatalog("m"), "db.a/b", find_files(["a.csv"], None), LoadRequest())
 
 
 @pytest.mark.parametrize("name", [("db", ""), ("db", "a\nb"), ("db", " a"), "db..t", "db.", "", ("db", "x" * 300), ("db", 1)])

@@ -127,12 +127,17 @@ class RestPaths:
         template = template.replace("{prefix}/", f"{self.prefix}/" if self.prefix else "")
         is_of_namespace = not any(name in template for name in _NAMES)
         namespace = identifier if is_of_namespace else identifier[:-1]
-        name = quote(identifier[-1], safe="") if identifier else ""
-        template = template.replace("{namespace}", self.separator.join(quote(level, safe="") for level in namespace))
+        name = _segment(quote(identifier[-1], safe="")) if identifier else ""
+        template = template.replace("{namespace}", _segment(self.separator.join(quote(level, safe="") for level in namespace)))
         for parameter in _NAMES:
             template = template.replace(parameter, name)
-        return template.replace("{plan-id}", quote(plan_id, safe=""))
+        return template.replace("{plan-id}", _segment(quote(plan_id, safe="")))
 
     def joined(self, namespace: Identifier) -> str:
         """Return a namespace as the value of a parameter of a query, before it is encoded."""
         return unquote(self.separator).join(namespace)
+
+
+def _segment(encoded: str) -> str:
+    """Return a segment of a path. One of `..` alone HTTP clients leave out with the segment before it: a table's drop would be that of its namespace."""
+    return encoded.replace(".", "%2E") if encoded in (".", "..") else encoded
