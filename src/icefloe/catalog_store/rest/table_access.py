@@ -60,7 +60,7 @@ class _Signed(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """What the server has sent for a table's files, in one value: a thread that reads it never sees parts of two answers.
+    """What the server has sent for a table's files, in one value: a thread that reads it never sees parts of two responses.
 
     Attributes:
         config: The properties for the table.
