@@ -1,4 +1,4 @@
-"""How a run of a suite goes on after a JVM that says nothing more."""
+"""How a run of a suite continues after a JVM that sends nothing more."""
 
 import os
 import select
@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from tests.jvm_suite.run import Run
 
-# Stands for a JVM: with the class `silent` it starts another process, which holds the pipe open, and says nothing more.
+# In place of a JVM: for the class `silent` it starts another process, which keeps the pipe open, and sends nothing more.
 SILENT = """
 import json, os, subprocess, sys
-folder, messages, wanted = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+folder, messages, request = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 os.mkdir(folder)
 with open(messages, "a", buffering=1) as file:
-    for name in wanted["classes"]:
+    for name in request["classes"]:
         print(json.dumps({"kind": "class", "class": name}), file=file)
         print(json.dumps({"kind": "start", "class": name, "method": "one"}), file=file)
         if name == "silent":
-            with open(wanted["pipe"], "wb") as pipe:
+            with open(request["pipe"], "wb") as pipe:
                 subprocess.run(["sleep", "60"], stdout=pipe)
         print(json.dumps({"kind": "result", "class": name, "method": "one", "status": "passed"}), file=file)
     print(json.dumps({"kind": "end", "class": ""}), file=file)

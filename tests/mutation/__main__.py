@@ -1,7 +1,7 @@
 """Mutation tests: do the tests see a fault? `python -m tests.mutation draw`, then `map`, then `run`; `report` prints what survived.
 
 `draw` copies the source into a folder with mutants behind switches; with `--again OTHER` those of another folder, found again after code has moved.
-`map` runs the tests once with no mutant active, and records which of them reach which mutant; it also tells what each test costs. `run` makes one mutant after
+`map` runs the tests once with no mutant active, and records which of them reach which mutant; it also shows what each test costs. `run` makes one mutant after
 the other active and runs the tests that reach it, the cheap ones first, until one fails. A run that was stopped is continued.
 """
 

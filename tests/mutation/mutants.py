@@ -1,7 +1,7 @@
 """Mutants: small changes of the source, each behind a switch, so that one copy of the source has all of them.
 
 A mutant replaces an expression or a statement inside a function. In the copy, `a < b` becomes `(a <= b if _mutant(17) else a < b)`: the switch also
-records that the place was reached. So one run of the tests tells which tests reach which mutant, and only these have to be run for it.
+records that the place was reached. So one run of the tests shows which tests reach which mutant, and only these have to be run for it.
 """
 
 import ast

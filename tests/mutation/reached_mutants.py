@@ -41,7 +41,7 @@ def _cpu_seconds() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
-    """Number the test, so that what it reaches is told from what others reach."""
+    """Number the test, so that what it reaches is kept apart from what others reach."""
     _names.append(item.nodeid)
     with (_folder() / "test").open("r+b") as file:
         file.write(len(_names).to_bytes(8, "little"))
