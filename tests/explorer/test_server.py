@@ -3,16 +3,19 @@
 import html
 import re
 from pathlib import Path
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import pyarrow as pa
 import pytest
+from starlette.responses import HTMLResponse, Response
 from starlette.testclient import TestClient
 from tests.explorer.conftest import Served, base_of, page
 
 from icefloe import SqlCatalog
+from icefloe.catalog_store.identifier import dotted, to_identifier
+from icefloe.errors import NoSuchTableError
 from icefloe.explorer.page import MOST_BYTES, SECTIONS
-from icefloe.explorer.server import OneTable, application, is_allowed_host
+from icefloe.explorer.server import CatalogTables, OneTable, ServedLinks, application, is_allowed_host
 from icefloe.explorer.standalone import standalone
 from icefloe.table import Table
 
@@ -97,6 +100,56 @@ def test_a_right_token_leads_to_no_other_host(orders: Table, start: str) -> None
         location = client.get(f"http://localhost{start}?token={TOKEN}&a=b", follow_redirects=False).headers["location"]
     assert urlsplit(urljoin("http://localhost/", location.replace("\\", "/"))).hostname == "localhost"
     assert TOKEN not in location
+
+
+class NamesOfServer(CatalogTables):
+    """The tables of a catalog behind a server, whose names have dots, slashes and signs of URLs; each is the table of the fixture."""
+
+    def __init__(self, table: Table, names: list[tuple[str, ...]]) -> None:
+        self.tables = {dotted(name): table for name in names}
+
+    def open(self, name: str) -> Table:
+        to_identifier(name, of_server=True)
+        if name not in self.tables:
+            raise NoSuchTableError(f"there is no table {name}")
+        return self.tables[name]
+
+    def front(self) -> Response:
+        return HTMLResponse("".join(f'<a href="{ServedLinks(name).to("overview")}">' for name in self.tables))
+
+
+NAMES_OF_SERVER = [
+    ("db", "raw/orders"),
+    ("a.b", "c"),
+    ("a/b", "history"),
+    ("db", "x/overview"),
+    ("..", "../t"),
+    ("db", "a?b=1#c"),
+    ("db", "50% ü/"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES_OF_SERVER, ids=dotted)
+def test_a_name_with_a_slash_or_a_dot_has_its_pages(orders: Table, name: tuple[str, ...]) -> None:
+    tables = NamesOfServer(orders, NAMES_OF_SERVER)
+    with TestClient(application(tables, token=TOKEN), base_url="http://localhost") as client:
+        address = ServedLinks(dotted(name)).to("overview")
+        response = client.get(f"{address}?token={TOKEN}&a=b", follow_redirects=False)
+        assert (response.status_code, urlsplit(unquote(response.headers["location"]).removesuffix("?a=b")).netloc) == (303, "")
+        assert unquote(urlsplit(response.headers["location"]).path) == unquote(address)
+        first = client.get(response.headers["location"])
+        assert first.status_code == 200
+        assert address in client.get("/").text
+        links = set(re.findall(r'href="(/t/[^"?]*)"', first.text))
+        assert len(links) > 3
+        for section in ("overview", "history"):
+            link = ServedLinks(dotted(name)).to(section)
+            assert link in links
+            assert client.get(link).status_code == 200
+        for start in (f"/t/{quote(dotted(name), safe='')}", f"/t/{quote(dotted(name), safe='/')}"):
+            response = client.get(start, follow_redirects=False)
+            assert (response.status_code, response.headers["location"]) == (303, address)
+        assert client.get(f"/t/{quote(dotted(name), safe='')}/nothing").status_code == 404
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Resolution of the catalog options and the table argument of a command to a catalog and a table."""
 
 import os
+import re
 import shlex
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ SQLITE = "sqlite:///"
 # Addresses of catalogs that are services, and no databases.
 SERVICES = ("http://", "https://", "thrift://")
 METADATA_ENDINGS = (".json", ".json.gz")
+# A level of a table's name that may have dots and slashes.
+_QUOTED_LEVEL = re.compile(r"(?:^|(?<=\.))`[^`]+`(?=\.|@|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +114,9 @@ def names_in_catalog(choice: CatalogChoice, begin: str) -> list[str]:
 
 
 def is_path(text: str) -> bool:
-    """Return True if the text is a location; no part of a table's name contains a slash."""
-    return "/" in text or os.sep in text or text.endswith(METADATA_ENDINGS)
+    """Return True if the text is a location: a slash in a name, which servers allow, is between backquotes."""
+    plain = _QUOTED_LEVEL.sub("", text)
+    return "/" in plain or os.sep in plain or plain.endswith(METADATA_ENDINGS)
 
 
 def _uri(choice: CatalogChoice) -> str | None:

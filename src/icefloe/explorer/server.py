@@ -174,8 +174,8 @@ class Guard:
         if given is not None and _equal(given, self._token):
             # The token leaves the address, so that it is in no history and in no link.
             rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER])
-            # A path that begins with two slashes, or a slash and a backslash, would be another host.
-            path = quote("/" + request.url.path.lstrip("/\\"))
+            # A path that begins with two slashes, or a slash and a backslash, would be another host. `request.url.path` ends at a `?` of a table's name.
+            path = quote("/" + request.scope["path"].lstrip("/\\"))
             response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
             response.set_cookie(cookie_name(request), self._token, httponly=True, samesite="strict")
             return response
@@ -280,7 +280,10 @@ class _Site:
         section = self._sections.get(request.path_params["section"])
         reader = None if section is None else self._tables.open(name)
         if section is None or reader is None:
-            raise HTTPException(404)
+            whole = f"{name}/{request.path_params['section']}"  # a name may have slashes, whether the address has them encoded or not
+            if self._tables.open(whole) is None:
+                raise HTTPException(404)
+            return RedirectResponse(ServedLinks(whole).to("overview"), 303)
         opened = OpenedTable(reader, self._results, self._typed or name, self._arguments, request.query_params.get("snapshot") or None)
         asked = Request(opened=opened, links=ServedLinks(name), query=dict(request.query_params), now_ms=self._now_ms())
         page, waits = table_page(asked, section, self._tables.home)
