@@ -479,8 +479,11 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             TableAlreadyExistsError: the new name is taken.
         """
         source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
-        self.store.rename(source, target)
+        self._rename(source, target)
         return self.load_table(target)
+
+    def _rename(self, source: Identifier, target: Identifier) -> None:
+        self.store.rename(source, target)
 
     def drop_table(self, identifier: Name, purge: bool = False, *, allow_outside: Iterable[str] = ()) -> PurgeReport | None:
         """Remove a table's name; every file stays, so that `register_table` can restore the table.

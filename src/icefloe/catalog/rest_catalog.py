@@ -111,24 +111,9 @@ class RestCatalog(Catalog):
         self._created.add_registered(stored, metadata_location)
         return self._table_at(stored)
 
-    def rename_table(self, from_identifier: Name, to_identifier: Name) -> Table:
-        """Change a table's name; its files stay where they are.
-
-        Args:
-            from_identifier: the name.
-            to_identifier: the new name.
-
-        Returns:
-            The table.
-
-        Raises:
-            NoSuchTableError, NoSuchNamespaceError: the table or the new namespace does not exist.
-            TableAlreadyExistsError: the new name is taken.
-        """
-        source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
-        self.store.rename(source, target)
+    def _rename(self, source: Identifier, target: Identifier) -> None:
+        super()._rename(source, target)
         self._created.rename(source, target)
-        return self.load_table(target)
 
     def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
         """See `Catalog._handle`; the folder in which this process created the table is the table's own."""

@@ -11,9 +11,8 @@ Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 
 import logging
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -24,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, CommitRequest, TableLocation
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.catalog_store.lock_waits import report_after
 from icefloe.catalog_store.name_errors import namespace_exists, namespace_not_empty
 from icefloe.catalog_store.other_catalogs import OtherCatalogs, catalog_names
 from icefloe.catalog_store.sql_engine import SQLITE_LOCK_WAIT_S, check_database_file, is_database_file, open_engine, uri_elsewhere
@@ -394,19 +394,9 @@ class SqlCatalogStore(SqlLocations):
         except DBAPIError as error:
             raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
-    @contextmanager
-    def reported_wait(self) -> Iterator[None]:
-        """Run the block, and log a warning where it waits long for the lock of an SQLite file, which another process holds."""
-        if not self._is_file:
-            yield
-            return
-        timer = threading.Timer(REPORTED_WAIT_S, self._warn_of_wait)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+    def reported_wait(self) -> AbstractContextManager[None]:
+        """Return the context of a transaction: a warning is logged where it waits long for the lock of an SQLite file, which another process holds."""
+        return report_after(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
 
     def _warn_of_wait(self) -> None:
         LOG.warning(
