@@ -24,6 +24,7 @@ from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import IcefloeError
 from icefloe.server.access_control import Access, check_access, check_access_somewhere
 from icefloe.server.access_tokens import AccessTokens
+from icefloe.server.body_limits import check_amounts
 from icefloe.server.error_response import (
     INTERNAL_ERROR,
     TIMED_OUT,
@@ -129,6 +130,7 @@ class RequestHandler:
         call = replace(call, content=self._content(operation, call))
         if operation.name in NAMED_BY_BODY:
             check_access(operation, call, touched_namespaces(operation, call))
+        check_amounts(call.content, self._settings.limits)
         return self._run(operation, call, request_id).encoded()
 
     def _run(self, operation: Operation, call: Call, request_id: str) -> Answer:

@@ -1,6 +1,6 @@
 """`ServerSettings`: the settings of `icefloe serve`: the catalog, the address, the users, the limits. It is pickled for the workers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 
 from icefloe.catalog.catalog import Catalog
@@ -12,6 +12,10 @@ DEFAULT_PORT = 8181
 _LOCAL_NAME = "localhost"
 
 
+# Limits of which 0 is no limit, or no time to wait.
+_MAY_BE_0 = frozenset({"requests_per_second", "refused_per_second", "plan_wait_s"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
     """The limits of a server.
@@ -20,6 +24,14 @@ class ServerLimits:
         body_bytes: Bytes of a request's body at most.
         body_values: Values in the JSON of a body at most, about: commas in texts count too.
         filter_values: Literals and conditions in the filter of a scan to plan at most.
+        tables: Tables of one transaction at most.
+        commit_items: Updates and requirements of a request at most. To expire a snapshot may take an update for each.
+        definitions: Schemas, partition specs, sort orders and view versions that a request adds at most: each is compared with all others.
+        columns: Fields of the schemas of a request at most, at every depth.
+        layout_fields: Fields of a partition spec or a sort order at most.
+        statistics: Statistics files and their blobs of a request at most.
+        properties: Properties that a request sets or removes at most.
+        representations: Representations of a view version at most.
         request_s: Seconds until a request without a response fails.
         requests_per_second: Requests of one user in a second, per worker; 0 for no limit. A burst may be twice as long.
         refused_per_second: Requests without a valid token of one address in a second, per worker.
@@ -34,6 +46,14 @@ class ServerLimits:
     body_bytes: int = 16 * 1024 * 1024
     body_values: int = 1_000_000
     filter_values: int = 100_000
+    tables: int = 1_000
+    commit_items: int = 100_000
+    definitions: int = 100
+    columns: int = 100_000
+    layout_fields: int = 1_000
+    statistics: int = 10_000
+    properties: int = 10_000
+    representations: int = 100
     request_s: float = 120.0
     requests_per_second: float = 1000.0
     refused_per_second: float = 10.0
@@ -46,17 +66,10 @@ class ServerLimits:
 
     def __post_init__(self) -> None:
         """Raise `InvalidInputError` for a limit that leaves nothing."""
-        for name in (
-            "body_bytes",
-            "body_values",
-            "filter_values",
-            "request_s",
-            "threads",
-            "connections",
-            "idle_s",
-            "stop_s",
-            "files_of_page",
-        ):
+        for limit in fields(self):
+            name = limit.name
+            if name in _MAY_BE_0:
+                continue
             if getattr(self, name) <= 0:
                 raise InvalidInputError(f"the limit {name} is {getattr(self, name)}", next_step="set it above 0")
 
