@@ -177,6 +177,7 @@ UNREADABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "restricted": (RESTRICTED, {}),
     "of a newer version": ({}, {"format-version": 9}),
     "damaged": ({}, {"schemas": 5}),
+    "planned in another way": ({"config": {"scan-planning-mode": "server"}}, {}),
 }
 
 
@@ -193,7 +194,7 @@ def test_a_table_that_cannot_be_read_keeps_its_files_and_hinders_no_other_table(
     names = [{"namespace": ["db"], "name": name} for name in ("t", "u")]
     server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": names}))
     server.on("GET", "/v1/namespaces/db/tables/u", Answer(200, {"metadata": body["metadata"], **members}))
-    catalog = opened(server, **{"io.allowed-locations": str(tmp_path / "t")})
+    catalog = opened(server, **{"io.allowed-locations": str(tmp_path / "t"), "scan-planning-mode": "client"})
     table = catalog.load_table("db.t")
     first = Path(next(iter(table.scan().plan_files())).file.file_path)
     table.overwrite(ROWS)

@@ -10,6 +10,8 @@ import pytest
 from tests.validation.file_breaks import FILE_BREAKS, VALUES, edit_entry, file_of, rewritten, with_field, written_files
 from tests.validation.stored_table import StoredTable
 
+from icefloe.datafile.parquet.parquet_rows import ParquetRows
+from icefloe.datafile.stored_batch import reading
 from icefloe.validation import file_check
 from icefloe.validation.rules import rule_named
 
@@ -103,3 +105,18 @@ def test_a_zero_bound_is_compared_with_the_zeros_of_the_rows(
     messages = [finding.message for finding in stored.findings(VALUES) if finding.rule == "column-bounds-zero"]
     assert len(messages) == len(found)
     assert all(text in message for text, message in zip(found, messages, strict=True))
+
+
+def test_a_file_that_takes_more_memory_than_there_is_ends_no_validation_and_is_not_called_damaged(
+    sound: Callable[[int], StoredTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = sound(2)
+
+    def batches(*_: object) -> None:
+        with reading("the file"):
+            raise pa.ArrowMemoryError("malloc of size 2147483648 failed")
+
+    monkeypatch.setattr(ParquetRows, "batches", batches)
+    findings = stored.findings(VALUES)
+    assert {finding.rule for finding in findings} == {"not-checked"}
+    assert all("which does not mean that it is damaged" in finding.message for finding in findings)

@@ -254,7 +254,7 @@ def metadata_of_others(handle: TableHandle, others: Sequence[TableLocation]) -> 
             if not table.metadata_location:
                 raise NoSuchFileError("The catalog's server does not name its metadata file.")
             result.append(metadata_of(handle.io, table))
-        except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
+        except (NotFoundError, FormatError, StorageError, UnsupportedError, InvalidInputError) as error:
             raise LocationNotAllowedError(
                 f"no file of {handle.table_name} was deleted: {'.'.join(table.identifier)} has a folder that overlaps with it, and the files that it needs"
                 f" are unknown. {error.message}",

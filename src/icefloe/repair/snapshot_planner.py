@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 
 from icefloe.datafile.deletes.delete_file_reader import spellings
 from icefloe.datafile.deletes.delete_loader import target_of
-from icefloe.errors import DataFileFormatError, FormatError, NoSuchFileError, StorageError, StorageUnavailableError, UnsupportedError
+from icefloe.errors import (
+    DataFileFormatError,
+    FormatError,
+    NoSuchFileError,
+    OutOfMemoryError,
+    StorageError,
+    StorageUnavailableError,
+    UnsupportedError,
+)
 from icefloe.io.locations import LocationScope, folders_of
 from icefloe.kernel.commit.new_manifest import ManifestNumbers, merge_rules
 from icefloe.kernel.commit.snapshot_attempt import path_of_partition
@@ -361,7 +369,7 @@ class SnapshotPlanner:
                 why = "the file may have been cut, or its rows would get the row ids of others"
             except StorageUnavailableError:
                 raise
-            except (DataFileFormatError, NoSuchFileError, StorageError) as error:
+            except (DataFileFormatError, NoSuchFileError, OutOfMemoryError, StorageError) as error:
                 values, why = None, f"the file cannot be read: {error.message}"
             if not values:
                 for finding in findings:

@@ -21,7 +21,7 @@ from icefloe.datafile.partition_of_file import partition_without_column
 from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import reading
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file
-from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StoragePermissionError, UnsupportedError
+from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, OutOfMemoryError, StoragePermissionError, UnsupportedError
 from icefloe.kernel.expressions.predicate import AlwaysTrue
 from icefloe.kernel.manifest.data_file import DataFile, FileFormat
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
@@ -95,7 +95,7 @@ PARTITION_OF_MISSING_COLUMN = _rule(
 )
 RULES = (FILE_MISSING, FILE_SIZE, FILE_DAMAGED, FILE_ROW_COUNT, SPLIT_OFFSETS, PARTITION_OF_MISSING_COLUMN)
 
-READ_ERRORS = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError)
+READ_ERRORS = (FormatError, OutOfMemoryError, UnsupportedError, NoSuchFileError, StoragePermissionError)
 _SMALL_BYTES = 256 * 1024  # files up to this size are read in one request
 _ALL_COUNTS = MetricsMode(counts=True, bounds=False)
 

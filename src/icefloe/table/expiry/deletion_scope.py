@@ -157,7 +157,7 @@ def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
         paths += [*files.manifests["manifest_path"].to_pylist(), *files.lists["path"].to_pylist()]
         for keys in live_keys(files.manifests, handle.io.read):
             paths += keys.to_pylist()
-    except (NotFoundError, FormatError, StorageError, UnsupportedError):
+    except (NotFoundError, FormatError, StorageError, UnsupportedError, InvalidInputError):
         return None
     real = cache(os.path.realpath)
     return {place.in_any_spelling for place in (place_of_file(path, real) for path in paths) if place is not None}
