@@ -151,7 +151,7 @@ def _is_namespace(opened: Catalog, name: str) -> bool:
     Raises:
         NoSuchNamespaceError: The name has one level, and there is no such namespace.
     """
-    if "." in name:
+    if name and len(opened.levels(name)) > 1:
         return not opened.table_exists(name) and opened.namespace_exists(name)
     if name and not opened.namespace_exists(name):
         namespaces = ", ".join(dotted(one) for one in opened.list_namespaces()[:MOST_LINES]) or "none"

@@ -115,4 +115,4 @@ def validate(
 
 def is_namespace(source: Catalog, name: str) -> bool:
     """Return whether a name is that of a namespace and not of a table."""
-    return len(name.split(".")) == 1 or (not source.table_exists(name) and source.namespace_exists(name))
+    return len(source.levels(name)) == 1 or (not source.table_exists(name) and source.namespace_exists(name))

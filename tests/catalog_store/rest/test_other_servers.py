@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
+from typer.testing import CliRunner
 
 import icefloe.inspect as look
 from icefloe import repair
@@ -16,6 +17,7 @@ from icefloe.catalog_store import namespace_tree
 from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.catalog_store.rest import rest_connection
 from icefloe.catalog_store.rest.oauth2 import OAuth2Session
+from icefloe.cli.application import app
 from icefloe.errors import (
     IcefloeError,
     InvalidIdentifierError,
@@ -247,6 +249,25 @@ def test_names_with_dots_and_slashes_are_the_servers(server: RestDouble, stored:
     table.append(ROWS)
     assert catalog.load_table(dotted(levels)).scan().to_arrow().num_rows == 2
     assert to_identifier(dotted(levels), of_server=True) == levels
+
+
+def test_commands_take_names_with_dots_and_slashes(server: RestDouble, stored: OneTable) -> None:
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": [["a.b/c"]]}))
+    server.on("GET", "/v1/namespaces/a.b%2Fc", Answer(200, {"namespace": ["a.b/c"], "properties": {}}))
+    server.on("GET", "/v1/namespaces/a.b%2Fc/tables", Answer(200, {"identifiers": [{"namespace": ["a.b/c"], "name": "t.json"}]}))
+    server.on("GET", "/v1/namespaces/a.b%2Fc/tables/t.json", call=stored.load)
+    catalog = opened(server)
+    for name in ("`a.b/c`", "`a.b/c`.`t.json`"):
+        (result,) = look.validate(catalog, name).tables
+        assert (result.table, result.findings) == ("r.`a.b/c`.`t.json`", ())
+    for arguments in (
+        ["validate", "`a.b/c`"],
+        ["validate", "`a.b/c`.`t.json`"],
+        ["maintain", "`a.b/c`", "--plan"],
+        ["show", "table", "`a.b/c`.`t.json`"],
+    ):
+        ended = CliRunner().invoke(app, [*arguments, "--uri", server.uri, "--catalog", "r"])
+        assert (ended.exit_code, "`a.b/c`" in ended.output) == (0, True), ended.output
 
 
 @pytest.mark.parametrize("dots", [".", ".."])
