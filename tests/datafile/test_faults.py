@@ -3,6 +3,7 @@
 import errno
 import gc
 import itertools
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -23,6 +24,7 @@ from icefloe.errors import (
     StoragePermissionError,
     StorageUnavailableError,
 )
+from icefloe.io import local_file_io
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
@@ -53,6 +55,10 @@ class _FailingIO(LocalFileIO):
             raise storage_error(error, location) from error
         super().open_output(location).close()
         return pa.PythonFile(_FailingFile(open(location, "wb"), self), mode="w")
+
+    def write_unique(self, location: str, content: Any) -> None:
+        with self.open_output(location) as file:
+            file.write(content)
 
     def delete(self, location: str) -> None:
         if not self.deletes:
@@ -161,11 +167,18 @@ def test_an_existing_file_is_neither_replaced_nor_deleted(tmp_path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_full_disk_inside_arrow_raises_a_storage_error(tmp_path) -> None:
+@pytest.mark.parametrize("small_file_bytes", [-1, write_module.SMALL_FILE_BYTES], ids=["by arrow", "whole"])
+def test_a_full_disk_raises_a_storage_error(tmp_path, monkeypatch, small_file_bytes: int) -> None:
     class FullIO(LocalFileIO):
         def open_output(self, location: str) -> Any:
             return pa.OSFile("/dev/full", "wb")
 
+        def write_unique(self, location: str, content: Any) -> None:
+            monkeypatch.setattr(local_file_io, "_NEW_FILE", os.O_WRONLY)
+            (tmp_path / "full").symlink_to("/dev/full")
+            super().write_unique(str(tmp_path / "full"), content)
+
+    monkeypatch.setattr(write_module, "SMALL_FILE_BYTES", small_file_bytes)
     where = target(tmp_path, SCHEMA)
     with pytest.raises(StorageFullError, match="no space is left"):
         write_batches(type(where)(**{**where.__dict__, "io": FullIO()}), ROWS.to_batches(), partition_id=0, task_id=0)

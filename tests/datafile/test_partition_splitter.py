@@ -18,12 +18,13 @@ from tests.datafile.tables import _VALUES, read, same, target, write
 
 from icefloe.datafile import data_file_writer as write_module
 from icefloe.datafile.data_file_writer import write_partition
+from icefloe.datafile.partition_splitter import PartitionSplitter
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_spec_from_text
 from icefloe.kernel.partitioning.transforms import VoidTransform
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import DateType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType, TimestampType, UUIDType
-from icefloe.kernel.values import to_physical
+from icefloe.kernel.values import to_bytes, to_physical
 
 EVENTS = Schema(
     NestedField(1, "id", LongType()),
@@ -172,6 +173,38 @@ def test_rows_of_a_single_known_partition_are_not_transformed(tmp_path) -> None:
     assert file.partition == (6,)
     assert file.file_path.endswith("/p=6/00001-2-op-00001.parquet")
     assert same(read([file], _PN, specs=[spec]).to_pylist(), rows.to_pylist())
+
+
+@pytest.mark.parametrize("max_bytes", [1, 200, 10**6])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=2, unique=True))
+def test_sorted_partitions_have_the_rows_of_split_ones(max_bytes: int, rows: list[dict[str, Any]], texts: list[str]) -> None:
+    spec = partition_spec_from_text(EVENTS, [text for text in texts if text != "hour(at)" or "month(at)" not in texts])
+    splitter = PartitionSplitter(spec, EVENTS)
+    table = pa.Table.from_pylist(rows, schema=schema_to_arrow(EVENTS))
+    split = [(part.key, part.values, part.rows.to_pylist()) for part in splitter.split(table)]
+    tables = list(splitter.sort(table, max_bytes))
+    in_order = [(key, values, piece.rows.slice(start, count).to_pylist()) for piece in tables for key, values, start, count in piece.parts]
+    assert same(in_order, split)
+    assert splitter.count(table) == len(split)
+    assert sum(piece.rows.num_rows for piece in tables) == len(rows)
+    assert len(tables) == len(split) if max_bytes == 1 else len(tables) <= len(split)
+
+
+@pytest.mark.parametrize("small_file_bytes", [-1, write_module.SMALL_FILE_BYTES], ids=["large", "small"])
+def test_an_append_in_memory_has_one_file_for_each_partition(tmp_path, monkeypatch, small_file_bytes: int) -> None:
+    monkeypatch.setattr(write_module, "SPLIT_ROWS", 50)
+    monkeypatch.setattr(write_module, "SPLIT_BYTES", 400)
+    monkeypatch.setattr(write_module, "SMALL_FILE_BYTES", small_file_bytes)
+    rows = pa.table({"p": [number * 7 % 40 for number in range(200)], "n": range(200)}, schema=schema_to_arrow(_PN))
+    spec = partition_spec_from_text(_PN, ["p"])
+    files = write_module.write_sorted(target(tmp_path, _PN, spec), rows, partition_id=0, task_id=0)
+    assert sorted(file.partition for file in files) == [(number,) for number in range(40)]
+    for file in files:
+        (part,) = file.partition
+        numbers = [number for number in range(200) if number * 7 % 40 == part]
+        assert read([file], _PN, specs=[spec]).to_pylist() == [{"p": part, "n": number} for number in numbers]
+        assert (file.lower_bounds[2], file.upper_bounds[2]) == (to_bytes(LongType(), numbers[0]), to_bytes(LongType(), numbers[-1]))
 
 
 @pytest.mark.slow

@@ -266,15 +266,15 @@ def failing(place: str, failure: BaseException) -> tuple[str, Any]:
 
         return "write", write
     opened: list[str] = []
-    original = LocalFileIO.open_output
+    original = LocalFileIO.write_unique
 
-    def open_output(self: LocalFileIO, location: str) -> Any:
+    def write_unique(self: LocalFileIO, location: str, content: Any) -> None:
         opened.append(location)
         if len(opened) == (1 if place == "upsert" else 2):
             raise failure
-        return original(self, location)
+        original(self, location, content)
 
-    return "open_output", open_output
+    return "write_unique", write_unique
 
 
 def test_version_1_refuses_merge_on_read_upserts_like_other_writes(tmp_path: Path) -> None:

@@ -4,21 +4,22 @@ An appender of the table's format writes one file (`file_appender.py`); `partiti
 Spec: Writing Data Files; Partitioning.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
-from itertools import count
+from functools import cached_property, partial
+from itertools import chain, count, islice
 from typing import Any
 
 import pyarrow as pa
 
 from icefloe.datafile.avro.avro_appender import avro_appender_factory
-from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory
+from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, SmallFileEncoder, data_file_of
 from icefloe.datafile.orc.orc_appender import orc_appender_factory
 from icefloe.datafile.parquet.parquet_appender import parquet_appender_factory
-from icefloe.datafile.partition_splitter import Part, PartitionSplitter
+from icefloe.datafile.partition_splitter import Part, PartitionSplitter, SortedParts
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import FileAlreadyExistsError, StorageError
 from icefloe.kernel.manifest.data_file import DataFile
@@ -27,8 +28,10 @@ from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
 from icefloe.kernel.partitioning.curve_cells import in_curve_order
 from icefloe.kernel.partitioning.partition_spec import partition_kinds, partition_path_of
 from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder, sorted_rows
+from icefloe.kernel.ports import write_unique
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.kernel.storage_errors import storage_error
 from icefloe.kernel.types import IcebergType
 
 # Rows. The usual bound of Arrow's own writer on a row group: wide enough to compress well, small enough to read in parallel.
@@ -41,6 +44,8 @@ _ROWS_OF_A_PART = 1024
 SPLIT_BYTES = 32 * 1024 * 1024
 # Bytes of Arrow memory that all partitions of one task may buffer before the fullest is written, so that many partitions cannot exhaust a worker.
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
+# Rows of a table in memory that are sorted by partition, which takes 24 bytes for each.
+MAX_SORTED_ROWS = 4_194_304
 # Open files of one task: far below the usual limit of 1,024 for a process.
 MAX_OPEN_FILES = 100
 # Bytes of Arrow memory of a file that is encoded in memory and written beside others.
@@ -82,8 +87,14 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
         if splitter is None:
             for table in _tables(batches, target, writer.row_group_bytes, _rows_of_a_group):
                 writer.add(Part((), void_partition, table))
+            return writer.finish()
+        tables = _tables(batches, target, min(writer.row_group_bytes, SPLIT_BYTES), writer.rows_to_split)
+        first = list(islice(tables, 2))
+        if len(first) == 1:
+            # These are all rows of every partition, so that none has to wait for more.
+            writer.add_whole_partitions(splitter.sort(first[0], SPLIT_BYTES))
         else:
-            for table in _tables(batches, target, min(writer.row_group_bytes, SPLIT_BYTES), writer.rows_to_split):
+            for table in chain(first, tables):
                 for part in splitter.split(table):
                     writer.add(part)
         return writer.finish()
@@ -107,13 +118,32 @@ def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id:
     files: list[DataFile] = []
     try:
         for number, start in enumerate(range(0, in_order.num_rows, step), partition_id):
-            files += write_batches(target, in_order.slice(start, step).to_batches(), partition_id=number, task_id=task_id)
+            files += _write_rows(target, in_order.slice(start, step), partition_id=number, task_id=task_id)
     except BaseException:
         for file in files:
             with suppress(StorageError):
                 target.io.delete(file.file_path)
         raise
     return files
+
+
+def _write_rows(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
+    """Write an Arrow table as `write_batches` does. Rows of very many partitions are sorted by partition first, so that one file is written after another."""
+    splitter = None if target.spec.is_unpartitioned() else PartitionSplitter(target.spec, target.schema)
+    if splitter is None or table.num_rows > MAX_SORTED_ROWS or table.nbytes > MAX_BUFFERED_BYTES or not _has_many(splitter, table):
+        return write_batches(target, table.to_batches(), partition_id=partition_id, task_id=task_id)
+    writer = FanoutWriter(target, partition_id=partition_id, task_id=task_id)
+    try:
+        writer.add_whole_partitions(splitter.sort(cast_to_schema(table, target.schema), SPLIT_BYTES))
+        return writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def _has_many(splitter: PartitionSplitter, table: Any) -> bool:
+    """Return True if a table has more rows than are split at once, and so few of each partition that more should be."""
+    return table.num_rows > SPLIT_ROWS and splitter.count(table.slice(0, SPLIT_ROWS)) * _ROWS_OF_A_PART > SPLIT_ROWS
 
 
 def write_partition(
@@ -219,44 +249,91 @@ class FanoutWriter:
         while self._buffered > MAX_BUFFERED_BYTES:
             self._write_out(max(self._partitions.values(), key=lambda buffered: buffered.size))
 
+    def add_whole_partitions(self, tables: Iterable[SortedParts]) -> None:
+        """Write partitions of which each has all its rows in one of the tables, one after another; threads write small files."""
+        self._write_small(self._without_large(table) for table in tables)
+
+    def _without_large(self, table: SortedParts) -> "_SmallFiles":
+        """Write the partitions of a table that are not small, and return the others."""
+        small: list[_SmallPart] = []
+        for key, values, start, rows in table.parts:
+            # Most tables are small themselves, of which no part has to be measured.
+            if table.rows.nbytes <= SMALL_FILE_BYTES or table.rows.slice(start, rows).nbytes <= SMALL_FILE_BYTES:
+                small.append((values, start, rows))
+                continue
+            for part in _cut(table.rows.slice(start, rows), self.row_group_bytes):
+                self.add(Part(key, values, part))
+            self._end(self._partitions.pop(key))
+        return table.rows, small
+
     def finish(self) -> list[DataFile]:
         """Write the buffered rows, close every file and return the files: small ones, each with all rows of a partition, last."""
         small: list[_PartitionFile] = []
         for partition in self._partitions.values():
             if partition.file is None and partition.waiting and partition.size <= SMALL_FILE_BYTES:
                 small.append(partition)
-                continue
-            if partition.waiting:
-                self._write_out(partition)
-            self._close(partition)
-        self._write_small(small)
+            else:
+                self._end(partition)
+        self._write_small(_joined(small))
         return self._finished
 
-    def _write_small(self, partitions: list[_PartitionFile]) -> None:
-        """Write a file for each of these partitions. Threads share the work, most of which is Arrow's and the file system's, unless there are few files."""
-        if len(partitions) <= SMALL_FILES_OF_A_STEP:
-            self._finished += self._small_files(partitions)
+    def _end(self, partition: "_PartitionFile") -> None:
+        if partition.waiting:
+            self._write_out(partition)
+        self._close(partition)
+
+    def _write_small(self, tables: Iterable["_SmallFiles"]) -> None:
+        """Write small files. Threads share the work, most of which is Arrow's and the file system's, unless there are few files."""
+        steps = self._steps(tables)
+        first = list(islice(steps, 2))
+        if len(first) < 2:
+            for step in first:
+                self._finished += step()
             return
-        steps = [partitions[start : start + SMALL_FILES_OF_A_STEP] for start in range(0, len(partitions), SMALL_FILES_OF_A_STEP)]
         pool = ThreadPoolExecutor(SMALL_FILE_THREADS, thread_name_prefix="icefloe-write")
+        # Few steps wait, so that few tables are in memory.
+        waiting: deque[Future[list[DataFile]]] = deque()
         try:
-            for files in pool.map(self._small_files, steps):
-                self._finished += files
+            for step in chain(first, steps):
+                waiting.append(pool.submit(step))
+                if len(waiting) > 2 * SMALL_FILE_THREADS:
+                    self._finished += waiting.popleft().result()
+            for files in waiting:
+                self._finished += files.result()
         finally:
             # After a failure no thread may write while the files are deleted.
             pool.shutdown(cancel_futures=True)
 
-    def _small_files(self, partitions: list[_PartitionFile]) -> list[DataFile]:
-        return [self._small_file(partition) for partition in partitions]
+    def _steps(self, tables: Iterable["_SmallFiles"]) -> Iterator[Callable[[], list[DataFile]]]:
+        """Yield functions that write some of the files each."""
+        for rows, parts in tables:
+            encoder = self.factory.small_file_encoder(rows) if parts else None
+            for first in range(0, len(parts), SMALL_FILES_OF_A_STEP):
+                yield partial(self._small_files, rows, encoder, parts[first : first + SMALL_FILES_OF_A_STEP])
 
-    def _small_file(self, partition: _PartitionFile) -> DataFile:
-        table = pa.concat_tables(partition.waiting)
-        partition.waiting = []
-        with self._new_location(partition) as location:
-            file = self.factory.new_appender(self._target.io, location, table, is_whole=True)
+    def _small_files(self, rows: Any, encoder: SmallFileEncoder | None, parts: Sequence["_SmallPart"]) -> list[DataFile]:
+        return [
+            self._unencoded(rows.slice(start, count), values) if encoder is None else self._encoded(encoder, start, count, values)
+            for values, start, count in parts
+        ]
+
+    def _encoded(self, encoder: SmallFileEncoder, start: int, rows: int, values: tuple[Any, ...]) -> DataFile:
+        target = self._target
+        content, metrics = encoder.encode(start, rows)
+        with self._new_location(values) as location:
             try:
-                file.write_row_group(table)
-                return self._closed(file, partition)
+                write_unique(target.io, location, content)
+            except OSError as error:
+                raise storage_error(error, location) from error
+        order_id, spec_id = target.sort_order_id, target.spec.spec_id
+        return data_file_of(location, encoder.file_format, content.size, metrics, values, sort_order_id=order_id, spec_id=spec_id)
+
+    def _unencoded(self, rows: Any, values: tuple[Any, ...]) -> DataFile:
+        with self._new_location(values) as location:
+            file = self.factory.new_appender(self._target.io, location, rows)
+            try:
+                file.write_row_group(rows)
+                return self._closed(file, values)
             except BaseException:
                 file.abandon()
                 raise
@@ -286,17 +363,17 @@ class FanoutWriter:
     def _open_file(self, partition: _PartitionFile, sample: Any) -> FileAppender:
         if len(self._open) >= MAX_OPEN_FILES:
             self._close(min(self._open, key=lambda opened: opened.last_write))
-        with self._new_location(partition) as location:
+        with self._new_location(partition.values) as location:
             partition.file = self.factory.new_appender(self._target.io, location, sample)
         self._open.add(partition)
         return partition.file
 
     @contextmanager
-    def _new_location(self, partition: _PartitionFile) -> Iterator[str]:
+    def _new_location(self, values: tuple[Any, ...]) -> Iterator[str]:
         """Record the location of a new file before it is opened, so that a half-opened file is deleted too; an existing one is of another writer."""
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.factory.extension}"
-        folder = "" if target.spec.is_unpartitioned() else self._partition_folder(partition.values)
+        folder = "" if target.spec.is_unpartitioned() else self._partition_folder(values)
         location = new_data_location(target.data_location, folder, name, target.properties, target.location_context)
         self._locations.append(location)
         try:
@@ -314,9 +391,31 @@ class FanoutWriter:
 
     def _close(self, partition: _PartitionFile) -> None:
         if partition.file is not None:
-            self._finished.append(self._closed(partition.file, partition))
+            self._finished.append(self._closed(partition.file, partition.values))
             partition.file = None
             self._open.discard(partition)
 
-    def _closed(self, file: FileAppender, partition: _PartitionFile) -> DataFile:
-        return file.close(partition.values, sort_order_id=self._target.sort_order_id, spec_id=self._target.spec.spec_id)
+    def _closed(self, file: FileAppender, values: tuple[Any, ...]) -> DataFile:
+        return file.close(values, sort_order_id=self._target.sort_order_id, spec_id=self._target.spec.spec_id)
+
+
+# The values of a partition, the number of its first row in a table, and the number of its rows.
+_SmallPart = tuple[tuple[Any, ...], int, int]
+# An Arrow table, and the partitions in it whose files are small.
+_SmallFiles = tuple[Any, Sequence[_SmallPart]]
+
+
+def _joined(partitions: Iterable[_PartitionFile]) -> Iterator[_SmallFiles]:
+    """Yield the buffered rows of partitions in tables of about `SPLIT_BYTES`, and release them."""
+    waiting: list[Any] = []
+    parts: list[_SmallPart] = []
+    rows = size = 0
+    for partition in partitions:
+        parts.append((partition.values, rows, partition.rows))
+        waiting += partition.waiting
+        rows, size, partition.waiting = rows + partition.rows, size + partition.size, []
+        if size >= SPLIT_BYTES:
+            yield pa.concat_tables(waiting).combine_chunks(), parts
+            waiting, parts, rows, size = [], [], 0, 0
+    if parts:
+        yield pa.concat_tables(waiting).combine_chunks(), parts

@@ -44,8 +44,22 @@ class FileAppenderFactory(ABC):
     target_file_bytes: int  # at which a file is closed and the next one opened
 
     @abstractmethod
-    def new_appender(self, io: FileIO, location: str, sample: Any, *, is_whole: bool = False) -> "FileAppender":
-        """Create a file; `sample` is the first table that will be written to it, with `is_whole` the only one, which is small."""
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "FileAppender":
+        """Create a file; `sample` is the first table that will be written to it."""
+
+    def small_file_encoder(self, table: Any) -> "SmallFileEncoder | None":  # noqa: ARG002 - for formats with an encoder
+        """Return the encoder of small files with rows of a table of `arrow_schema`; None if the format has none."""
+        return None
+
+
+class SmallFileEncoder(ABC):
+    """Encodes small files, each with a slice of one table, in memory. Threads may share it."""
+
+    file_format: ClassVar[FileFormat]
+
+    @abstractmethod
+    def encode(self, start: int, rows: int) -> tuple[Any, FileMetrics]:
+        """Return the content of a file with `rows` rows of the table from row number `start` on, and its metrics."""
 
 
 class FileAppender(ABC):
@@ -81,15 +95,7 @@ class FileAppender(ABC):
             length = self._write_end()
         except OSError as error:
             raise storage_error(error, self.location) from error
-        return DataFile(
-            file_path=self.location,
-            file_format=self._format,
-            partition=partition,
-            file_size_in_bytes=length,
-            sort_order_id=sort_order_id,
-            spec_id=spec_id,
-            **self._metrics().as_fields(),
-        )
+        return data_file_of(self.location, self._format, length, self._metrics(), partition, sort_order_id=sort_order_id, spec_id=spec_id)
 
     def abandon(self) -> None:
         """Close the file, so that it can be deleted. Storage errors are ignored, because the caller raises the error that came first."""
@@ -112,6 +118,28 @@ class FileAppender(ABC):
             if isinstance(error, OSError):
                 raise storage_error(error, self.location) from error
             raise
+
+
+def data_file_of(
+    location: str,
+    file_format: FileFormat,
+    length: int,
+    metrics: FileMetrics,
+    partition: tuple[Any, ...],
+    *,
+    sort_order_id: int | None,
+    spec_id: int,
+) -> DataFile:
+    """Return the manifest fields of a new data file of `length` bytes."""
+    return DataFile(
+        file_path=location,
+        file_format=file_format,
+        partition=partition,
+        file_size_in_bytes=length,
+        sort_order_id=sort_order_id,
+        spec_id=spec_id,
+        **metrics.as_fields(),
+    )
 
 
 def new_output(io: FileIO, location: str) -> Any:

@@ -51,6 +51,9 @@ _TRUNCATE = re.compile(r"truncate\((\d+)\)")
 # Bytes. If a minimum or maximum is longer, Arrow leaves both out of the footer (its `max_statistics_size`).
 MAX_FOOTER_STATISTIC_BYTES = 4096
 
+# Mappings of counts that the files of one table share.
+_MAX_SHARED = 4096
+
 # The bytes of geometries have no order.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
@@ -211,34 +214,132 @@ class FileMetrics:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+@dataclass(frozen=True, slots=True)
+class _FooterColumn:
+    """A column with counts: where it is in a row group, and the function of its bounds, None where it has none."""
+
+    field_id: int
+    place: int
+    kind: PrimitiveType
+    bounds: BoundsInBytes | None
+    is_float: bool
+
+
+class ParquetMetrics:
+    """The metrics of the Parquet files of one table, from their footers and from observations of their rows.
+
+    Files with equal counts share one mapping of these, because a commit may have very many files.
+    """
+
+    def __init__(self, columns: Sequence[tuple[Leaf, MetricsMode]]) -> None:
+        """Prepare the columns; those without counts have no metrics."""
+        counted = [(leaf, mode) for leaf, mode in columns if mode.counts]
+        self._columns = tuple(_footer_column(leaf, mode) for leaf, mode in counted)
+        self._field_ids = tuple(column.field_id for column in self._columns)
+        flat = [(leaf, mode) for leaf, mode in counted if not leaf.repeated]
+        self._floats = tuple(leaf for leaf, _ in flat if isinstance(leaf.kind, FloatType | DoubleType))
+        self._texts = tuple(leaf for leaf, mode in flat if mode.bounds and isinstance(leaf.kind, StringType | BinaryType | FixedType))
+        self._shared: dict[tuple[int | None, ...], dict[int, int]] = {}
+        self._no_nans = {leaf.field_id: 0 for leaf in self._floats}
+
+    def observe(self, table: Any, observations: "RowObservations") -> None:
+        """Add the rows of the next row group, an Arrow table of the schema."""
+        for leaf in self._floats:
+            nans = count_nans(leaf.column_of(table))
+            observations.nan_counts[leaf.field_id] = observations.nan_counts.get(leaf.field_id, 0) + nans
+        for leaf in self._texts:
+            extremes = _long_extremes(leaf.column_of(table))
+            if extremes is not None:
+                observations.extremes[(observations.row_groups, leaf.field_id)] = extremes
+        observations.row_groups += 1
+
+    def has_plain_values(self, table: Any) -> bool:
+        """Return True if no row of a table has a NaN or a value too long for a footer, so that the rows of its slices need not be observed."""
+        return not any(count_nans(leaf.column_of(table)) for leaf in self._floats) and not any(
+            _has_long_values(leaf.column_of(table)) for leaf in self._texts
+        )
+
+    def plain_observations(self) -> "RowObservations":
+        """Return the observations of rows of a table with `has_plain_values`."""
+        return RowObservations(nan_counts=self._no_nans)
+
+    def of(self, footer: Any, observations: "RowObservations") -> FileMetrics:
+        """Return the metrics of a file that was just written; `footer` is its `pyarrow.parquet.FileMetaData`."""
+        sizes: list[int] = []
+        value_counts: list[int] = []
+        null_counts: list[int | None] = []
+        lower_bounds: dict[int, bytes] = {}
+        upper_bounds: dict[int, bytes] = {}
+        row_groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+        for column in self._columns:
+            chunks = [row_group.column(column.place) for row_group in row_groups]
+            statistics = [chunk.statistics for chunk in chunks]
+            sizes.append(sum([chunk.total_compressed_size for chunk in chunks]))
+            value_counts.append(sum([chunk.num_values for chunk in chunks]))
+            nulls = [statistic.null_count for statistic in statistics if statistic is not None and statistic.has_null_count]
+            null_counts.append(sum(nulls) if len(nulls) == len(statistics) else None)
+            extremes = _extremes_of_file(column, statistics, observations) if column.bounds is not None else None
+            if extremes is not None and column.bounds is not None:
+                low, high = column.bounds(*extremes)
+                lower_bounds[column.field_id] = low
+                if high is not None:
+                    upper_bounds[column.field_id] = high
+        return FileMetrics(
+            record_count=footer.num_rows,
+            column_sizes=self._by_id(sizes),
+            value_counts=self._by_id(value_counts),
+            null_value_counts=self._by_id(null_counts),
+            nan_value_counts=self._no_nans if observations.nan_counts == self._no_nans else dict(observations.nan_counts),
+            lower_bounds=lower_bounds,
+            upper_bounds=upper_bounds,
+            split_offsets=split_offsets(footer),
+        )
+
+    def _by_id(self, values: Sequence[int | None]) -> dict[int, int]:
+        """Return the values of the columns that have one, by field id."""
+        key = tuple(values)
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = {field_id: value for field_id, value in zip(self._field_ids, values, strict=True) if value is not None}
+            if len(self._shared) < _MAX_SHARED:
+                self._shared[key] = shared
+        return shared
+
+
+def _footer_column(leaf: Leaf, mode: MetricsMode) -> _FooterColumn:
+    has_bounds = mode.bounds and not leaf.repeated and not isinstance(leaf.kind, _WITHOUT_BOUNDS)
+    return _FooterColumn(
+        field_id=leaf.field_id,
+        place=leaf.place,
+        kind=leaf.kind,
+        bounds=bounds_in_bytes(leaf.kind, mode.width) if has_bounds else None,
+        is_float=isinstance(leaf.kind, FloatType | DoubleType),
+    )
+
+
 @dataclass(slots=True)
 class RowObservations:
-    """Metrics that are collected while rows are written, because a footer lacks them: NaN counts, and the extremes of values too long for a footer."""
+    """What a footer lacks, observed while the rows of a file are written: NaN counts, and the extremes of values too long for a footer."""
 
-    columns: Sequence[tuple[Leaf, MetricsMode]]
     nan_counts: dict[int, int] = dataclasses.field(default_factory=dict)
     # (row group, field id) -> extremes
     extremes: dict[tuple[int, int], _Extremes] = dataclasses.field(default_factory=dict)
     row_groups: int = 0
 
-    def update(self, table: Any) -> None:
-        """Add the rows of the next row group, an Arrow table of the schema."""
-        for leaf, mode in self.columns:
-            if leaf.repeated or not mode.counts:
-                continue
-            if isinstance(leaf.kind, FloatType | DoubleType):
-                self.nan_counts[leaf.field_id] = self.nan_counts.get(leaf.field_id, 0) + count_nans(leaf.column_of(table))
-            elif mode.bounds and isinstance(leaf.kind, StringType | BinaryType | FixedType):
-                self._update_long_values(leaf, leaf.column_of(table))
-        self.row_groups += 1
 
-    def _update_long_values(self, leaf: Leaf, column: Any) -> None:
-        if column.nbytes <= MAX_FOOTER_STATISTIC_BYTES:
-            return  # none can be too long, which a file of few rows need not compute
-        longest = pc.max(pc.binary_length(column)).as_py()
-        if longest is not None and longest > MAX_FOOTER_STATISTIC_BYTES:
-            extremes = pc.min_max(column.cast(pa.large_binary()))
-            self.extremes[(self.row_groups, leaf.field_id)] = (extremes["min"].as_py(), extremes["max"].as_py())
+def _long_extremes(column: Any) -> _Extremes | None:
+    """Return the extremes of an Arrow column of texts or bytes; None unless one of its values is too long for a footer."""
+    if not _has_long_values(column):
+        return None
+    extremes = pc.min_max(column.cast(pa.large_binary()))
+    return extremes["min"].as_py(), extremes["max"].as_py()
+
+
+def _has_long_values(column: Any) -> bool:
+    if column.nbytes <= MAX_FOOTER_STATISTIC_BYTES:
+        return False  # none can be too long, which a file of few rows need not compute
+    longest = pc.max(pc.binary_length(column)).as_py()
+    return longest is not None and longest > MAX_FOOTER_STATISTIC_BYTES
 
 
 def count_nans(column: Any) -> int:
@@ -252,57 +353,27 @@ def count_nans(column: Any) -> int:
     return int(pc.sum(pc.is_nan(column)).as_py() or 0)
 
 
-def file_metrics(footer: Any, observations: RowObservations) -> FileMetrics:
-    """Return the metrics of a file that was just written; `footer` is its `pyarrow.parquet.FileMetaData`."""
-    sizes: dict[int, int] = {}
-    metrics = FileMetrics(
-        record_count=footer.num_rows,
-        column_sizes=sizes,
-        value_counts={},
-        null_value_counts={},
-        nan_value_counts=dict(observations.nan_counts),
-        lower_bounds={},
-        upper_bounds={},
-        split_offsets=split_offsets(footer),
-    )
-    row_groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    for leaf, mode in observations.columns:
-        if not mode.counts:
-            continue
-        chunks = [row_group.column(leaf.place) for row_group in row_groups]
-        statistics = [chunk.statistics for chunk in chunks]
-        sizes[leaf.field_id] = sum(chunk.total_compressed_size for chunk in chunks)
-        metrics.value_counts[leaf.field_id] = sum(chunk.num_values for chunk in chunks)
-        if all(statistic is not None and statistic.has_null_count for statistic in statistics):
-            metrics.null_value_counts[leaf.field_id] = sum(statistic.null_count for statistic in statistics)
-        if mode.bounds and not leaf.repeated and not isinstance(leaf.kind, _WITHOUT_BOUNDS):
-            extremes = _extremes_of_file(leaf, statistics, observations)
-            if extremes is not None:
-                set_bounds(metrics, leaf, mode, extremes)
-    return metrics
-
-
 def split_offsets(footer: Any) -> tuple[int, ...]:
     """Return the offset of each row group: of its first column's dictionary page, or first data page if it has none."""
     first_columns = (footer.row_group(index).column(0) for index in range(footer.num_row_groups))
     return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
 
 
-def _extremes_of_file(leaf: Leaf, statistics: Iterable[Any], observations: RowObservations) -> _Extremes | None:
+def _extremes_of_file(column: _FooterColumn, statistics: Iterable[Any], observations: RowObservations) -> _Extremes | None:
     """Return the extremes of all row groups; None if one has values without extremes, because a bound must be valid for every row."""
     extremes: list[_Extremes] = []
     for index, statistic in enumerate(statistics):
-        observed = observations.extremes.get((index, leaf.field_id))
+        observed = observations.extremes.get((index, column.field_id)) if observations.extremes else None
         if observed is not None:
             extremes.append(observed)
         elif statistic is not None and statistic.has_min_max:
-            extremes.append((_comparable(leaf.kind, statistic.min_raw), _comparable(leaf.kind, statistic.max_raw)))
-        elif statistic is None or (statistic.num_values > 0 and not isinstance(leaf.kind, FloatType | DoubleType)):
+            extremes.append((_comparable(column.kind, statistic.min_raw), _comparable(column.kind, statistic.max_raw)))
+        elif statistic is None or (statistic.num_values > 0 and not column.is_float):
             # Floats without extremes are all NaN, which bounds ignore; the extremes of any other type are unknown.
             return None
     if not extremes:
         return None
-    return min(low for low, _ in extremes), max(high for _, high in extremes)
+    return extremes[0] if len(extremes) == 1 else (min(low for low, _ in extremes), max(high for _, high in extremes))
 
 
 def _comparable(kind: PrimitiveType, raw: Any) -> Any:

@@ -3,6 +3,7 @@
 `data_file_writer.py` writes the parts. Spec: Partitioning.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,14 @@ class Part:
     key: tuple[Any, ...]
     values: tuple[Any, ...]
     rows: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SortedParts:
+    """A table with all rows of some partitions, one after another. `parts` has the key, the values, the first row and the number of rows of each."""
+
+    rows: Any
+    parts: Sequence[tuple[tuple[Any, ...], tuple[Any, ...], int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +77,58 @@ class PartitionSplitter:
 
     def split(self, table: Any) -> Iterator[Part]:
         """Yield the table's rows by partition; the order of rows within a partition is kept."""
+        fields, order, ends = self._group(table)
+        if order is None:
+            yield _part(fields, 0, table)
+            return
+        # Taking rows from one long array is much faster than from the many chunks of a table made of batches.
+        table = table.combine_chunks()
+        start = 0
+        for end in ends:
+            yield _part(fields, int(order[start]), _rows_at(table, order[start:end]))
+            start = end
+
+    def count(self, table: Any) -> int:
+        """Return the number of partitions that the table's rows are in."""
+        return len(self._group(table)[2]) or 1
+
+    def sort(self, table: Any, max_bytes: int) -> Iterator[SortedParts]:
+        """Yield the table's rows, partition after partition, in tables of about `max_bytes` of Arrow memory that end where a partition does.
+
+        Unlike parts of `split`, those of one table share its memory. The order of rows within a partition is kept.
+        """
+        fields, order, ends = self._group(table)
+        if order is None:
+            part = _part(fields, 0, table)
+            yield SortedParts(table, [(part.key, part.values, 0, table.num_rows)])
+            return
+        table = table.combine_chunks()
+        is_sorted = bool((np.diff(order) == 1).all())
+        starts = [0, *ends[:-1]]
+        first_rows = order[starts]
+        columns = [(field.keys, field.values, field.codes[first_rows].tolist()) for field in fields]
+        keys = list(zip(*([keys[code] for code in codes] for keys, _, codes in columns), strict=True))
+        values = list(zip(*([values[code] for code in codes] for _, values, codes in columns), strict=True))
+        max_rows = max(1, table.num_rows * max_bytes // max(1, table.nbytes))
+        first = 0
+        while first < len(ends):
+            begin = starts[first]
+            last = max(first + 1, bisect_right(ends, begin + max_rows))
+            rows = order[begin : ends[last - 1]]
+            yield SortedParts(
+                table.slice(begin, len(rows)) if is_sorted else table.take(positions_array(rows)),
+                [(keys[part], values[part], starts[part] - begin, ends[part] - starts[part]) for part in range(first, last)],
+            )
+            first = last
+
+    def _group(self, table: Any) -> tuple[Sequence[_Codes], NDArray[Any] | None, list[int]]:
+        """Return the values of the partition fields, the rows in the order of partitions, and where each partition ends; without order if there is one."""
         fields = [_encode(source, table) for source in self._sources]
         codes = _combined(fields, table.num_rows)
         if codes is None:
-            yield _part(fields, 0, table)
-            return
+            return fields, None, []
         order = np.argsort(codes, kind="stable")
-        # Taking rows from one long array is much faster than from the many chunks of a table made of batches.
-        table = table.combine_chunks()
-        ends = np.append(np.flatnonzero(np.diff(codes[order])) + 1, len(order))
-        start = 0
-        for end in ends.tolist():
-            yield _part(fields, int(order[start]), _rows_at(table, order[start:end]))
-            start = end
+        return fields, order, [*(np.flatnonzero(np.diff(codes[order])) + 1).tolist(), len(order)]
 
 
 def _source(schema: Schema, source_id: int, transform: Transform) -> _Source:

@@ -31,7 +31,7 @@ from icefloe.io.locations import (
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import ACCOUNT_HOST
-from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, StorageAccess, unique_output
+from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, StorageAccess, unique_output, write_unique
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"
@@ -212,6 +212,10 @@ class SchemeFileIO:
     def open_unique_output(self, location: str) -> Any:
         """Create a file whose name no other writer has, and return a `pyarrow.NativeFile` to write it."""
         return unique_output(self.at(location), location)
+
+    def write_unique(self, location: str, content: Any) -> None:
+        """Write a small file whose name no other writer has. A failure may leave a part of it."""
+        write_unique(self.at(location), location, content)
 
 
 def load_file_io(

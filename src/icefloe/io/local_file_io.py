@@ -25,6 +25,8 @@ from icefloe.kernel.storage_errors import storage_error
 if sys.platform == "linux":
     import fcntl
 
+# A file that must not exist yet; Windows would change the ends of lines otherwise.
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # How often a folder is created again because another process removes it at the same time.
 TRIES = 20
 # File systems store times in steps, of up to two seconds: two changes in one step leave the same time.
@@ -191,6 +193,19 @@ class LocalFileIO:
         except OSError as error:
             raise storage_error(error, location) from error
 
+    def write_unique(self, location: str, content: Any) -> None:
+        """Create a file, and write it without a buffer. A failure may leave a part of it."""
+        try:
+            descriptor = _new_descriptor(local_path(location), location)
+            try:
+                rest = memoryview(content)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise storage_error(error, location) from error
+
 
 def _write_parts(file: BinaryIO, parts: Sequence[Part]) -> None:
     """Write parts to an empty file; if all are whole pages, past the system's cache of files where the file system can.
@@ -262,11 +277,19 @@ def _require_regular(mode: int, location: str) -> None:
 
 def _created(path: str, location: str) -> BinaryIO:
     """Create a file, and the folders that it is in; `location` is for errors."""
+    return os.fdopen(_new_descriptor(path, location), "wb")
+
+
+def _new_descriptor(path: str, location: str) -> int:
+    """Create a file, and the folders that it is in, and return its descriptor; `location` is for errors."""
     parent = os.path.dirname(path)
     for _ in range(TRIES):
         try:
-            os.makedirs(parent, exist_ok=True)
-            return open(path, "xb")
+            try:
+                return os.open(path, _NEW_FILE, 0o666)
+            except FileNotFoundError:
+                _make_folder(parent)
+                return os.open(path, _NEW_FILE, 0o666)
         except FileNotFoundError:
             continue  # another process has just removed an empty folder on the way, such as that of a load that failed
         except (FileExistsError, NotADirectoryError) as error:
@@ -281,6 +304,14 @@ def _created(path: str, location: str) -> BinaryIO:
     raise StorageError(
         f"{location} cannot be created: another process removes its folder again and again", path=location, next_step="try again"
     )
+
+
+def _make_folder(folder: str) -> None:
+    """Create a folder, and those that it is in, unless it exists."""
+    try:
+        os.mkdir(folder)  # most of the time only the last one is missing
+    except (FileExistsError, FileNotFoundError):
+        os.makedirs(folder, exist_ok=True)
 
 
 def _first_file(folder: str) -> str:

@@ -80,6 +80,27 @@ def unique_output(io: FileIO, location: str) -> Any:
     return open_output(location)
 
 
+def write_unique(io: FileIO, location: str, content: Any) -> None:
+    """Write a small file, whose name no other writer has. A failure may leave a part of it.
+
+    An IO may have a method `write_unique` that takes fewer steps than opening a file does.
+
+    Args:
+        io: The storage.
+        location: The location of the new file.
+        content: Bytes, or an object with their buffer.
+
+    Raises:
+        OSError: The open file cannot be written; `write_unique` and opening raise as every method of an IO does.
+    """
+    write = getattr(io, "write_unique", None)
+    if write is not None:
+        write(location, content)
+        return
+    with unique_output(io, location) as file:
+        file.write(content)
+
+
 @runtime_checkable
 class PlannedInput(Protocol):
     """An open file whose storage is reached by requests, so that ranges are read together if they are stated in advance."""

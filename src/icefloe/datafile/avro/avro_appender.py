@@ -45,7 +45,7 @@ class AvroAppenderFactory(FileAppenderFactory):
     metadata: Mapping[str, str]
     codec: str
 
-    def new_appender(self, io: FileIO, location: str, sample: Any, *, is_whole: bool = False) -> "AvroAppender":  # noqa: ARG002 - for Parquet
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "AvroAppender":  # noqa: ARG002 - for Parquet
         """Create a file. The sample is not used: this format has no encodings to choose."""
         return AvroAppender(io, location, self)
 

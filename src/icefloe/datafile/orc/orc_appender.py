@@ -76,7 +76,7 @@ class OrcAppenderFactory(FileAppenderFactory):
     file_schema: Any
     options: dict[str, Any]
 
-    def new_appender(self, io: FileIO, location: str, sample: Any, *, is_whole: bool = False) -> "OrcAppender":  # noqa: ARG002 - for Parquet
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "OrcAppender":  # noqa: ARG002 - for Parquet
         """Create a file. The sample is not used: this format has no encodings to choose."""
         return OrcAppender(io, location, self)
 

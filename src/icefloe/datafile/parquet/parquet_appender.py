@@ -18,8 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, new_output, to_file_schema
-from icefloe.datafile.file_metrics import FileMetrics, Leaf, RowObservations, columns_with_modes, file_metrics
+from icefloe.datafile.file_appender import (
+    FileAppender,
+    FileAppenderFactory,
+    SmallFileEncoder,
+    file_arrow_schema,
+    file_fields,
+    new_output,
+    to_file_schema,
+)
+from icefloe.datafile.file_metrics import FileMetrics, Leaf, ParquetMetrics, RowObservations, columns_with_modes
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
 from icefloe.kernel.arrow_values import positions_array
@@ -86,10 +94,63 @@ class ParquetAppenderFactory(FileAppenderFactory):
     # Logical types that Arrow cannot write to the footer, by field id.
     annotations: Mapping[int, bytes]
     blooms: BloomFilters
+    metrics: ParquetMetrics
 
-    def new_appender(self, io: FileIO, location: str, sample: Any, *, is_whole: bool = False) -> "ParquetAppender":
-        """Create a file; `sample` is its first row group, from which encodings are chosen, with `is_whole` the only one, which is small."""
-        return ParquetAppender(io, location, self, sample, is_whole=is_whole)
+    def new_appender(self, io: FileIO, location: str, sample: Any) -> "ParquetAppender":
+        """Create a file; `sample` is its first row group, from which encodings are chosen."""
+        return ParquetAppender(io, location, self, sample)
+
+    def small_file_encoder(self, table: Any) -> "SmallParquetFiles":
+        """See `FileAppenderFactory.small_file_encoder`."""
+        return SmallParquetFiles(self, table)
+
+    def new_output(self, out: Any, sample: Any) -> "ParquetOutput":
+        """Begin a Parquet file in an open file; `sample` is its first row group, from which encodings are chosen.
+
+        Raises:
+            UnsupportedTypeError: Parquet cannot store a column of the schema.
+        """
+        sink = DeferredFooterFile(out) if self.annotations else out
+        footers: list[Any] = []
+        try:
+            writer = pq.ParquetWriter(
+                sink,
+                self.file_schema,
+                metadata_collector=footers,
+                use_dictionary=dictionary_columns(sample, (leaf for leaf, _ in self.columns)),
+                **self.options,
+                **self.blooms.options(sample.num_rows),
+            )
+        except pa.ArrowNotImplementedError as error:
+            raise UnsupportedTypeError(
+                f"Parquet cannot store a column of this schema: {error}",
+                next_step="change the type of the column, or write another format",
+            ) from error
+        return ParquetOutput(sink, writer, footers)
+
+    def in_file_schema(self, table: Any) -> Any:
+        """Return a table with the types of the file."""
+        return table if self.file_schema.equals(table.schema) else to_file_schema(table, self.fields, self.file_schema)
+
+    def finish(self, output: "ParquetOutput") -> int:
+        """Write the footer, and return the length of the file, which is not closed."""
+        # Arrow drops the metadata of a schema that it does not store, so the table schema is added separately.
+        output.writer.add_key_value_metadata({SCHEMA_KEY: self.schema_text})
+        if isinstance(output.sink, DeferredFooterFile):
+            output.sink.hold_back()
+        output.writer.close()
+        if isinstance(output.sink, DeferredFooterFile):
+            output.sink.write_annotated(self.annotations)
+        return int(output.sink.tell())
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetOutput:
+    """Arrow's writer of a Parquet file, the file that it writes to, and the list that gets the footer when the writer is closed."""
+
+    sink: Any
+    writer: Any
+    footers: list[Any]
 
 
 def parquet_appender_factory(
@@ -112,6 +173,7 @@ def parquet_appender_factory(
         annotations=annotations(fields),
         blooms=bloom_filters((leaf for leaf, _ in columns), properties),
         columns=columns,
+        metrics=ParquetMetrics(columns),
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
         target_file_bytes=table_properties.TARGET_FILE_SIZE_BYTES.read(properties),
     )
@@ -232,62 +294,64 @@ class ParquetAppender(FileAppender):
 
     _format = FileFormat.PARQUET
 
-    def __init__(self, io: FileIO, location: str, factory: ParquetAppenderFactory, sample: Any, *, is_whole: bool = False) -> None:
-        """Create the file; `sample` is its first row group, from which encodings are chosen.
-
-        With `is_whole` the file is encoded in memory, and created by `close`: Arrow writes a file in many small parts, each of which calls Python.
-        """
+    def __init__(self, io: FileIO, location: str, factory: ParquetAppenderFactory, sample: Any) -> None:
+        """Create the file; `sample` is its first row group, from which encodings are chosen."""
         super().__init__(location)
-        self._io = io
-        self._encoded = pa.BufferOutputStream() if is_whole else None
         self._factory = factory
-        self._observations = RowObservations(factory.columns)
-        self._footers: list[Any] = []
-        dictionaries = dictionary_columns(sample, (leaf for leaf, _ in factory.columns))
-        out = new_output(io, location) if self._encoded is None else self._encoded
-        self._out = DeferredFooterFile(out) if factory.annotations else out
+        self._observations = RowObservations()
+        self._out = new_output(io, location)
         with self._closed_on_failure():
-            try:
-                self._writer = pq.ParquetWriter(
-                    self._out,
-                    factory.file_schema,
-                    metadata_collector=self._footers,
-                    use_dictionary=dictionaries,
-                    **factory.options,
-                    **factory.blooms.options(sample.num_rows),
-                )
-            except pa.ArrowNotImplementedError as error:
-                raise UnsupportedTypeError(
-                    f"Parquet cannot store a column of this schema: {error}",
-                    next_step="change the type of the column, or write another format",
-                ) from error
+            self._output = factory.new_output(self._out, sample)
+        self._out, self._writer = self._output.sink, self._output.writer
 
     def write_row_group(self, table: Any) -> None:
         """See `FileAppender.write_row_group`."""
-        self._observations.update(table)
-        file_schema = self._factory.file_schema
-        rows = table if file_schema.equals(table.schema) else to_file_schema(table, self._factory.fields, file_schema)
+        self._factory.metrics.observe(table, self._observations)
+        rows = self._factory.in_file_schema(table)
         try:
             self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
         except OSError as error:
             raise storage_error(error, self.location) from error
 
     def _write_end(self) -> int:
-        # Arrow drops the metadata of a schema that it does not store, so the table schema is added separately.
-        self._writer.add_key_value_metadata({SCHEMA_KEY: self._factory.schema_text})
-        if isinstance(self._out, DeferredFooterFile):
-            self._out.hold_back()
-        self._writer.close()
-        if isinstance(self._out, DeferredFooterFile):
-            self._out.write_annotated(self._factory.annotations)
-        length = self.length
-        if self._encoded is None:
-            self._out.close()
-        else:
-            encoded = self._encoded.getvalue()
-            with new_output(self._io, self.location) as file:
-                file.write(encoded)
+        length = self._factory.finish(self._output)
+        self._out.close()
         return length
 
     def _metrics(self) -> FileMetrics:
-        return file_metrics(self._footers[0], self._observations)
+        return self._factory.metrics.of(self._output.footers[0], self._observations)
+
+
+class SmallParquetFiles(SmallFileEncoder):
+    """Parquet files of one row group each, encoded in memory: Arrow writes a file in many small parts, each of which would call Python.
+
+    What a file has in common with the others is done once for the table: its rows get the types of the file, and are searched for what footers lack.
+    """
+
+    file_format = FileFormat.PARQUET
+
+    def __init__(self, factory: ParquetAppenderFactory, table: Any) -> None:
+        """Prepare the rows of a table."""
+        self._factory = factory
+        self._table = table
+        self._stored = factory.in_file_schema(table)
+        self._is_plain = factory.metrics.has_plain_values(table)
+
+    def encode(self, start: int, rows: int) -> tuple[Any, FileMetrics]:
+        """See `SmallFileEncoder.encode`."""
+        sample = self._table.slice(start, rows)
+        metrics = self._factory.metrics
+        if self._is_plain:
+            observations = metrics.plain_observations()
+        else:
+            metrics.observe(sample, observations := RowObservations())
+        out = pa.BufferOutputStream()
+        output = self._factory.new_output(out, sample)
+        try:
+            stored = sample if self._stored is self._table else self._stored.slice(start, rows)
+            output.writer.write_table(stored, row_group_size=rows)
+            self._factory.finish(output)
+        finally:
+            # A writer that is not closed would close itself when it is garbage-collected, and warn.
+            output.writer.is_open = False
+        return out.getvalue(), metrics.of(output.footers[0], observations)

@@ -246,6 +246,8 @@ def partition_folder(field: PartitionField, kind: PrimitiveType, value: Any) -> 
 
 
 def _escape(text: str) -> str:
+    if text.isalnum() and text.isascii():
+        return text
     # Java's form encoding keeps `*` and encodes `~`; Python's form encoding does the reverse.
     return quote_plus(text, safe="*").replace("~", "%7E")
 
