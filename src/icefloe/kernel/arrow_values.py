@@ -115,6 +115,9 @@ def _array(values: Sequence[Any], kind: Any, known: NDArray[np.bool_] | None) ->
     if kind == pa.binary():
         return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values), pa.py_buffer(b"".join(values))])
     if kind == pa.string():
+        if set(map(type, values)) == {str} and (joined := "".join(values)).isascii():
+            # Each character is one byte, so that no value has to be encoded by itself.
+            return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values), pa.py_buffer(joined.encode())])
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
         return _array(encoded, pa.binary(), known).cast(kind)
     if pa.types.is_list(kind):

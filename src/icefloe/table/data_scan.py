@@ -563,13 +563,17 @@ class DataScan:
         if self.limit is not None and self.limit < 0:
             raise InvalidInputError(f"limit is {self.limit}; it counts rows, so it is 0 or more")
         schema = self.schema()
-        plan = self._plan_of_limit() if plan is None else plan
+        if plan is None:
+            plan = self._plan_of_limit()
+            bound = plan.row_filter  # of the same schema; binding a long list again takes longer than testing some rows
+        else:
+            bound = bind(self.row_filter, schema, case_sensitive=self.case_sensitive)
         return ScanRequest(
             table_name=self.table_name,
             plan=plan,
             schema=self.as_held(schema),
             projection=self.as_held(self.projection() if projection is None else projection),
-            row_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
+            row_filter=bound,
             specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
             io=self.io if plan.access is None else with_access(self.io, plan.access),
             schemas=self.metadata.schemas,
