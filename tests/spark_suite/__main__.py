@@ -32,7 +32,8 @@ LIST = Path(__file__).parent / "expected.toml"
 SPARK_OF_SUITES = "4.2."
 FILES_IN_ONE_JVM, SUITES_IN_ONE_JVM = 30, 4
 PRUNING = "org.apache.spark.sql.execution.datasources.parquet.ParquetV1SchemaPruningSuite"
-ROW_LEVEL = "org.apache.spark.sql.connector."
+CONNECTOR = "org.apache.spark.sql.connector."
+SQL = f"{CONNECTOR}DataSourceV2SQLSuiteV1Filter"
 
 
 def main() -> int:
@@ -73,10 +74,10 @@ def files_of_sql() -> list[str]:
 
 
 def suites() -> list[str]:
-    """Return the suites in Scala whose tables can be Icefloe's: those of row-level operations, and that of nested fields that a scan leaves out."""
+    """Return the suites in Scala whose tables can be Icefloe's: those of nested fields that scans leave out, of SQL, and of row-level operations."""
     with zipfile.ZipFile(next(FETCHED.jars.glob("spark-sql_*-tests.jar"))) as jar:
         names = [name.removesuffix(".class").replace("/", ".") for name in jar.namelist() if name.endswith("Suite.class")]
-    return [PRUNING, *sorted(name for name in names if name.startswith((f"{ROW_LEVEL}DeltaBased", f"{ROW_LEVEL}GroupBased")))]
+    return [PRUNING, SQL, *sorted(name for name in names if name.startswith((f"{CONNECTOR}DeltaBased", f"{CONNECTOR}GroupBased")))]
 
 
 def simple_name(suite: str) -> str:

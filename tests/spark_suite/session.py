@@ -29,7 +29,8 @@ CONF = {
 }
 # What Spark's build gives the JVM of its tests; a statement is too short for the second compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.testing=true"
-CATALOGS = {"lake": ("default",), "cat": ("ns1",)}
+# With the namespaces that suites need: of files, of row-level operations, of SQL (`SuiteCatalog.java`).
+CATALOGS = {"lake": ("default",), "cat": ("ns1",), "testcat": ("root",), "testcat2": ("root",), "testcat_atomic": ("root",)}
 POLL_MILLISECONDS = 500
 
 
@@ -98,11 +99,18 @@ class Run:
 
     def _clear(self) -> None:
         for name, catalog in self.catalogs.items():
-            for namespace in catalog.list_namespaces():
-                for identifier in catalog.list_tables(namespace):
-                    catalog.drop_table(identifier)
-            for namespace in CATALOGS[name]:
-                catalog.create_namespace_if_not_exists(namespace)
+            _drop_all(catalog, (), CATALOGS[name])
+            for kept in CATALOGS[name]:
+                catalog.create_namespace_if_not_exists(kept)
+
+
+def _drop_all(catalog: SqlCatalog, parent: tuple[str, ...], kept: tuple[str, ...]) -> None:
+    for namespace in catalog.list_namespaces(parent):
+        _drop_all(catalog, namespace, ())
+        for identifier in catalog.list_tables(namespace):
+            catalog.drop_table(identifier)
+        if ".".join(namespace) not in kept:
+            catalog.drop_namespace(namespace)
 
 
 def main() -> None:

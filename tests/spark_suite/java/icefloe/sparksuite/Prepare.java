@@ -23,6 +23,7 @@ import net.bytebuddy.implementation.StubMethod;
 import net.bytebuddy.pool.TypePool;
 import org.apache.spark.sql.classic.DataFrameReader;
 import org.apache.spark.sql.classic.RuntimeConfig;
+import org.apache.spark.sql.connector.DatasourceV2SQLBase;
 import org.apache.spark.sql.connector.RowLevelOperationSuiteBase;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.internal.SQLConf;
@@ -54,6 +55,11 @@ public final class Prepare {
                     .method(named("load").and(takesArguments(String.class)))
                     .replaceWith(Suites.class.getMethod("load", DataFrameReader.class, String.class))
                     .on(any())));
+    prepare.save(
+        prepare
+            .copyOf("org.apache.spark.sql.connector.DatasourceV2SQLBase")
+            .method(named("registerCatalog").and(not(isStatic())))
+            .intercept(MethodCall.invoke(Suites.class.getMethod("registerCatalog", DatasourceV2SQLBase.class, String.class, Class.class)).withThis().withAllArguments()));
     prepare.redirectRowLevelOperations();
     for (String suite : new String[] {"UpdateTableSuiteBase", "DeleteFromTableSuiteBase"}) {
       // Spark's table in memory keeps the numbers of its last write.

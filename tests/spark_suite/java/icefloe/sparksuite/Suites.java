@@ -2,6 +2,7 @@ package icefloe.sparksuite;
 
 import icefloe.suite.Messages;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
@@ -10,6 +11,7 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.RuntimeConfig;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.connector.DatasourceV2SQLBase;
 import org.apache.spark.sql.connector.RowLevelOperationSuiteBase;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.InMemoryRowLevelOperationTableCatalog;
@@ -24,6 +26,7 @@ import scala.Tuple2;
 /** What parts of Spark's suites are replaced by: the session, the reader of files, the catalog. `Prepare` redirects the calls. */
 public final class Suites {
   private static final String CATALOGS = "spark.sql.catalog.";
+  private static final List<String> SQL_CATALOGS = List.of("testcat", "testcat2", "testcat_atomic");
   private static SparkContext context;
   private static SuiteSession session;
   private static int tables;
@@ -51,6 +54,9 @@ public final class Suites {
       }
     }
     ask("attach");
+    for (String name : SQL_CATALOGS) {
+      SuiteCatalog.keep(name, session.sessionState().catalogManager().catalog(name));
+    }
     return session;
   }
 
@@ -74,6 +80,15 @@ public final class Suites {
   public static void unset(SQLConf conf, String key) {
     if (!key.startsWith(CATALOGS)) {
       conf.unsetConf(key);
+    }
+  }
+
+  /** Registers a catalog of the suites of SQL, before each test and after all settings were cleared: Icefloe's, with no tables, where the tests use any catalog of tables. */
+  public static void registerCatalog(DatasourceV2SQLBase suite, String name, Class<?> type) {
+    session.conf().set(CATALOGS + name, SQL_CATALOGS.contains(name) ? SuiteCatalog.class.getName() : type.getName());
+    session.conf().set("spark.sql.parquet.fieldId.read.enabled", "true");
+    if (name.equals(SQL_CATALOGS.get(0))) {
+      ask("clear");
     }
   }
 
