@@ -24,8 +24,7 @@ CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.testkey": "true",
     "spark.unsafe.exceptionOnMemoryLeak": "true",
-    # On in Spark's tests alone: it compares types together with the field ids in the metadata of nested fields, which only the scan's own columns have.
-    "spark.sql.planChangeValidation": "false",
+    "spark.sql.planChangeValidation": "true",  # as in Spark's build
 }
 # What Spark's build gives the JVM of its tests; a statement is too short for the second compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.testing=true"
@@ -93,7 +92,6 @@ class Run:
     def _attach(self) -> None:
         of_suite = SparkSession(self.spark.sparkContext, self.java.sparksuite.Suites.session())
         of_suite.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-        of_suite.conf.set("spark.sql.planChangeValidation", "false")
         for name, catalog in self.catalogs.items():
             attach(of_suite, name, catalog)
 

@@ -1,7 +1,11 @@
 """Statements that read fields of structs inside lists and maps, and fields whose names other fields had: what they return, and what they store."""
 
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -39,9 +43,12 @@ QUERIES = {
 
 
 @pytest.fixture
-def db(spark: SparkSession, lake: SqlCatalog) -> SqlCatalog:
+def db(spark: SparkSession, lake: SqlCatalog) -> Iterator[SqlCatalog]:
+    """Return the catalog, in a session that compares the types of all columns of a plan after each rule, as Spark's own tests do."""
     attach(spark, "lake", lake)
-    return lake
+    spark.conf.set("spark.sql.planChangeValidation", "true")
+    yield lake
+    spark.conf.unset("spark.sql.planChangeValidation")
 
 
 def _create(spark: SparkSession, name: str, **properties: str) -> None:
@@ -80,6 +87,14 @@ def test_fields_are_found_by_id_where_spark_prunes_the_scan_of_files_itself(spar
     subqueries = ", ".join(f"(SELECT max(i.{path}) FROM lake.db.t i WHERE i.id = o.id)" for path in paths)
     assert _rows(spark, f"SELECT id, {subqueries} FROM lake.db.t o") == right
     assert sorted(map(tuple, db.load_table("db.t").scan().to_spark().selectExpr("id", *paths).collect())) == right
+
+
+def test_files_that_spark_writes_from_a_query_have_no_field_ids_of_the_table(spark: SparkSession, db: SqlCatalog, tmp_path: Path) -> None:
+    _create(spark, "t")
+    spark.sql("SELECT * FROM lake.db.t").coalesce(1).write.parquet(str(tmp_path / "out"))
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    assert re.findall(r"field_id=\d+", str(pq.ParquetFile(file).schema)) == []
+    assert spark.read.parquet(str(file)).selectExpr("sum(l[0].b)").collect() == [(60,)]
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])

@@ -2,6 +2,7 @@ package icefloe;
 
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Objects;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
@@ -34,13 +35,24 @@ public final class CountedParquet extends ParquetFileFormat {
   private final String number; // a constant of each file: its number in `positions`
   private final DeletedPositions positions; // null where no row is deleted
   private final boolean follows; // whether row groups can be followed; positions are from Spark's column where not
+  private final transient StructType columns; // all that a plan may read, with the ids of fields inside, which the plan's types do not have; null where there are none
 
   public CountedParquet(String position, String deleted, String number, DeletedPositions positions, Boolean follows) {
+    this(position, deleted, number, positions, follows, null);
+  }
+
+  private CountedParquet(String position, String deleted, String number, DeletedPositions positions, Boolean follows, StructType columns) {
     this.position = position;
     this.deleted = deleted;
     this.number = number;
     this.positions = positions;
     this.follows = follows.booleanValue();
+    this.columns = columns;
+  }
+
+  /** Returns this format for columns whose fields inside have ids. */
+  CountedParquet of(StructType columns) {
+    return new CountedParquet(position, deleted, number, positions, Boolean.valueOf(follows), columns);
   }
 
   private static int placeIn(StructType schema, String name) {
@@ -61,7 +73,8 @@ public final class CountedParquet extends ParquetFileFormat {
   }
 
   public Function1 buildReaderWithPartitionValues(
-      SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
+      SparkSession session, StructType data, StructType partition, StructType named, Seq filters, Map options, Configuration hadoop) {
+    StructType required = columns == null ? named : NestedFieldIds.with(named, columns);
     int positionPlace = placeIn(required, position);
     int deletedPlace = placeIn(required, deleted);
     if (positionPlace < 0 && deletedPlace < 0) return super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
@@ -82,10 +95,11 @@ public final class CountedParquet extends ParquetFileFormat {
     return new Reading(spark, positionPlace, deletedPlace, placeIn(partition, number), positions, isFollowed, isVectorised && (isFollowed || returnsBatches), returnsBatches);
   }
 
-  /** Compares the deleted positions, so that Spark finds cached data and equal parts of a plan only where the same rows are deleted. */
+  /** Compares the deleted positions and the ids, so that Spark finds cached data and equal parts of a plan only where the same rows and fields are read. */
   public boolean equals(Object other) {
     if (!(other instanceof CountedParquet)) return false;
     DeletedPositions others = ((CountedParquet) other).positions;
+    if (!Objects.equals(columns, ((CountedParquet) other).columns)) return false;
     return positions == null ? others == null : positions.equals(others);
   }
 

@@ -59,9 +59,11 @@ public final class NativeScan {
    */
   public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names, List nonNull) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
-    StructType dataColumns = (StructType) DataType.fromJson(data);
-    PlannedFiles index = new PlannedFiles(files, constantColumns, dataColumns, root, size);
+    StructType withIds = (StructType) DataType.fromJson(data);
+    StructType dataColumns = NestedFieldIds.without(withIds);
+    PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
+    if (dataColumns != withIds) reader = format == null ? new ParquetById(withIds) : ((CountedParquet) format).of(withIds);
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
     HashMap attributes = attributes(relation);
     Expression condition = deleted == null ? null : isLive((Expression) attributes.get(deleted));

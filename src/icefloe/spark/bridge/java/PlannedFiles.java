@@ -14,31 +14,19 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Alias;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InterpretedPredicate;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
-import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
-import org.apache.spark.sql.types.ArrayType;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.MapType;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils$;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import scala.Option;
 import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
@@ -54,14 +42,12 @@ public final class PlannedFiles implements FileIndex {
 
   private final ArrayList directories = new ArrayList();
   private final StructType constants;
-  private final StructType data; // the columns in the files, with their field ids
   private final Path root;
   private final byte[] digest;
   private final long bytes; // estimated bytes of the columns in the files, for Spark's optimizer
 
-  public PlannedFiles(byte[] stream, StructType constants, StructType data, String root, Number bytes) throws Exception {
+  public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes) throws Exception {
     this.constants = constants;
-    this.data = data;
     this.bytes = bytes.longValue();
     this.root = new Path(root);
     MessageDigest sha = MessageDigest.getInstance("SHA-256");
@@ -96,45 +82,6 @@ public final class PlannedFiles implements FileIndex {
       files.add(new FileStatusWithMetadata(status, Map$.MODULE$.empty()));
       directories.add(new PartitionDirectory(rows.getRow(i).copy(), PythonUtils.toSeq(files)));
     }
-  }
-
-  /**
-   * Returns a scan of planned files with the field ids that Spark takes off its columns where it prunes nested fields; the reader would look for such columns by name. Spark prunes this scan
-   * where it is optimized twice, as in a correlated subquery, and where it is the plan of a DataFrame.
-   */
-  static LogicalPlan withFieldIds(LogicalRelation scan) {
-    if (!(scan.relation() instanceof HadoopFsRelation)) return scan;
-    HadoopFsRelation files = (HadoopFsRelation) scan.relation();
-    if (!(files.location() instanceof PlannedFiles)) return scan;
-    StructType columns = (StructType) withMetadata(files.dataSchema(), ((PlannedFiles) files.location()).data);
-    if (columns.equals(files.dataSchema())) return scan;
-    LogicalPlan restored = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(files.location(), files.partitionSchema(), columns, files.bucketSpec(), files.fileFormat(), files.options(), files.sparkSession()), false);
-    ArrayList named = new ArrayList();
-    for (int i = 0; i < scan.output().size(); i++) {
-      Attribute column = (Attribute) scan.output().apply(i);
-      named.add(new Alias((Attribute) restored.output().apply(i), column.name(), column.exprId(), column.qualifier(), Option.empty(), PythonUtils.toSeq(new ArrayList())));
-    }
-    return new Project(PythonUtils.toSeq(named), restored);
-  }
-
-  /** Returns a type whose fields have the metadata that the fields of the same path have in another type. */
-  private static DataType withMetadata(DataType type, DataType from) {
-    if (type instanceof StructType && from instanceof StructType) {
-      StructField[] fields = ((StructType) type).fields();
-      StructField[] restored = new StructField[fields.length];
-      for (int i = 0; i < fields.length; i++) {
-        Option place = ((StructType) from).getFieldIndex(fields[i].name());
-        StructField same = place.isEmpty() ? fields[i] : ((StructType) from).fields()[((Integer) place.get()).intValue()];
-        restored[i] = new StructField(fields[i].name(), withMetadata(fields[i].dataType(), same.dataType()), fields[i].nullable(), same.metadata());
-      }
-      return new StructType(restored);
-    }
-    if (type instanceof ArrayType && from instanceof ArrayType) return new ArrayType(withMetadata(((ArrayType) type).elementType(), ((ArrayType) from).elementType()), ((ArrayType) type).containsNull());
-    if (type instanceof MapType && from instanceof MapType) {
-      MapType map = (MapType) type, other = (MapType) from;
-      return new MapType(withMetadata(map.keyType(), other.keyType()), withMetadata(map.valueType(), other.valueType()), map.valueContainsNull());
-    }
-    return type;
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {

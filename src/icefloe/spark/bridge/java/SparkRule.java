@@ -67,7 +67,6 @@ public final class SparkRule extends Rule {
       checkColumns(rows.output(), scan);
       return named(rows, scan.output());
     }
-    if (plan instanceof LogicalRelation) return PlannedFiles.withFieldIds((LogicalRelation) plan);
     Set above = clustered, prunedAbove = pruned;
     clustered = clusteredBelow(plan);
     pruned = prunedBelow(plan);

@@ -1,0 +1,33 @@
+package icefloe;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.types.StructType;
+import scala.Function1;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+
+/** Spark's Parquet format, whose reader finds the fields inside of columns by ids that the plan's types do not have. Executors need not have this class: the function that reads files is Spark's. */
+public final class ParquetById extends ParquetFileFormat {
+  private final StructType columns; // all that a plan may read, with the ids
+
+  public ParquetById(StructType columns) {
+    this.columns = columns;
+  }
+
+  public Function1 buildReaderWithPartitionValues(
+      SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
+    StructType read = NestedFieldIds.with(required, columns);
+    return new ParquetFileFormat().buildReaderWithPartitionValues(session, data, partition, read, filters, options, hadoop);
+  }
+
+  /** Compares the ids, so that Spark finds cached data and equal parts of a plan only where the same fields are read. */
+  public boolean equals(Object other) {
+    return other instanceof ParquetById && columns.equals(((ParquetById) other).columns);
+  }
+
+  public int hashCode() {
+    return columns.hashCode();
+  }
+}
