@@ -57,6 +57,7 @@ public final class SparkRule extends Rule {
   private LogicalPlan replace(LogicalPlan plan) {
     // The plan of a DELETE of all rows has a scan of its table that is never executed.
     if (plan instanceof DeleteFromTable) return plan;
+    if (plan.nodeName().equals("AddCheckConstraint")) refuseConstraint(plan);
     if (isCommand(plan)) return new SparkCommand(plan, null, plan.nodeName()).plan();
     // Queries that parts of a statement share, such as equal subqueries, are beside it in the plan. Spark inserts them after this rule, but not into the plan within a command.
     if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
@@ -145,6 +146,14 @@ public final class SparkRule extends Rule {
     if (!(write instanceof V2WriteCommand) || SparkCommand.writeOf(write) == null) return false;
     if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic || RowStatementRule.isInsertOnlyMerge(write)) return true;
     return write.nodeName().equals("AppendData") && isOfUnmatched(((V2WriteCommand) write).query());
+  }
+
+  /** Refuses `ALTER TABLE ... ADD CONSTRAINT ... CHECK`, which Spark plans as a query of the rows that break it. The class is of Spark 4.1 and later. */
+  private static void refuseConstraint(LogicalPlan plan) {
+    LogicalPlan leaf = (LogicalPlan) plan.collectLeaves().head();
+    if (!isScan(leaf)) return;
+    String rule = "the table " + ((DataSourceV2ScanRelation) leaf).name() + " cannot have the constraint " + plan.expressions().head().toString() + ": Iceberg tables have no constraints";
+    throw new UnsupportedOperationException(rule + "\n  Next: leave it out, and filter the rows in the query that writes them");
   }
 
   private static boolean isScan(LogicalPlan plan) {
