@@ -52,7 +52,7 @@ def main() -> int:
                 number += 1
                 if arguments.table is not None:
                     break
-                if time.monotonic() - printed > 60:
+                if time.monotonic() - printed > 30:
                     printed = time.monotonic()
                     print(f"{run.statements} statements on {number} tables, {run.statements / (printed - start):.1f} a second", flush=True)
         took = time.monotonic() - start

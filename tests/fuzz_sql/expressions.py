@@ -10,7 +10,7 @@ from random import Random
 from tests.fuzz_sql.rows import ValueMaker
 from tests.fuzz_sql.schemas import Field, Kind, Leaf, ListOf, MapOf, Struct, quoted, sql_type, text_literal
 
-UNORDERED = ("VARIANT",)  # no equality, no order
+UNORDERED = ("VARIANT", "VOID")  # no equality, no order
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,11 @@ DEFAULT_SETTINGS = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
 }
-_NOT_KEYS = ("FLOAT", "DOUBLE", "VARIANT")  # no keys of equality deletes
+_NOT_KEYS = ("FLOAT", "DOUBLE", "VARIANT", "VOID")  # no keys of equality deletes
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,16 @@ class HistoryMaker:
         settings["spark.sql.ansi.enabled"] = self.chosen.choice(["true", "true", "false"])
         for name, usual in list(settings.items())[2:]:
             if self.chosen.random() < 0.1:
-                settings[name] = "true" if usual == "false" else "false"
-        return Beginning(self.schemas.table(), self.version, properties, settings)
+                settings[name] = {"true": "false", "false": "true", "NO_CODEGEN": "CODEGEN_ONLY"}[usual]
+        schema = self.schemas.table()
+        if self.version == 3 and self.chosen.random() < 0.08:  # data files without a column
+            schema = Struct(0, tuple(Field(column.number, column.name, Leaf("VOID")) for column in schema.fields[:2]))
+        return Beginning(schema, self.version, properties, settings)
+
+    def second_step(self, schema: Struct) -> Step:
+        """Return the step after the first: often a partition field, which most of the history is then stored by."""
+        partition = self._partition(schema) if self.chosen.random() < 0.25 else None
+        return partition or self.step(schema)
 
     def step(self, schema: Struct) -> Step:
         """Return the next step of a table that has this schema."""
@@ -155,6 +164,8 @@ class HistoryMaker:
         if target is schema and self.chosen.random() < 0.1:
             kind = Leaf(self.chosen.choice(list(FOREIGN_LEAVES)))
             return AddField(target.number, Field(self.schemas.number(), name, kind))
+        if target is schema and self.version == 3 and self.chosen.random() < 0.08:
+            return AddField(target.number, Field(self.schemas.number(), name, Leaf("VOID")))
         default = None
         if (
             target is schema
@@ -268,7 +279,7 @@ class HistoryMaker:
         return Update(assignments, self.condition(schema)) if assignments else None
 
     def _merge(self, schema: Struct) -> Step | None:
-        if schema.fields[0].number != 1:
+        if schema.fields[0].number != 1 or schema.fields[0].kind != Leaf("INT"):
             return None
         keys = self.chosen.sample(range(self.rows_made + 3), min(self.chosen.randint(1, 5), self.rows_made + 3))
         rows = tuple({**{column.number: self.values.value(column.kind) for column in schema.fields}, 1: str(key)} for key in keys)
@@ -330,7 +341,9 @@ class HistoryMaker:
         if self.partition_fields and self.chosen.random() < 0.4:
             gone = self.partition_fields.pop(self.chosen.randrange(len(self.partition_fields)))
             return Layout("drop partition field", (f"ALTER TABLE {NAME} DROP PARTITION FIELD {gone}",))
-        _, column = self.chosen.choice(self._leaves_in_structs(schema))
+        leaves = self._leaves_in_structs(schema)
+        times = [leaf for leaf in leaves if leaf[1].kind in map(Leaf, DATES)]
+        _, column = self.chosen.choice(times if times and self.values.far and self.chosen.random() < 0.7 else leaves)
         transforms = ["{}", "bucket(4, {})"]
         name = column.kind.name.partition("(")[0]  # type: ignore[union-attr]
         if name in ("INT", "BIGINT", "STRING", "DECIMAL", "BINARY"):
@@ -339,7 +352,7 @@ class HistoryMaker:
             transforms += ["years({})", "months({})", "days({})"] + (["hours({})"] if name != "DATE" else [])
         if name in ("FLOAT", "DOUBLE", "BOOLEAN"):
             transforms.remove("bucket(4, {})")
-        if name in ("VARIANT", "FLOAT", "DOUBLE") or len(self.partition_fields) > 1:
+        if name in ("VARIANT", "VOID", "FLOAT", "DOUBLE") or len(self.partition_fields) > 1:
             return None
         self.sources.add(column.number)
         alias = f"p_{self.schemas.number()}"
@@ -348,7 +361,7 @@ class HistoryMaker:
 
     def _sort(self, schema: Struct) -> Step | None:
         _, column = self.chosen.choice(self._leaves_in_structs(schema))
-        if column.kind == Leaf("VARIANT"):
+        if column.kind in (Leaf("VARIANT"), Leaf("VOID")):
             return None
         self.sources.add(column.number)
         order = self.chosen.choice(["", " DESC", " DESC NULLS LAST", " ASC NULLS LAST"])

@@ -12,6 +12,8 @@ Rows = Counter[str]
 # Formats that keep all digits.
 _TIMES = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 _AS_JSON = f"to_json(struct(*), map('timestampFormat', '{_TIMES}', 'timestampNTZFormat', '{_TIMES}'))"
+# JSON has no structs as keys of maps. Binary values are no UTF-8, so that the text as a whole is made hexadecimal where there are any.
+_AS_TEXT = "hex(CAST(struct(*) AS STRING))"
 _NEGATIVE_ZERO = re.compile(r"(?<![\w.])-0\.0(?![\d.E])")
 
 
@@ -51,24 +53,34 @@ def outcome_of(spark: SparkSession, sql: str, *, exact_zeros: bool = True) -> Ou
         return Outcome(Counter(), error=error_text(error))
 
 
-def unlike_parts(spark: SparkSession, parts: list[str], exact_zeros: list[bool]) -> str:
-    """Return why queries may have other rows or types than the ones that follow them, all run as one; empty if they have the same.
+def unlike_parts(spark: SparkSession, parts: list[tuple[str, str]], exact_zeros: list[bool], *, as_json: bool) -> dict[int, str]:
+    """Return the places of pairs of queries whose rows or types may differ, all run as one statement, each with the reason.
+
+    Where one query fails, the statement does; its halves are run then, so that the pair is found in few statements.
 
     Args:
         spark: The session.
-        parts: Two queries for each comparison.
-        exact_zeros: For each comparison, whether 0.0 and -0.0 differ.
+        parts: Pairs of queries.
+        exact_zeros: For each pair, whether 0.0 and -0.0 differ.
+        as_json: Whether rows are compared as JSON; else as Spark's texts of structs, which any type has.
     """
-    selects = [f"SELECT {place} AS q, {_AS_JSON} AS r, typeof(struct(*)) AS t FROM ({part}) b" for place, part in enumerate(parts)]
+    text = _AS_JSON if as_json else _AS_TEXT
+    both = [query for pair in parts for query in pair]
+    selects = [f"SELECT {place} AS q, {text} AS r, typeof(struct(*)) AS t FROM ({query}) b" for place, query in enumerate(both)]
     try:
-        found = spark.sql(" UNION ALL ".join(selects)).toArrow().to_pydict()
-    except Exception as error:  # noqa: BLE001  # the parts are run one by one then
-        return error_text(error)
-    rows = [Counter[tuple[str, str]]() for _ in parts]
+        # One task reads all parts: each task would deserialise the plans of all of them.
+        found = spark.sql(" UNION ALL ".join(selects)).coalesce(1).toArrow().to_pydict()
+    except Exception as error:  # noqa: BLE001  # any error is an outcome
+        if len(parts) == 1:
+            return {0: error_text(error)}
+        half = len(parts) // 2
+        first = unlike_parts(spark, parts[:half], exact_zeros[:half], as_json=as_json)
+        second = unlike_parts(spark, parts[half:], exact_zeros[half:], as_json=as_json)
+        return first | {place + half: reason for place, reason in second.items()}
+    rows = [Counter[tuple[str, str]]() for _ in both]
     for place, row, kind in zip(found["q"], found["r"], found["t"], strict=True):
         rows[place][row if exact_zeros[place // 2] else _NEGATIVE_ZERO.sub("0.0", row), kind] += 1
-    unlike = [(seen - right, right - seen) for seen, right in zip(rows[::2], rows[1::2], strict=True) if seen != right]
-    return f"other rows or types: {unlike[0]}" if unlike else ""
+    return {place: "other rows or types" for place, (seen, right) in enumerate(zip(rows[::2], rows[1::2], strict=True)) if seen != right}
 
 
 def error_text(error: Exception) -> str:

@@ -84,7 +84,7 @@ class ValueMaker:
         self.far = far
 
     def value(self, kind: Kind, *, nulls: float = 0.15) -> Value:
-        if self.chosen.random() < nulls:
+        if self.chosen.random() < nulls or kind == Leaf("VOID"):
             return None
         match kind:
             case Leaf(name):

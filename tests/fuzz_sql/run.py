@@ -6,9 +6,10 @@ from pathlib import Path
 from random import Random
 
 import pyspark
-from tests.fuzz_sql.expressions import contains_unordered
 from tests.fuzz_sql.histories import HistoryMaker
 from tests.fuzz_sql.queries import Query, QueryMaker, everything
+from tests.fuzz_sql.rows import ValueMaker
+from tests.fuzz_sql.schemas import has_leaf
 from tests.fuzz_sql.shrinking import shrunk
 from tests.fuzz_sql.steps import NotApplicableError, Step
 from tests.fuzz_sql.trials import Difference, DifferenceError, Lake, RefusedError, Trial
@@ -16,11 +17,21 @@ from tests.fuzz_sql.trials import Difference, DifferenceError, Lake, RefusedErro
 import icefloe.spark
 from icefloe import SqlCatalog
 
-QUERIES_AFTER_A_STEP = 12
-ALONE = 0.15  # how often statements are run one by one, as users run them, and not as the parts of one
-# Small tables: one task a query, and plans that stay as they are.
+QUERIES_AFTER_A_STEP = 40
+TOGETHER = 20  # how many statements are run as the parts of one: more need more passes of Spark's optimizer over all of them
+ALONE = 0.04  # the share of statements that are run one by one, as users run them
+# Small tables: one task a query, plans that stay as they are, and the quick compiler of Java, as no code runs for long.
 SESSION = {
     "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1500m -Xmn900m -XX:MetaspaceSize=400m",
+    "spark.ui.retainedExecutions": "1",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "1",
+    "spark.ui.liveUpdate.period": "-1",
+    "spark.shuffle.compress": "false",
+    "spark.broadcast.compress": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -37,6 +48,8 @@ def started_lake(folder: Path, settings: Mapping[str, str]) -> Lake:
     """Start a session, with more settings, that has a catalog in a folder."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     spark = icefloe.spark.session({**SESSION, **settings}, master="local[1]", catalogs={"lake": catalog}, app_name="icefloe fuzz-sql")
+    # Each scan of files sends a copy of the settings of Hadoop to its task; they are a thousand defaults, which are in its code too.
+    spark.sparkContext._jsc.hadoopConfiguration().clear()
     catalog.create_namespace("db")
     return Lake(spark, catalog, folder)
 
@@ -53,7 +66,7 @@ class Run:
         self.labels: Counter[str] = Counter()
         self.both_refused: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
-        self.one_by_one: Counter[str] = Counter()  # why the statements on a version were run one by one
+        self.one_by_one: Counter[str] = Counter()  # why statements were run one by one
         self.differences: list[Difference] = []
 
     def table(self, number: int, *, most: int | None = None) -> list[str]:
@@ -63,15 +76,15 @@ class Run:
             number: The table of the seed.
             most: The largest number of statements in all.
         """
-        chosen = Random(f"{self.seed}:{number}")
+        chosen, of_queries = Random(f"{self.seed}:{number}"), Random(f"{self.seed}:{number}:queries")
         maker = HistoryMaker(chosen)
         trial = Trial(self.lake, maker.beginning())
         try:
             trial.begin()
             for place in range(chosen.randint(4, 10)):
-                step = maker.insert(trial.schema) if place == 0 else maker.step(trial.schema)
-                if self._applied(trial, step):
-                    self._checked(trial, maker)
+                make = (maker.insert, maker.second_step)[place] if place < 2 else maker.step
+                if self._applied(trial, make(trial.schema)):
+                    self._checked(trial, of_queries, far=maker.values.far)
                 if most is not None and self.statements >= most:
                     break
         except DifferenceError as found:
@@ -95,26 +108,35 @@ class Run:
             return False
         return True
 
-    def _checked(self, trial: Trial, maker: HistoryMaker) -> None:
-        """Compare all rows, then some statements on this version of the table, and one or two on earlier ones."""
-        queries = QueryMaker(maker.chosen, maker.values, trial.schema)
+    def _checked(self, trial: Trial, chosen: Random, *, far: bool) -> None:
+        """Compare all rows, then some statements on this version of the table, and one or two on earlier ones.
+
+        Args:
+            trial: The table.
+            chosen: The source of choices, which is not that of the history: it stays the same with more statements or fewer.
+            far: Whether there are dates before the year 1 and after 9999.
+        """
+        values = ValueMaker(chosen, far=far)
+        queries = QueryMaker(chosen, values, trial.schema)
         statements = [everything(trial.schema), *(queries.query() for _ in range(self.queries_after_a_step))]
         versions = trial.versions()
-        if len(versions) > 1 and maker.chosen.random() < 0.5:
-            place = maker.chosen.choice(list(versions))
-            statements.append(QueryMaker(maker.chosen, maker.values, versions[place]).of_version(place))
+        if len(versions) > 1 and chosen.random() < 0.5:
+            place = chosen.choice(list(versions))
+            statements.append(QueryMaker(chosen, values, versions[place]).of_version(place))
         for statement in statements:
             self._count(statement.label)
-        unlike = "by choice" if maker.chosen.random() < ALONE else trial.check_together(statements)
-        self.one_by_one[unlike or "not"] += 1
-        if unlike:
-            for statement in statements:
-                self._check(trial, statement)
-        if maker.chosen.random() < 0.15:
+        alone = [(statement, "by choice") for statement in statements if chosen.random() < ALONE]
+        together = [statement for statement in statements if statement not in [chosen for chosen, _ in alone]]
+        for first in range(0, len(together), TOGETHER):
+            alone += trial.check_together(together[first : first + TOGETHER])
+        for statement, reason in alone:
+            self.one_by_one[reason] += 1
+            self._check(trial, statement)
+        if chosen.random() < 0.15:
             statement = queries.created()
             self._count(statement.label)
             self._check(trial, statement)
-        if maker.chosen.random() < 0.3 and not contains_unordered(trial.schema):
+        if chosen.random() < 0.3 and not has_leaf(trial.schema, "VARIANT"):
             self._count("scan in process")
             trial.check_in_process()
 

@@ -185,6 +185,10 @@ def path_of(schema: Struct, number: int) -> Path | None:
     return None
 
 
+def has_leaf(schema: Struct, name: str) -> bool:
+    return any(kind == Leaf(name) for _, _, kind, _ in walk(schema))
+
+
 def has_struct_keys(schema: Struct) -> bool:
     return any(isinstance(kind, MapOf) and isinstance(kind.key, Struct) for _, _, kind, _ in walk(schema))
 
