@@ -23,6 +23,7 @@ from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.view.view_definition import ViewDefinition
 from icefloe.kernel.view.view_metadata_json import read_view_metadata
 from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
+from icefloe.table.table_handle import has_no_file
 from icefloe.view.view import View
 from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, view_metadata_of
 
@@ -196,7 +197,12 @@ class CatalogViews(CatalogBase, ABC):
         name = self.resolve_name(identifier)
         views = self._views()
         stored = views.load(name)
-        handle = self._view_handle(views, name, stored.metadata_location)
+        location = stored.metadata_location
+        if stored.metadata is not None and has_no_file(location):
+            location = (
+                stored.metadata.location
+            )  # a server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own
+        handle = self._view_handle(views, name, location)
         return View(handle, view_metadata_of(handle, stored))
 
     def list_views(self, namespace: Name) -> list[Identifier]:

@@ -251,7 +251,7 @@ def metadata_of_others(handle: TableHandle, others: Sequence[TableLocation]) -> 
     result = []
     for table in others:
         try:
-            if not table.metadata_location:
+            if has_no_file(table.metadata_location):
                 raise NoSuchFileError("The catalog's server does not name its metadata file.")
             result.append(metadata_of(handle.io, table))
         except (NotFoundError, FormatError, StorageError, UnsupportedError, InvalidInputError) as error:

@@ -1,5 +1,7 @@
 """What other servers leave out of their responses, or send in another JSON type, is taken where its meaning is clear; names are theirs too."""
 
+import gzip
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,6 +23,7 @@ from icefloe.cli.application import app
 from icefloe.errors import (
     IcefloeError,
     InvalidIdentifierError,
+    LocationNotAllowedError,
     MetadataFormatError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -113,6 +116,31 @@ def test_a_table_whose_metadata_file_only_its_server_reads_is_shown_and_validate
         look.metadata(table)
     plan = repair.plan(catalog, "db.t")
     assert (plan.repairs, plan.left) == ((), ())
+
+
+@pytest.mark.parametrize("location", [None, "https://catalog.example/v/7.json"])
+def test_a_view_whose_metadata_file_only_its_server_reads_is_loaded(server: RestDouble, tmp_path: Any, location: str | None) -> None:
+    with InMemoryCatalog("m", warehouse=f"{tmp_path}/views") as other:
+        other.create_namespace("db")
+        made = other.create_view("db.v", "SELECT 1 AS n", ROWS.schema)
+        metadata = json.loads(gzip.decompress(made.handle.io.read(made.metadata_location)))
+    server.on("GET", "/v1/config", Answer(200, {"overrides": {"view-endpoints-supported": True}}))
+    server.on("GET", "/v1/namespaces/db/views/v", Answer(200, {"metadata": metadata, "metadata-location": location}))
+    view = opened(server).load_view("db.v")
+    assert (view.metadata_location, view.location(), view.schema().names) == (location or "", metadata["location"], ["n"])
+
+
+def test_an_orphan_search_beside_a_table_of_an_unknown_metadata_file_deletes_nothing(server: RestDouble, tmp_path: Any) -> None:
+    body = OneTable(server, str(tmp_path / "t"))._body()
+    other = {**body["metadata"], "table-uuid": "11111111-2222-3333-4444-555555555556"}
+    server.on(
+        "GET", "/v1/namespaces/db/tables/u", Answer(200, {"metadata": other, "metadata-location": "https://catalog.example/u/7.json"})
+    )
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": [["db"]]}))
+    server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": [{"namespace": ["db"], "name": one} for one in ("t", "u")]}))
+    catalog = opened(server, **{"io.allowed-locations": str(tmp_path / "t")})
+    with pytest.raises(LocationNotAllowedError, match=r"db\.u has a folder that overlaps with it(.|\n)*does not name its metadata file"):
+        catalog.load_table("db.t").maintenance.remove_orphan_files(older_than=0)
 
 
 def test_two_tables_without_names_of_files_are_loaded_as_of_one_moment(server: RestDouble, tmp_path: Any) -> None:
