@@ -3,7 +3,9 @@
 import csv
 import errno
 import os
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
+    CommitInvalidatedError,
     CommitUnknownError,
     EngineError,
     FileAlreadyExistsError,
@@ -27,7 +30,7 @@ from icefloe.errors import (
     SchemaMismatchError,
     StorageFullError,
 )
-from icefloe.loading import LoadProgress, LoadRequest, file_load, load_files
+from icefloe.loading import LoadProgress, LoadRequest, LoadResult, file_load, load_files
 from icefloe.loading.csv_input import CsvInput
 from icefloe.loading.input_files import find_files
 
@@ -184,11 +187,64 @@ def test_a_load_that_is_run_again_under_its_id_is_refused(load: Load, options: d
     assert [snapshot.summary.get("icefloe.load-id") for snapshot in result.table.metadata.snapshots] == ["first", "day 2"]
 
 
-def test_a_load_without_an_id_is_run_as_often_as_it_is_started(load: Load) -> None:
+def test_a_load_without_an_id_is_run_as_often_as_it_is_started(load: Load, caplog: pytest.LogCaptureFixture) -> None:
     path = write("a.csv", "id\n1\n")
-    assert len(rows_of((load(path), load(path), load(path, load_id="x"))[-1])) == 3
+    first = load(path)
+    assert caplog.text == ""
+    second = load(path)
+    assert f"by snapshot {first.write.snapshot_id}, and its rows are added once more; --load-id {first.load_id}, " in caplog.text
+    assert second.load_id == f"{first.load_id}-2"
+    assert len(rows_of(load(path, load_id="x"))) == 3
     with pytest.raises(InvalidInputError, match="--load-id is empty"):
         load(path, load_id=" ")
+
+
+def test_the_id_of_a_load_that_was_killed_refuses_it_only_where_it_was_committed(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    path, other = write("a.csv", "id\n1\n"), write("b.csv", "id\n2\n")
+    load_ids = [load(path).load_id, load([path, other]).load_id, load(other, overwrite=True).load_id]
+    assert len(set(load_ids)) == 3
+    load(other, upsert=["id"])
+    assert caplog.text == ""  # an overwrite and an upsert have no row twice
+    for files, load_id in zip((path, [other, path], other), load_ids, strict=True):
+        with pytest.raises(InvalidInputError, match="already: snapshot"):
+            load(files, load_id=load_id)
+    os.utime(path, ns=(1, 1))
+    assert load(path).load_id not in load_ids  # it is another file now
+    assert len(rows_of(load(path, load_id="an id whose load was killed before its commit"))) == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"upsert": ["id"]}, {"add_columns": True}])
+def test_of_two_loads_of_one_id_at_the_same_time_one_commits(
+    load: Load, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    load(write("0.csv", "id\n0\n"))
+    paths = [write(f"{name}.csv", "id,v\n1,a\n" if "add_columns" in options else "id\n1\n") for name in "ab"]
+    commit, barrier = SqlCatalogStore.commit, threading.Barrier(2)
+    waiting = threading.local()
+
+    def together(self: Any, changes: Any) -> Any:
+        if not getattr(waiting, "is_over", False):
+            waiting.is_over = True
+            barrier.wait(60)
+        return commit(self, changes)
+
+    def outcome(path: str) -> Any:
+        try:
+            return load(path, load_id="day 1", **options)
+        except CommitInvalidatedError as error:
+            return error
+
+    monkeypatch.setattr(SqlCatalogStore, "commit", together)
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(outcome, paths))
+    error = next(outcome for outcome in outcomes if isinstance(outcome, CommitInvalidatedError))
+    assert "the load 'day 1' is in n.t already" in error.message
+    assert [type(outcome) for outcome in outcomes].count(LoadResult) == 1
+    table = catalog.load_table("n.t")
+    assert table.scan("id = 1").count() == 1
+    assert len(table.metadata.snapshots) == 2
+    stored = list((Path(table.location()) / "data").rglob("*.parquet"))
+    assert len(stored) == 2  # the files of the refused load are deleted
 
 
 # ---- upsert, filter, new columns ----

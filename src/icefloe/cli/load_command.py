@@ -93,7 +93,9 @@ BadRowsFile = Annotated[
 LoadId = Annotated[
     str | None,
     typer.Option(
-        "--load-id", metavar="ID", help="An id of this load: refused if the table has it, so that a load that was killed can be run again."
+        "--load-id",
+        metavar="ID",
+        help="An id of this load: refused if the table has it, so that a load that was killed can be run again; printed otherwise.",
     ),
 ]
 EngineOption = Annotated[
@@ -148,6 +150,10 @@ def load(
     chosen, reason = choose_engine(engine, found, request)
     prepared = FileLoad(opened, into, found, request)
     print_message(f"{chosen.value.capitalize()} loads {found.described}, {size_text(found.size)}{reason}")
+    if not (overwrite or upsert):
+        print_message(
+            f"If this load is killed, run it again with --load-id {prepared.load_id}: that is refused where its rows are in the table"
+        )
     with _reports_interrupt(prepared), prepared.all_or_nothing():
         result = _loaded(prepared, chosen, engine)
     if as_json:
@@ -284,6 +290,7 @@ def _as_json(into: str, result: LoadResult) -> dict[str, Any]:
         "table": into,
         "metadata_location": result.table.metadata_location,
         **json_ready(result.write),
+        "load_id": result.load_id,
         "filtered_rows": result.filtered_rows,
         "bad_rows": result.bad_rows,
         "bad_rows_file": result.bad_rows_file,

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from icefloe.errors import (
 from icefloe.kernel.expressions.bind import bind, rewrite_not
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.expressions.row_filter import to_expression
+from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
 from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
 from icefloe.kernel.schema.arrow_schema import schema_to_arrow
@@ -101,6 +103,8 @@ class FileLoad:
     def __init__(self, catalog: Catalog, table: str, files: InputFiles, request: LoadRequest) -> None:
         """Check the request and load the table, if it exists. Nothing is created.
 
+        `load_id` becomes the id that is kept in the summary of the snapshot.
+
         Raises:
             InvalidInputError: An option of the reader is not one that can be set, properties are given for a table that exists, or a load of this id is
                 in the table already.
@@ -127,10 +131,33 @@ class FileLoad:
                 table=self._existing.full_name,
                 next_step="omit --property, and set properties with `icefloe properties`",
             )
-        if self._existing is not None and request.load_id is not None:
-            _check_new(self._existing, request.load_id)
+        self.load_id = self._load_id()
         if self._existing is not None and request.partition:
             _check_same_partitioning(self._existing, request.partition)
+
+    def _load_id(self) -> str:
+        """Return the id that the snapshot gets: that of the request, or one of these files which no earlier load has.
+
+        Raises:
+            InvalidInputError: The table has a load of the requested id already.
+        """
+        name = dotted(self.name)
+        if self._request.load_id is not None:
+            if self._existing is not None:
+                _check_new(self._existing.metadata, self._request.load_id, name)
+            return self._request.load_id
+        fingerprint = self.files.fingerprint
+        snapshots = () if self._existing is None else self._existing.metadata.snapshots
+        earlier = [shot for shot in snapshots if shot.summary.get(LOAD_ID, "").partition("-")[0] == fingerprint]
+        if earlier and not (self._request.overwrite or self._request.upsert):
+            LOG.warning(
+                "%s was loaded into %s before, by snapshot %d, and its rows are added once more; --load-id %s, or load_id=..., would refuse this",
+                in_one_line(self.files.described),
+                in_one_line(name),
+                earlier[-1].snapshot_id,
+                earlier[-1].summary[LOAD_ID],
+            )
+        return f"{fingerprint}-{len(earlier) + 1}" if earlier else fingerprint
 
     @property
     def schema(self) -> Schema:
@@ -235,7 +262,9 @@ class FileLoad:
         member, transaction = self._member, self._transaction
         assert member is not None, "open() comes first"  # noqa: S101
         assert transaction is not None  # noqa: S101
-        summary = {} if self._request.load_id is None else {LOAD_ID: self._request.load_id}
+        summary = {LOAD_ID: self.load_id}
+        if self._request.load_id is not None:
+            member.check_bases(partial(_check_new, load_id=self.load_id, table=dotted(self.name)))
         try:
             if self._request.upsert:
                 written = member.upsert(rows, list(self._request.upsert), snapshot_properties=summary)
@@ -258,6 +287,7 @@ class FileLoad:
         return LoadResult(
             table=table,
             write=replace(written, attempts=member.attempts),
+            load_id=self.load_id,
             bad_rows=self.bad_rows.count,
             first_bad_rows=tuple(self.bad_rows.first),
             bad_rows_file=self.bad_rows.path if self.bad_rows.count else None,
@@ -399,13 +429,13 @@ def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
         )
 
 
-def _check_new(table: Table, load_id: str) -> None:
+def _check_new(metadata: TableMetadata, load_id: str, table: str) -> None:
     """Refuse a load that is in the table's history: a load that was killed after its commit would have its rows twice. Raises `InvalidInputError`."""
-    for snapshot in table.metadata.snapshots:
+    for snapshot in metadata.snapshots:
         if snapshot.summary.get(LOAD_ID) == load_id:
             raise InvalidInputError(
-                f"the load {load_id!r} is in {table.full_name} already: snapshot {snapshot.snapshot_id} has its rows",
-                table=table.full_name,
+                f"the load {load_id!r} is in {table} already: snapshot {snapshot.snapshot_id} has its rows",
+                table=table,
                 snapshot_id=snapshot.snapshot_id,
                 next_step="nothing is left to do for this load; another one has another --load-id",
             )

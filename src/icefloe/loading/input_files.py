@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -49,12 +50,24 @@ BLOCK_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFiles:
-    """Files of one format. `paths` are locations of files; folders and patterns are replaced by the files in them."""
+    """Files of one format. `paths` are locations of files; folders and patterns are replaced by the files in them. `sizes` are their bytes."""
 
     paths: tuple[str, ...]
     format: FileFormat
     io: FileIO
-    size: int
+    sizes: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(self.sizes)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the files' locations, sizes and, of local ones, times of their last change; equal for the same files in any order."""
+        times = [os.stat(local_path(path)).st_mtime_ns if scheme_of(path) == "file" else 0 for path in self.paths]
+        marks = sorted(zip(map(qualified, self.paths), self.sizes, times, strict=True))
+        return sha256("\0".join(f"{place}\0{size}\0{time}" for place, size, time in marks).encode()).hexdigest()[:16]
 
     @property
     def described(self) -> str:
@@ -97,7 +110,7 @@ def find_files(texts: Sequence[str], file_format: FileFormat | None, properties:
     sizes = [size_of(io, path) for path in paths]
     if not any(sizes):
         raise InvalidInputError(f"{paths[0] if len(paths) == 1 else 'every file'} is empty", next_step="name files that contain rows")
-    return InputFiles(paths=tuple(paths), format=formats.pop(), io=io, size=sum(sizes))
+    return InputFiles(paths=tuple(paths), format=formats.pop(), io=io, sizes=tuple(sizes))
 
 
 def size_of(io: FileIO, path: str) -> int:

@@ -30,7 +30,8 @@ class LoadRequest:
         cast_nanos: Cut timestamps of Parquet files to microseconds.
         bad_rows: What is done with rows that cannot be loaded.
         bad_rows_file: The file for `quarantine`; by default beside the first input file.
-        load_id: An id of the load, kept in the summary of its snapshot: a load of an id that the table has in its history is refused.
+        load_id: An id of the load, kept in the summary of its snapshot: a load of an id that the table has in its history is refused. By default an id of the
+            files, which is kept too, and refuses nothing.
     """
 
     partition: str | Sequence[str] = ()
@@ -72,6 +73,7 @@ class LoadResult:
     Attributes:
         table: The table after the load.
         write: What the commit did.
+        load_id: The id of the load, which the summary of its snapshot has.
         bad_rows: The number of rows that were not loaded because they are bad.
         first_bad_rows: The first of them.
         bad_rows_file: The file that has them all; None without bad rows, or unless it was requested.
@@ -81,6 +83,7 @@ class LoadResult:
 
     table: Table
     write: WriteResult
+    load_id: str
     bad_rows: int
     first_bad_rows: tuple[BadRow, ...]
     bad_rows_file: str | None

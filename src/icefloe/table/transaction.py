@@ -42,6 +42,7 @@ class Transaction(TableMutations):
         self._table = table
         self._actions: list[Action] = []
         self._staged = StagedFiles()
+        self._base_check: Callable[[TableMetadata], None] | None = None
         self._afterwards: list[Callable[[], Any]] = []
         self._expired: list[ExpireReport] = []
         self._is_open = True
@@ -73,7 +74,7 @@ class Transaction(TableMutations):
         self._check_open()
         self._is_open = False
         if self._actions:
-            self._commit_all(CompositeAction(self._actions, self._staged))
+            self._commit_all(CompositeAction(self._actions, self._staged, self._base_check))
             self.run_afterwards()
         return self._table
 
@@ -95,7 +96,11 @@ class Transaction(TableMutations):
         """End the transaction and return its changes as one action; None without changes. The caller commits it, then calls `run_afterwards`."""
         self._check_open()
         self._is_open = False
-        return CompositeAction(self._actions, self._staged) if self._actions else None
+        return CompositeAction(self._actions, self._staged, self._base_check) if self._actions else None
+
+    def check_bases(self, check: Callable[[TableMetadata], None]) -> None:
+        """Call `check` with the metadata that each attempt of the commit builds on; it raises where the changes must not be committed."""
+        self._base_check = check
 
     def give_up(self) -> None:
         """End the transaction without a commit, and delete the data files written for it; do nothing if it is over."""

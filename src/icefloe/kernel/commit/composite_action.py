@@ -4,7 +4,7 @@ The actions are those of this package and of `icefloe.table`. Users reach this a
 Spec: Commit Conflict Resolution and Retry.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from icefloe.kernel.commit.attempt import Action, Attempt, NewFile, Read
 from icefloe.kernel.metadata.metadata_updates import apply_updates
@@ -39,19 +39,25 @@ class StagedFiles:
 class CompositeAction:
     """Actions in order, as one action. A retry calls all of them again; if one of them conflicts with the newer base, the whole commit does.
 
-    `staged` has the metadata files of the actions so far, which a transaction applies one by one before any file is written.
+    `staged` has the metadata files of the actions so far, which a transaction applies one by one before any file is written. `check` is called with the base
+    of every attempt, and raises where the actions must not be committed on it.
     """
 
-    def __init__(self, actions: Sequence[Action], staged: StagedFiles | None = None) -> None:
+    def __init__(
+        self, actions: Sequence[Action], staged: StagedFiles | None = None, check: Callable[[TableMetadata], None] | None = None
+    ) -> None:
         self._actions = tuple(actions)
         self._staged = staged or StagedFiles()
+        self._check = check
 
     def new_data_files(self) -> Sequence[str]:
         """See `Action.new_data_files`."""
         return [location for action in self._actions for location in action.new_data_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`. Raises the errors of the actions."""
+        """See `Action.attempt`. Raises the errors of the actions and of the check."""
+        if self._check is not None:
+            self._check(base)
         attempts: list[Attempt] = []
         working = base
         for action in self._actions:
