@@ -3,6 +3,7 @@
 import csv
 import datetime as dt
 import io
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.loading.conftest import Load, rows_of, types_of
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
+from icefloe.kernel.temporal_arrays import as_numbers
 from icefloe.loading.csv_records import MAX_RECORD_BYTES, CsvDialect, read_records
 from icefloe.loading.reader_options import ReaderOptions
 
@@ -212,3 +214,48 @@ def test_several_files_are_one_load(load: Load) -> None:
     result = load(["0.csv", "1.csv", "2.csv"])
     assert [row["v"] for row in rows_of(result)] == [0.5, 1.5, 2.5]
     assert len(result.table.snapshots()) == 1
+
+
+FAR = {
+    "date": ("+20204-06-18", "-0044-03-15", "2024-02-29", "0000-01-01"),
+    "timestamp": ("+20204-06-18T10:00:00.1234567", "-0044-03-15 10:00:00", "2024-02-29 10:00:00.5", "+294247-01-10T04:00:54.775807"),
+    "timestamptz": ("+20204-06-18T10:00:00+02:00", "-0044-03-15 10:00:00Z", "2024-02-29 10:00:00-0130", "+12345-01-01T00:00:00"),
+}
+FAR_NUMBERS = {
+    "date": [6_660_000, -735_525, 19_782, -719_528],
+    "timestamp": [575_424_036_000_123_456, -63_549_324_000_000_000, 1_709_200_800_500_000, 2**63 - 1],
+    "timestamptz": [575_424_028_800_000_000, -63_549_324_000_000_000, 1_709_206_200_000_000, 327_403_382_400_000_000],
+}
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["declared", "inferred"])
+@pytest.mark.parametrize("ending", ["csv", "json"])
+def test_dates_of_any_year_are_loaded(load: Load, ending: str, declared: bool) -> None:
+    records = [{"id": number, **dict(zip(FAR, texts, strict=True))} for number, texts in enumerate(zip(*FAR.values(), strict=True))]
+    if ending == "csv":
+        lines = [",".join(["id", *FAR]), *(",".join(map(str, record.values())) for record in records)]
+        Path("a.csv").write_text("\n".join(lines))
+    else:
+        Path("a.json").write_text("\n".join(map(json.dumps, records)))
+    result = load(f"a.{ending}", columns="id long, date date, timestamp timestamp, timestamptz timestamptz" if declared else None)
+    found = [name for name in FAR if declared or ending == "csv" or name != "date"]  # dates of JSON stay text, as near ones do
+    assert types_of(result) == {"id": "long", "date": "string", **{name: name for name in found}}
+    rows = result.table.scan().to_arrow().sort_by("id")
+    assert {name: as_numbers(rows[name]).to_pylist() for name in found} == {name: FAR_NUMBERS[name] for name in found}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("date", "+20204-02-30"),
+        ("date", "+999999999-01-01"),
+        ("date", "20204-06-18"),
+        ("timestamp", "+294248-01-01T00:00:00"),
+        ("timestamp", "+20204-06-18T10:00:00Z"),
+        ("timestamptz", "+20204-06-18T25:00:00Z"),
+    ],
+)
+def test_a_far_date_that_the_type_does_not_have_is_a_bad_row(load: Load, kind: str, text: str) -> None:
+    Path("a.csv").write_text(f"id,v\n1,{text}\n2,{FAR[kind][0]}\n")
+    result = load("a.csv", columns=f"id long, v {kind}", bad_rows="skip")
+    assert (result.table.scan().to_arrow()["id"].to_pylist(), result.bad_rows, result.first_bad_rows[0].line) == ([2], 1, 2)

@@ -5,13 +5,15 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from icefloe import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, NotEqualTo, SqlCatalog, Table
 from icefloe.cli.application import app
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, SchemaMismatchError
 from icefloe.kernel.temporal_arrays import python_list, text_list
 
 FAR_DAYS = [6_660_000, -735_600, 0, None]  # +20204-06-18, -0045-12-31
@@ -87,14 +89,53 @@ def test_far_years_are_shown(catalog: SqlCatalog, tmp_path: Path) -> None:
     back = table.scan().to_arrow().sort_by("id")
     assert back["d"].cast(pa.int32()).to_pylist() == FAR_DAYS
     assert back["t"].cast(pa.int64()).to_pylist() == FAR_MICROS
-    with pytest.raises(InvalidInputError, match="a value of n, which pandas needs"):
-        make_nested(catalog).scan().to_pandas()
 
 
-def make_nested(catalog: SqlCatalog) -> Table:
-    table = catalog.create_table("db.nested", ROWS.select(["n"]).schema)
-    table.append(ROWS.select(["n"]))
-    return table
+ZONED = ROWS["z"].combine_chunks()
+NESTED = pa.table(
+    {
+        "dates": pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), DATES),
+        "times": pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), TIMES),
+        "n": ROWS["n"].combine_chunks()[:2],
+        "m": pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), DATES[:2], ZONED[:2]),
+        "near": pa.array([{"at": date(2024, 2, 29)}, None], pa.struct([("at", pa.date32())])),
+        "ls": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.StructArray.from_arrays([ZONED[:2]], ["z"])),
+        "last": pa.array(["a", None]),
+    }
+)
+
+
+@pytest.mark.parametrize("options", [{}, {"date_as_object": False}], ids=["default", "pandas dates"])
+def test_far_years_inside_columns_are_values_of_pandas(catalog: SqlCatalog, options: dict[str, Any]) -> None:
+    table = catalog.create_table("db.nested", NESTED.schema)
+    table.append(NESTED)
+    frame = table.scan().to_pandas(**options)
+    assert list(frame.columns) == NESTED.column_names
+    day, moment = pd.Timestamp(np.datetime64(6_660_000, "D")), pd.Timestamp(np.datetime64(2**62, "us"))
+    assert frame["n"][0] == {"d": day, "ts": [moment]}
+    assert frame["m"][0] == [(day, moment.tz_localize("UTC"))]
+    assert frame["ls"][0] == [{"z": moment.tz_localize("UTC")}]
+    assert frame["dates"][0][0] == np.datetime64(6_660_000, "D")
+    assert frame["times"][0][1] == np.datetime64(-(2**62), "us")
+    assert (frame["last"][0], frame["near"][1]) == ("a", None)
+    table.overwrite(frame)
+    assert table.scan().to_arrow().cast(NESTED.schema).equals(NESTED)
+
+
+def test_timestamps_of_pandas_in_far_years_keep_their_year(catalog: SqlCatalog) -> None:
+    """Arrow takes the year of such an object from Python's part of it, which is another one."""
+    moment, ancient = pd.Timestamp(np.datetime64(2**62, "us")), pd.Timestamp(np.datetime64("-0044-03-15", "s"))
+    times = pd.Series([moment, ancient, pd.NaT, pd.Timestamp("2024-02-29")], dtype=object)
+    zoned = pd.Series([time.tz_localize("UTC") for time in times], dtype=object)
+    days = pd.Series([pd.Timestamp(np.datetime64(day, "D")) for day in (6_660_000, -735_600, 0)] + [None], dtype=object)
+    table = make(catalog)
+    table.append(pd.DataFrame({"id": [1, 2, 3, 4], "d": days, "t": times, "z": zoned}))
+    rows = table.scan().to_arrow()
+    micros = [2**62, -63_549_360_000_000_000, None, 1_709_164_800_000_000]
+    assert [rows[name].cast(pa.int64()).to_pylist() for name in "tz"] == [micros, micros]
+    assert rows["d"].cast(pa.int32()).to_pylist() == [6_660_000, -735_600, 0, None]
+    with pytest.raises(SchemaMismatchError, match="t: has times beyond 64 bits of microseconds: 292278"):
+        table.append(pd.DataFrame({"id": [5], "t": pd.Series([pd.Timestamp(np.datetime64("2922780-01-01", "s"))], dtype=object)}))
 
 
 def test_values_of_arrays() -> None:

@@ -4,7 +4,7 @@ The format has dates of any year that 32 bits of days reach, Python's from 1 to 
 the year), so that such values are formatted by `dates_and_times.py`. Spec: Primitive Types.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -35,12 +35,17 @@ def python_list(array: Any) -> list[Any]:
     if has_python_years(array):
         values: list[Any] = array.to_pylist()
         return values
-    return [_python_value(number, array.type) for number in as_numbers(array).to_pylist()]
+    return converted_list(array, _python_time)
 
 
 def text_list(array: Any) -> list[Any]:
     """Return the values of an Arrow array as `python_list` does, with text in ISO 8601 for every date and timestamp; a time with a zone is in UTC."""
-    return [_text_value(number, array.type) for number in as_numbers(array).to_pylist()]
+    return converted_list(array, _text)
+
+
+def converted_list(array: Any, convert: Callable[[int, Any], Any]) -> list[Any]:
+    """Return the values of an Arrow array as `to_pylist` does, with `convert(number, type)` for every date (days) and timestamp (units) since 1970."""
+    return [_converted(number, array.type, convert) for number in as_numbers(array).to_pylist()]
 
 
 def times_in(array: Any) -> Iterator[Any]:
@@ -89,36 +94,28 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _python_value(number: Any, kind: Any) -> Any:
-    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
-        per_day = 1 if pa.types.is_date32(kind) else _PER_DAY[kind.unit]
-        if number is not None and _FIRST_DAY <= number // per_day <= _LAST_DAY:
-            return pa.scalar(number, _number_type(kind)).cast(kind).as_py()
-        return _text(number, kind)
-    return _inside(number, kind, _python_value)
-
-
-def _text_value(number: Any, kind: Any) -> Any:
-    is_time = pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
-    return _text(number, kind) if is_time else _inside(number, kind, _text_value)
-
-
-def _inside(value: Any, kind: Any, convert: Any) -> Any:
-    """Return a nested value with each part converted."""
+def _converted(value: Any, kind: Any, convert: Callable[[int, Any], Any]) -> Any:
     if value is None:
         return None
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        return convert(value, kind)
     if isinstance(value, Mapping) and pa.types.is_struct(kind):
-        return {field.name: convert(value[field.name], field.type) for field in kind}
+        return {field.name: _converted(value[field.name], field.type, convert) for field in kind}
     if pa.types.is_map(kind):
-        return [(convert(key, kind.key_type), convert(item, kind.item_type)) for key, item in value]
+        return [(_converted(key, kind.key_type, convert), _converted(item, kind.item_type, convert)) for key, item in value]
     if _is_list(kind):
-        return [convert(item, kind.value_type) for item in value]
+        return [_converted(item, kind.value_type, convert) for item in value]
     return value
 
 
-def _text(number: int | None, kind: Any) -> str | None:
-    if number is None:
-        return None
+def _python_time(number: int, kind: Any) -> Any:
+    per_day = 1 if pa.types.is_date32(kind) else _PER_DAY[kind.unit]
+    if _FIRST_DAY <= number // per_day <= _LAST_DAY:
+        return pa.scalar(number, _number_type(kind)).cast(kind).as_py()
+    return _text(number, kind)
+
+
+def _text(number: int, kind: Any) -> str:
     if pa.types.is_date32(kind):
         return iso.format_iso_date(number)
     text = iso.format_timestamp(number * _NANOS[kind.unit], utc=False, nanos=True).replace("T", " ")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import UnsupportedTypeError
+from icefloe.kernel.dates_and_times import parse_date, parse_timestamp
 from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.types import (
     BinaryType,
@@ -34,7 +35,9 @@ from icefloe.kernel.types import (
     UUIDType,
 )
 
-_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?"
+_TIMESTAMP = r"^(?:\d{4}|[+-]\d{4,9})-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?"
+# A year beyond 9999, or below 0, which has a sign; Arrow reads years of four digits.
+_FAR_YEAR = r"^[+-]\d{4,9}-"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
 _LEADING_ZERO = r"^[+-]?0\d"
 _MOST_DIGITS = 38
@@ -87,16 +90,24 @@ def _is_double(texts: Texts) -> bool:
     return _is_castable(texts, pa.float64()) and not _has_leading_zero(texts)
 
 
+def _is_convertible(texts: Texts, kind: PrimitiveType) -> bool:
+    try:
+        _cast_time_of_any_year(texts, kind)
+    except (pa.ArrowInvalid, ValueError):
+        return False
+    return True
+
+
 def _is_date(texts: Texts) -> bool:
-    return _is_castable(texts, pa.date32())
+    return _is_convertible(texts, DateType())
 
 
 def _is_timestamp(texts: Texts) -> bool:
-    return _all_match(texts, _TIMESTAMP + "$") and _is_castable(_of_microseconds(texts), pa.timestamp("us"))
+    return _all_match(texts, _TIMESTAMP + "$") and _is_convertible(texts, TimestampType())
 
 
 def _is_timestamptz(texts: Texts) -> bool:
-    return _all_match(texts, f"{_TIMESTAMP}({_ZONE}|$)") and _is_castable(_with_zone(_of_microseconds(texts)), pa.timestamp("us", "UTC"))
+    return _all_match(texts, f"{_TIMESTAMP}({_ZONE}|$)") and _is_convertible(texts, TimestamptzType())
 
 
 # The narrowest first: the first type that all texts have is the type of the column.
@@ -222,8 +233,34 @@ def _cast_integer(texts: Texts, kind: IcebergType) -> Any:
     return _without_plus(texts).cast(type_to_arrow(kind))
 
 
-def _cast_timestamp(texts: Texts, kind: IcebergType) -> Any:
-    texts = texts if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else _of_microseconds(texts)
+def _cast_time_of_any_year(texts: Texts, kind: IcebergType) -> Any:
+    """Convert texts of dates or timestamps. Raises `pyarrow.ArrowInvalid` or `ValueError` for one of another form."""
+    is_far = pc.match_substring_regex(texts, _FAR_YEAR)
+    if not pc.any(is_far).as_py():
+        return _cast_near_time(texts, kind)
+    near = _cast_near_time(pc.if_else(is_far, pa.scalar(None, pa.string()), texts), kind)
+    distinct = texts.filter(is_far).unique()
+    numbers = [_far_number(text, kind) for text in _of_microseconds_unless_nanos(distinct, kind).to_pylist()]
+    try:
+        times = pa.array(numbers, pa.int32() if isinstance(kind, DateType) else pa.int64()).cast(type_to_arrow(kind))
+    except OverflowError as error:
+        raise ValueError("the year is beyond the type") from error
+    return pc.coalesce(near, times.take(pc.index_in(texts, distinct)))
+
+
+def _far_number(text: str, kind: IcebergType) -> int:
+    if isinstance(kind, DateType):
+        return parse_date(text)
+    is_utc, is_nanos = isinstance(kind, TimestamptzType | TimestamptzNanoType), isinstance(kind, TimestampNanoType | TimestamptzNanoType)
+    return parse_timestamp(text, utc=is_utc, nanos=is_nanos)
+
+
+def _of_microseconds_unless_nanos(texts: Texts, kind: IcebergType) -> Texts:
+    return texts if isinstance(kind, DateType | TimestampNanoType | TimestamptzNanoType) else _of_microseconds(texts)
+
+
+def _cast_near_time(texts: Texts, kind: IcebergType) -> Any:
+    texts = _of_microseconds_unless_nanos(texts, kind)
     return (_with_zone(texts) if isinstance(kind, TimestamptzType | TimestamptzNanoType) else texts).cast(type_to_arrow(kind))
 
 
@@ -248,11 +285,11 @@ _CONVERSIONS: Final[Mapping[type[IcebergType], Callable[[Texts, Any], Any]]] = {
     FloatType: _cast,
     DoubleType: _cast,
     DecimalType: _cast,
-    DateType: _cast,
-    TimestampType: _cast_timestamp,
-    TimestamptzType: _cast_timestamp,
-    TimestampNanoType: _cast_timestamp,
-    TimestamptzNanoType: _cast_timestamp,
+    DateType: _cast_time_of_any_year,
+    TimestampType: _cast_time_of_any_year,
+    TimestamptzType: _cast_time_of_any_year,
+    TimestampNanoType: _cast_time_of_any_year,
+    TimestamptzNanoType: _cast_time_of_any_year,
     TimeType: _cast_time,
     UUIDType: _cast_uuid,
 }

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from icefloe.errors import InvalidInputError
-from icefloe.kernel.temporal_arrays import has_python_years
+import numpy as np
+import pyarrow as pa
+
+from icefloe.kernel.temporal_arrays import converted_list, has_python_years
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
 
@@ -16,24 +18,44 @@ else:
 
 
 def pandas_frame(rows: Any, **options: Any) -> Any:
-    """Return Arrow rows as a `pandas.DataFrame`; dates as pandas' own type, not as Python's, if there is one outside of the years 1 to 9999.
+    """Return Arrow rows as a `pandas.DataFrame`.
 
-    Raises:
-        InvalidInputError: such a date or timestamp is inside a list, map or struct, whose values are objects of Python.
+    If there is a date or timestamp outside of the years 1 to 9999, dates are pandas' own type, not Python's, and so are dates and timestamps inside the columns
+    of structs and maps that have one.
     """
-    optional_module("pandas", extra="pandas", feature="to_pandas()")
+    pandas = optional_module("pandas", extra="pandas", feature="to_pandas()")
+    is_arrow_made = options.get("date_as_object", True) or "types_mapper" in options
     try:
-        return rows.to_pandas(**options)
-    except (OverflowError, ValueError) as error:
-        far = [name for name, column in zip(rows.column_names, rows.columns, strict=True) if not has_python_years(column)]
-        if not far:
+        if is_arrow_made or not (far := _far_columns(rows)):
+            return rows.to_pandas(**options)
+    except (OverflowError, ValueError):
+        far = _far_columns(rows)
+        if not (far or any(not has_python_years(column) for column in rows.columns)):
             raise
-        if "date_as_object" not in options:
-            return pandas_frame(rows, date_as_object=False, **options)
-        raise InvalidInputError(
-            f"Python has no date of the year of a value of {', '.join(far)}, which pandas needs: {error}",
-            next_step="read with to_arrow(), or pass types_mapper=pandas.ArrowDtype",
-        ) from error
+    frame = rows.drop_columns(far).to_pandas(**{**options, "date_as_object": False})
+
+    def timestamp(number: int, kind: Any) -> Any:
+        time = pandas.Timestamp(np.datetime64(number, "D" if pa.types.is_date32(kind) else kind.unit))
+        return time if pa.types.is_date32(kind) or kind.tz is None else time.tz_localize("UTC").tz_convert(kind.tz)
+
+    for place, name in enumerate(rows.column_names):
+        if name in far:
+            frame.insert(place, name, pandas.Series(converted_list(rows[name], timestamp), index=frame.index, dtype=object))
+    return frame
+
+
+def _far_columns(rows: Any) -> list[str]:
+    """Return the columns with a year outside of 1 to 9999 in a struct or map, which Arrow converts to Python's classes, or to bare numbers."""
+    columns = zip(rows.column_names, rows.columns, strict=True)
+    return [name for name, column in columns if _has_fields(column.type) and not has_python_years(column)]
+
+
+def _has_fields(kind: Any) -> bool:
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return True
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)) and _has_fields(
+        kind.value_type
+    )
 
 
 def polars_frame(scan: Any) -> Any:

@@ -8,7 +8,7 @@ Spec: Schemas and Data Types; Primitive Types.
 import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import MAXYEAR, MINYEAR, date, datetime, time
 from itertools import accumulate
 from typing import Any
 
@@ -226,7 +226,12 @@ def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Arra
     mixed = _mixed_times(values) if pa.types.is_temporal(array.type) and _is_objects(values) else ""
     if mixed:  # by the first of the values Arrow drops the time of day of the others, or their zone
         return _refuse(values, path, problems, mixed)
-    if pa.types.is_timestamp(array.type) and _is_objects(values) and any(getattr(value, "nanosecond", 0) for value in values):
+    if pa.types.is_temporal(array.type) and _is_objects(values) and any(map(_is_far, values)):
+        try:  # which Arrow would put into another year
+            array = _far_times(values, getattr(array.type, "tz", None))
+        except OverflowError as error:
+            return _refuse(values, path, problems, f"has times beyond 64 bits of microseconds: {error}")
+    elif pa.types.is_timestamp(array.type) and _is_objects(values) and any(getattr(value, "nanosecond", 0) for value in values):
         # Of Python objects Arrow infers microseconds, and drops the last three digits of pandas' timestamps.
         array = pa.array(values, pa.timestamp("ns", array.type.tz), from_pandas=True)
     return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
@@ -292,6 +297,24 @@ def _is_missing(value: Any) -> bool:
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     return value is None or value is pandas.NA or value is pandas.NaT or (isinstance(value, float) and math.isnan(value))
+
+
+def _is_far(value: Any) -> bool:
+    """Return whether a value is a timestamp of pandas whose year Python's classes do not have."""
+    return isinstance(value, datetime) and not _is_missing(value) and not MINYEAR <= value.year <= MAXYEAR
+
+
+def _far_times(values: Any, zone: str | None) -> pa.Array:
+    """Return dates and timestamps of any year as timestamps in microseconds. Raises `OverflowError` for one that has none."""
+    timestamp = sys.modules["pandas"].Timestamp
+    times = [np.datetime64("NaT", "us") if _is_missing(value) else timestamp(value).to_datetime64() for value in values]
+    micros = [time.astype("datetime64[us]") for time in times]
+    beyond = next(
+        (time for time, micro in zip(times, micros, strict=True) if micro.astype(time.dtype) != time and not np.isnat(time)), None
+    )
+    if beyond is not None:
+        raise OverflowError(str(beyond))
+    return pa.array(np.array(micros, "datetime64[us]")).cast(pa.timestamp("us", zone))
 
 
 def _mixed_times(values: Any) -> str:
