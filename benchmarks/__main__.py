@@ -21,6 +21,7 @@ MODULES = {
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",
     "upsert": "benchmarks.upsert",
+    "long-filters": "benchmarks.long_filters",
     "adding": "benchmarks.adding",
     "spark": "benchmarks.spark_rows",
     "spark-scans": "benchmarks.spark_scans",
