@@ -3,15 +3,29 @@
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from icefloe.catalog_store import lock_waits
-from icefloe.catalog_store.lock_waits import report_after
 
 
 def watching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "icefloe-lock-waits"]
+
+
+@contextmanager
+def report_after(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
+    """Run the block as a transaction of a store does."""
+    waits, block, due_s = lock_waits.Process.waits, object(), time.monotonic() + wait_s
+    waits.blocks[block] = (due_s, report)
+    if due_s < waits.wakes_s:
+        waits.wake()
+    try:
+        yield
+    finally:
+        waits.blocks.pop(block, None)
 
 
 def wait_until(condition: object) -> None:
@@ -48,9 +62,9 @@ def test_the_thread_ends_without_blocks_and_begins_again(monkeypatch: pytest.Mon
     for number in range(1, 4):
         with report_after(0.01, lambda: reports.append("late")):
             wait_until(lambda count=number: len(reports) == count)
-        own = lock_waits._Process.watch
-        wait_until(lambda watch=own: watch._thread is None)
-        assert own._thread is None
+        own = lock_waits.Process.waits
+        wait_until(lambda watch=own: not watch._is_running)
+        assert not own._is_running
     assert len(reports) == 3
 
 
@@ -82,5 +96,5 @@ def test_a_forked_process_watches_its_own_blocks() -> None:
         if child == 0:
             done = threading.Event()
             with report_after(0.01, done.set):
-                os._exit(0 if done.wait(60) and len(lock_waits._Process.watch.blocks) == 0 else 1)
+                os._exit(0 if done.wait(60) and len(lock_waits.Process.waits.blocks) == 0 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

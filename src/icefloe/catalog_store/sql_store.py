@@ -11,8 +11,9 @@ Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -23,7 +24,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from icefloe.catalog_store.catalog_store import SCHEMA_VERSION, CommitRequest, TableLocation
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.lock_waits import report_after
+from icefloe.catalog_store.lock_waits import LOOK_S, Process
 from icefloe.catalog_store.name_errors import namespace_exists, namespace_not_empty
 from icefloe.catalog_store.other_catalogs import OtherCatalogs, catalog_names
 from icefloe.catalog_store.sql_engine import SQLITE_LOCK_WAIT_S, check_database_file, is_database_file, open_engine, uri_elsewhere
@@ -65,7 +66,7 @@ ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
 # Milliseconds that a read under a lock waits for the other transaction to end.
 LOCK_WAIT_MS = 5_000
 # Seconds of waiting for the lock of an SQLite file after which a warning names the cause.
-REPORTED_WAIT_S = 5.0
+REPORTED_WAIT_S = LOOK_S
 # Queries of different numbers of names that are kept at most.
 _KEPT_QUERIES = 32
 # Names that the next step of an error lists at most.
@@ -376,7 +377,8 @@ class SqlCatalogStore(SqlLocations):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the URI: another process connects for itself, and creates and changes no table of the database when it does."""
-        return _reopened, (self.name, uri_elsewhere(self.name, self.uri, self.engine.url), self.engine.echo)
+        open_store = partial(SqlCatalogStore, echo=bool(self.engine.echo), creates_tables=False)
+        return open_store, (self.name, uri_elsewhere(self.name, self.uri, self.engine.url))
 
     @property
     def has_types(self) -> bool:
@@ -394,9 +396,20 @@ class SqlCatalogStore(SqlLocations):
         except DBAPIError as error:
             raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
-    def reported_wait(self) -> AbstractContextManager[None]:
-        """Return the context of a transaction: a warning is logged where it waits long for the lock of an SQLite file, which another process holds."""
-        return report_after(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
+    @contextmanager
+    def reported_wait(self) -> Iterator[None]:
+        """Run the block, and log a warning where it waits long for the lock of an SQLite file, which another process holds."""
+        if not self._is_file:
+            yield
+            return
+        waits, block, due_s = Process.waits, object(), time.monotonic() + REPORTED_WAIT_S
+        waits.blocks[block] = (due_s, self._warn_of_wait)
+        if due_s < waits.wakes_s:
+            waits.wake()
+        try:
+            yield
+        finally:
+            waits.blocks.pop(block, None)
 
     def _warn_of_wait(self) -> None:
         LOG.warning(
@@ -578,10 +591,6 @@ class SqlCatalogStore(SqlLocations):
                 )
             )
             connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **updates}))
-
-
-def _reopened(name: str, uri: str, echo: bool) -> SqlCatalogStore:
-    return SqlCatalogStore(name, uri, echo=echo, creates_tables=False)
 
 
 def _in_lock_order(requests: Sequence[CommitRequest]) -> list[CommitRequest]:

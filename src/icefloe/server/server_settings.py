@@ -47,9 +47,9 @@ class ServerLimits:
     body_values: int = 1_000_000
     filter_values: int = 100_000
     tables: int = 1_000
-    commit_items: int = 100_000
+    commit_items: int = 20_000
     definitions: int = 100
-    columns: int = 100_000
+    columns: int = 50_000
     layout_fields: int = 1_000
     statistics: int = 10_000
     properties: int = 10_000
