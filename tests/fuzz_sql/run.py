@@ -20,10 +20,12 @@ from icefloe import SqlCatalog
 QUERIES_AFTER_A_STEP = 40
 TOGETHER = 20  # how many statements are run as the parts of one: more need more passes of Spark's optimizer over all of them
 ALONE = 0.04  # the share of statements that are run one by one, as users run them
-# Small tables: one task a query, plans that stay as they are, and the quick compiler of Java, as no code runs for long.
+# Small tables: one task a query, plans that stay as they are, and small pages of memory for sorts and groups. No code runs for long, so that Java's quick
+# compiler alone compiles it; its own default for the memory of compiled code is too little for Spark.
 SESSION = {
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1500m -Xmn900m -XX:MetaspaceSize=400m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Xms1500m -Xmn900m -XX:MetaspaceSize=400m",
+    "spark.buffer.pageSize": "1m",
     "spark.ui.retainedExecutions": "1",
     "spark.sql.ui.retainedExecutions": "1",
     "spark.ui.retainedJobs": "1",
@@ -111,10 +113,7 @@ class Run:
     def _checked(self, trial: Trial, chosen: Random, *, far: bool) -> None:
         """Compare all rows, then some statements on this version of the table, and one or two on earlier ones.
 
-        Args:
-            trial: The table.
-            chosen: The source of choices, which is not that of the history: it stays the same with more statements or fewer.
-            far: Whether there are dates before the year 1 and after 9999.
+        Statements are chosen by another source than the history, which stays the same with more of them or fewer.
         """
         values = ValueMaker(chosen, far=far)
         queries = QueryMaker(chosen, values, trial.schema)
