@@ -244,6 +244,20 @@ def test_files_that_lack_a_partition_column_are_read_through_python(connect: Spa
     assert icefloe.spark.reading_of(icefloe.spark.table(connect, table, where="kind != 'x'")).way == "parquet"
 
 
+def test_files_with_unsigned_columns_are_read_through_python(connect: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    fields = [
+        pa.field("id", pa.uint64(), metadata={"PARQUET:field_id": "1"}),
+        pa.field("name", pa.string(), metadata={"PARQUET:field_id": "2"}),
+    ]
+    pq.write_table(pa.table({"id": [7, 2**63 - 1], "name": ["a", "b"]}, schema=pa.schema(fields)), tmp_path / "f.parquet")
+    table.add_files(str(tmp_path / "f.parquet"))
+    frame = icefloe.spark.table(connect, table)
+    assert rows_of(frame) == comparable(table.scan().to_arrow())
+    assert icefloe.spark.reading_of(frame).reason == "a file has unsigned integers of 64 bits in id"
+    assert icefloe.spark.reading_of(icefloe.spark.table(connect, table, columns=["name"])).way == "parquet"
+
+
 @pytest.mark.parametrize("form", ["orc", "avro"])
 def test_files_of_other_formats_are_read_through_python(connect: SparkSession, lake: SqlCatalog, form: str) -> None:
     table = made(lake, 2, [], files=1)

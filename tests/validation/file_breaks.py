@@ -257,6 +257,7 @@ FILE_BREAKS: dict[str, Break] = {
         lambda table: with_field(with_field(with_field(table, "day", None), "n", None), "x", None).replace_schema_metadata(None), DATA
     ),
     "column-type": rewritten(lambda table: with_field(table, "n", 2, pa.chunked_array([["u", "v", "w"]])), DATA),
+    "column-unsigned": rewritten(lambda table: with_field(table, "n", 2, table["n"].cast(pa.uint64())), DATA),
     "column-missing": Break(required_and_missing, arguments=DATA),
     "column-bounds": metric("lower_bounds", 2, (1).to_bytes(8, "little")),
     "column-bounds-zero": Break(zero_of_the_other_sign, arguments=VALUES),

@@ -21,7 +21,7 @@ from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.kernel.schema.arrow_schema import plain_type
 from icefloe.kernel.schema.name_mapping import mapping_for
 from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import ListType, MapType, NestedField, PrimitiveType, StructType, TimeType, children
+from icefloe.kernel.types import IntegerType, ListType, LongType, MapType, NestedField, PrimitiveType, StructType, TimeType, children
 from icefloe.kernel.values import from_bytes, to_human
 from icefloe.validation.finding import Finding, Severity
 from icefloe.validation.rule import Depth, Level, Place, RuleGroup, shown
@@ -51,6 +51,13 @@ COLUMN_TYPE = _rule(
     Severity.ERROR,
     "Every column of a data file has the type of the table's column, or one that may be promoted to it.",
     "The file cannot be read, or values are read as others.",
+    section="Column Projection",
+)
+COLUMN_UNSIGNED = _rule(
+    "column-unsigned",
+    Severity.WARNING,
+    "A column of int or long is stored as signed integers.",
+    "Engines that take the bits for a signed number read great values as negative ones, and Spark's own reader fails on a dictionary of them.",
     section="Column Projection",
 )
 COLUMN_MISSING = _rule(
@@ -101,6 +108,7 @@ RULES = (
     FIELD_ID_TWICE,
     FIELD_IDS_MISSING,
     COLUMN_TYPE,
+    COLUMN_UNSIGNED,
     COLUMN_MISSING,
     COLUMN_BOUNDS,
     ZERO_BOUNDS,
@@ -199,7 +207,7 @@ def type_findings(
     int96: frozenset[int] = frozenset(),
     written_in: str | None = None,
 ) -> Iterator[Finding]:
-    """Yield columns that cannot be read as the table's, and required ones that are missing.
+    """Yield columns that cannot be read as the table's or are unsigned, and required ones that are missing.
 
     Args:
         arrow_schema: The columns of the file, with field ids.
@@ -257,6 +265,16 @@ def _type_findings(
                 field_id=field.field_id,
                 expected=str(field.field_type),
                 actual=str(child.arrow.type),
+                **place,
+            )
+        elif (isinstance(field.field_type, IntegerType) and pa.types.is_uint32(arrow)) or (
+            isinstance(field.field_type, LongType) and pa.types.is_uint64(arrow)
+        ):
+            yield COLUMN_UNSIGNED.finding(
+                f"the column {shown(field.name)} ({field.field_type}) of {shown(place.get('path'))} is stored as {arrow}",
+                field_id=field.field_id,
+                expected=str(field.field_type),
+                actual=str(arrow),
                 **place,
             )
         elif isinstance(field.field_type, StructType | ListType | MapType) and children(field.field_type):

@@ -34,6 +34,10 @@ SOURCES = (
     "CountedBatches",
     "CountedRows",
     "NestedFieldIds",
+    "UnsignedValues",
+    "SignedReadSupport",
+    "SignedRows",
+    "SignedParquet",
     "CountedParquet",
     "ParquetById",
     "FirstRows",
@@ -91,7 +95,11 @@ FOR_EXECUTORS = (
     "PythonReaders",
     "PythonSplit",
     "RowGroups",
+    "SignedParquet",
+    "SignedReadSupport",
+    "SignedRows",
     "SplitReader",
+    "UnsignedValues",
 )
 # The interface whose methods `ParserMethods` gets, and the line of its source that they replace.
 _PARSER_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"

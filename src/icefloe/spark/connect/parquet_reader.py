@@ -27,7 +27,7 @@ from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
 from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StructType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
-from icefloe.spark.scan.footer_field_ids import FieldIds, FooterReader
+from icefloe.spark.scan.footer_field_ids import FooterReader, StoredFields
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
@@ -77,7 +77,8 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
     if reason := why_not_opened(spark, (*request.schemas, request.schema)):
         raise NotReadableByParquet(reason)
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
-    groups = list(file_groups(request, needed, deletes, lambda tasks: _field_ids(request, tasks), loses_structs=loses_structs(spark)))
+    read_fields = partial(_stored_fields, request)
+    groups = list(file_groups(request, needed, deletes, read_fields, loses_structs=loses_structs(spark), takes_unsigned=True))
     for group in groups:
         _check(request, group)
     spark.conf.set(FIELD_IDS_CONF, "true")
@@ -126,16 +127,16 @@ def _check(request: ScanRequest, group: FileGroup) -> None:
         raise NotReadableByParquet(f"Spark changes the location {changed[0]}")
     if group.constant_ids:
         # A partition column that the file lacks has the partition's value, which the public reader cannot add.
-        for task, ids in zip(tasks, _field_ids(request, tasks), strict=True):
+        for task, (ids, _) in zip(tasks, _stored_fields(request, tasks), strict=True):
             if ids is None or not group.constant_ids <= ids:
                 raise NotReadableByParquet(f"{task.file.file_path} lacks a column that the table is partitioned by")
     if group.deleted is not None and group.deleted.count > MOST_DELETED:
         raise NotReadableByParquet(f"over {MOST_DELETED:,} rows are deleted")
 
 
-def _field_ids(request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[FieldIds]:
+def _stored_fields(request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[StoredFields]:
     with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
-        return list(pool.map(FooterReader(request.io).ids_in, tasks))
+        return list(pool.map(FooterReader(request.io).fields_in, tasks))
 
 
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, names: ReaderNames) -> DataFrame:

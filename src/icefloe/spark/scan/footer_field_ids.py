@@ -1,4 +1,4 @@
-"""The field ids in the footers of data files, read by this process or by Spark's tasks: which columns a file has.
+"""The field ids in the footers of data files, read by this process or by Spark's tasks: which columns a file has, and which of them are unsigned.
 
 `read_strategy.py` needs them where a column's default, a name mapping or a struct makes that matter. Spec: Column Projection; Default values.
 """
@@ -6,8 +6,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
@@ -24,7 +25,14 @@ FOOTER_THREADS = 8
 FieldIds = frozenset[int] | None
 
 
-def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[FieldIds]:
+class StoredFields(NamedTuple):
+    """The field ids of a file, and the widths in bits of its columns of unsigned integers, by id."""
+
+    ids: FieldIds
+    unsigned: dict[int, int]
+
+
+def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[StoredFields]:
     """Return the field ids in each task's file, in the order of the tasks.
 
     Args:
@@ -40,9 +48,9 @@ def field_ids(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], ta
     reader = FooterReader(io)
     if len(tasks) <= MOST_ON_DRIVER:
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
-            return list(pool.map(reader.ids_in, tasks))
-    ids_of_files = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
-    return run_job(spark, f"read footers of {table_name}", ids_of_files.collect)
+            return list(pool.map(reader.fields_in, tasks))
+    fields_of_files = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
+    return run_job(spark, f"read footers of {table_name}", fields_of_files.collect)
 
 
 @dataclass(frozen=True)
@@ -52,21 +60,23 @@ class FooterReader:
     io: FileIO
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, task: FileScanTask) -> FieldIds:
+    def __call__(self, task: FileScanTask) -> StoredFields:
         """Return the field ids in the file of a scan task."""
         with self.errors.carried():
-            return self.ids_in(task)
+            return self.fields_in(task)
 
-    def ids_in(self, task: FileScanTask) -> FieldIds:
+    def fields_in(self, task: FileScanTask) -> StoredFields:
         """Return the field ids in the task's file."""
         with opened_stored_file(self.io, task) as stored:
             columns = stored.schema
-        return frozenset(_ids(columns)) if has_ids(columns) or not len(columns) else None
+        types = dict(_types(columns))
+        ids = frozenset(types) if has_ids(columns) or not len(columns) else None
+        return StoredFields(ids, {key: kind.bit_width for key, kind in types.items() if pa.types.is_unsigned_integer(kind)})
 
 
-def _ids(columns: Iterable[Any]) -> Iterator[int]:
+def _types(columns: Iterable[Any]) -> Iterator[tuple[int, Any]]:
     for column in columns:
         field_id = id_of(column)
         if field_id is not None:
-            yield field_id
-        yield from _ids(inner_fields(column.type))
+            yield field_id, column.type
+        yield from _types(inner_fields(column.type))

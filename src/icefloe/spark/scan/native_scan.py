@@ -442,7 +442,7 @@ def native_relation(
             data.json(),
             f"icefloe:/{name}",
             size,
-            _format(spark, data, deleted),
+            _format(spark, name, data, deleted),
             None if deleted is None or with_deleted else DELETED_ROWS_COLUMN,
             names,
             list(non_null),
@@ -473,12 +473,17 @@ def _native_scans(spark: SparkSession) -> Any:
     return _NATIVE_SCANS[context]
 
 
-def _format(spark: SparkSession, data: SparkStruct, deleted: DeletedRows | None) -> Any:
-    """Return a format of Parquet that fills in the columns of positions and of deleted rows; None for Spark's own."""
-    if deleted is None and not (POSITION_COLUMN in data.names and executors_have_classes(spark)):
+def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None) -> Any:
+    """Return a format of Parquet that reads unsigned integers as the table's types, and fills in the columns of positions and of deleted rows.
+
+    None stands for Spark's own, where executors lack the classes; `read_strategy.py` has looked for unsigned integers then.
+    """
+    if deleted is None and not executors_have_classes(spark):
         return None
+    if deleted is None and POSITION_COLUMN not in data.names:
+        return _native_scans(spark).signed(name)
     positions = None if deleted is None else deleted.positions(spark)
-    return _native_scans(spark).counting(POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
+    return _native_scans(spark).counting(name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:

@@ -54,7 +54,7 @@ from icefloe.kernel.types import (
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.runtime.spark_versions import is_older
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
-from icefloe.spark.scan.footer_field_ids import FieldIds, field_ids
+from icefloe.spark.scan.footer_field_ids import FieldIds, StoredFields, stored_fields
 from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import (
@@ -93,7 +93,9 @@ NO_FILE_SYSTEM = "it has no file system for"
 # The reason where the files may be opened by the catalog's credentials or signatures alone: Spark's file system would send its own keys. It is logged once too.
 VENDED_ACCESS = "the catalog gives access to the files, by credentials or signatures that Spark's file systems do not have"
 # Returns the field ids in the files of tasks, in their order.
-ReadFieldIds = Callable[[Sequence[FileScanTask]], list[FieldIds]]
+ReadFields = Callable[[Sequence[FileScanTask]], list[StoredFields]]
+# Integers that Spark's own scan takes for signed ones where a file has unsigned ones of this width; our format of Parquet checks them (`SignedParquet.java`).
+_WIDTHS: Mapping[type, int] = {IntegerType: 32, LongType: 64}
 
 
 def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
@@ -164,11 +166,23 @@ def grouped_files(
     if reason:
         groups = [FileGroup(parts=request.plan.parts, reason=reason)]
     else:
-        read_ids = partial(field_ids, spark, request.io, table_name=request.table_name)
-        can_leave_out = not request.plan.delete_files or executors_have_classes(spark)
+        read_fields = partial(stored_fields, spark, request.io, table_name=request.table_name)
+        has_classes = executors_have_classes(spark)
+        can_leave_out = not request.plan.delete_files or has_classes
         positions_reason = "" if can_leave_out else "executors have not received the classes of Icefloe that leave out deleted rows"
         loses = any(isinstance(field.field_type, StructType) for _, field in walk(needed.fields)) and loses_structs(spark)
-        groups = list(file_groups(request, needed, deletes, read_ids, known=known, positions_reason=positions_reason, loses_structs=loses))
+        groups = list(
+            file_groups(
+                request,
+                needed,
+                deletes,
+                read_fields,
+                known=known,
+                positions_reason=positions_reason,
+                loses_structs=loses,
+                takes_unsigned=not has_classes,
+            )
+        )
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
     return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
@@ -215,11 +229,12 @@ def file_groups(
     request: ScanRequest,
     needed: Schema,
     deletes: Callable[[], DeleteLoader],
-    read_ids: ReadFieldIds,
+    read_fields: ReadFields,
     *,
     known: ByteCache | None = None,
     positions_reason: str = "",
     loses_structs: bool = False,
+    takes_unsigned: bool = False,
 ) -> Iterator[FileGroup]:
     """Yield the file groups of a plan; each file is in one of them.
 
@@ -227,10 +242,11 @@ def file_groups(
         request: The planned scan.
         needed: The part of the table's schema that is read.
         deletes: Returns the reader of delete files; called where some apply.
-        read_ids: Reads the field ids of files, where it matters which columns a file has.
+        read_fields: Reads the field ids of files, where it matters which columns a file has.
         known: Deleted positions that were read before, to which those that are read now are added; None to keep none.
         positions_reason: Why the session cannot leave out rows by their position in Spark's own scan; empty where it can.
         loses_structs: Whether Spark's own scan reads a struct as null where a file lacks all of its fields that are read, as `loses_structs` returns.
+        takes_unsigned: Whether Spark's own scan takes unsigned integers for signed ones, as it does without our format of Parquet.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
@@ -243,13 +259,15 @@ def file_groups(
     fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
     lost_structs = _structs_beyond(needed, request.schemas) if loses_structs else ()
     has_mapping = request.name_mapping is not None
-    columns = _Columns(fields_read, needed, lost_structs, has_mapping=has_mapping, may_be_missing=request.may_be_missing)
+    columns = _Columns(
+        fields_read, needed, lost_structs, has_mapping=has_mapping, may_be_missing=request.may_be_missing, takes_unsigned=takes_unsigned
+    )
     parts_by_strategy: dict[_Strategy, list[PlannedFiles]] = {}
     for part in request.plan.parts:
         constant_ids = _constant_ids(request.specs[part.spec_id], fields_read)
         for strategy, rows in _split_by_deletes(part, constant_ids, keys, positions_reason):
             files = part if len(rows) == len(part) else part.take(rows)
-            for exact_strategy, split_part in _split_by_columns(files, strategy, columns, read_ids):
+            for exact_strategy, split_part in _split_by_columns(files, strategy, columns, read_fields):
                 parts_by_strategy.setdefault(exact_strategy, []).append(split_part)
     for strategy in [strategy for strategy in parts_by_strategy if strategy.has_positions]:
         for group in _split_by_positions(_file_group(strategy, parts_by_strategy.pop(strategy)), deletes(), known):
@@ -350,7 +368,7 @@ class _Columns:
     """How columns that a file lacks affect the strategy by which it is read.
 
     Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table; `lost_structs` are the
-    structs that are null to Spark's own scan where a file lacks all of their fields.
+    structs that are null to Spark's own scan where a file lacks all of their fields; with `takes_unsigned` it takes unsigned integers for signed ones.
     """
 
     def __init__(
@@ -361,6 +379,7 @@ class _Columns:
         *,
         has_mapping: bool,
         may_be_missing: frozenset[int],
+        takes_unsigned: bool,
     ) -> None:
         top_fields = tuple({field.field_id: field for field in fields}.values())
         self._top_defaults = {field.field_id: field for field in top_fields if field.initial_default is not None}
@@ -370,8 +389,14 @@ class _Columns:
         ]
         self._needed = needed
         self._lost_structs = lost_structs
+        # The width of the integers at a path that must be signed, by field id.
+        self._signed = {
+            field.field_id: (".".join(path), _WIDTHS[type(field.field_type)])
+            for path, field in walk(top_fields)
+            if takes_unsigned and type(field.field_type) in _WIDTHS
+        }
         is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
-        self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults or lost_structs)
+        self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults or lost_structs or self._signed)
 
     def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
         """Check that a file with these field ids has every required column without a default.
@@ -383,10 +408,14 @@ class _Columns:
         if missing is not None:
             raise lacks_required(path, missing)
 
-    def without(self, ids: FieldIds, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
-        """Return why Spark's own scan cannot read a file with these field ids (empty where it can), and the missing columns that have a default."""
+    def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
+        """Return why Spark's own scan cannot read a file with these fields (empty where it can), and the missing columns that have a default."""
+        ids = stored.ids
         if ids is None:
             return "a file has no field ids", frozenset()
+        for field_id, (path, width) in self._signed.items():
+            if stored.unsigned.get(field_id) == width:
+                return f"a file has unsigned integers of {width} bits in {path}", frozenset()
         missing = frozenset(self._top_defaults.keys() - ids - constant_ids)
         for field_id in sorted(missing):
             kind = self._top_defaults[field_id].field_type
@@ -441,7 +470,7 @@ def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_s
 
 
 def _split_by_columns(
-    part: PlannedFiles, strategy: _Strategy, columns: _Columns, read_ids: ReadFieldIds
+    part: PlannedFiles, strategy: _Strategy, columns: _Columns, read_fields: ReadFields
 ) -> Iterator[tuple[_Strategy, PlannedFiles]]:
     """Yield the files of one strategy, split by the columns that they lack, where that matters."""
     if strategy.reason or not columns.matter:
@@ -449,9 +478,9 @@ def _split_by_columns(
         return
     tasks = list(part.tasks())
     outcomes = []
-    for task, ids in zip(tasks, read_ids(tasks), strict=True):
-        columns.check_required(task.file.file_path, ids, strategy.constant_ids)
-        outcomes.append(columns.without(ids, strategy.constant_ids))
+    for task, stored in zip(tasks, read_fields(tasks), strict=True):
+        columns.check_required(task.file.file_path, stored.ids, strategy.constant_ids)
+        outcomes.append(columns.without(stored, strategy.constant_ids))
     for reason, missing in dict.fromkeys(outcomes):
         rows = np.array([number for number, outcome in enumerate(outcomes) if outcome == (reason, missing)], np.int64)
         files = part if len(rows) == len(part) else part.take(rows)

@@ -2,12 +2,10 @@ package icefloe;
 
 import java.io.Serializable;
 import java.util.ArrayList;
-import java.util.Objects;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
@@ -29,30 +27,28 @@ import scala.runtime.AbstractFunction1;
  *
  * Executors receive these classes in a jar. Spec: Reserved Field IDs (_pos); Deletion Vectors.
  */
-public final class CountedParquet extends ParquetFileFormat {
+public final class CountedParquet extends SignedParquet {
   private final String position; // names of columns; this one is the name of Spark's own column of positions
   private final String deleted;
   private final String number; // a constant of each file: its number in `positions`
   private final DeletedPositions positions; // null where no row is deleted
   private final boolean follows; // whether row groups can be followed; positions are from Spark's column where not
-  private final transient StructType columns; // all that a plan may read, with the ids of fields inside, which the plan's types do not have; null where there are none
 
-  public CountedParquet(String position, String deleted, String number, DeletedPositions positions, Boolean follows) {
-    this(position, deleted, number, positions, follows, null);
+  public CountedParquet(String table, String position, String deleted, String number, DeletedPositions positions, Boolean follows) {
+    this(table, position, deleted, number, positions, follows, null);
   }
 
-  private CountedParquet(String position, String deleted, String number, DeletedPositions positions, Boolean follows, StructType columns) {
+  private CountedParquet(String table, String position, String deleted, String number, DeletedPositions positions, Boolean follows, StructType columns) {
+    super(table, columns);
     this.position = position;
     this.deleted = deleted;
     this.number = number;
     this.positions = positions;
     this.follows = follows.booleanValue();
-    this.columns = columns;
   }
 
-  /** Returns this format for columns whose fields inside have ids. */
-  CountedParquet of(StructType columns) {
-    return new CountedParquet(position, deleted, number, positions, Boolean.valueOf(follows), columns);
+  SignedParquet of(StructType columns) {
+    return new CountedParquet(table, position, deleted, number, positions, Boolean.valueOf(follows), columns);
   }
 
   private static int placeIn(StructType schema, String name) {
@@ -72,12 +68,11 @@ public final class CountedParquet extends ParquetFileFormat {
     return Option.apply(PythonUtils.toSeq(names));
   }
 
-  public Function1 buildReaderWithPartitionValues(
-      SparkSession session, StructType data, StructType partition, StructType named, Seq filters, Map options, Configuration hadoop) {
-    StructType required = columns == null ? named : NestedFieldIds.with(named, columns);
+  protected Function1 readerOf(
+      SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
     int positionPlace = placeIn(required, position);
     int deletedPlace = placeIn(required, deleted);
-    if (positionPlace < 0 && deletedPlace < 0) return super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
+    if (positionPlace < 0 && deletedPlace < 0) return super.readerOf(session, data, partition, required, filters, options, hadoop);
     SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
     boolean isVectorised = ParquetUtils.isBatchReadSupportedForSchema(conf, required) && ParquetUtils.isBatchReadSupportedForSchema(conf, partition);
     boolean isFollowed = follows && isVectorised;
@@ -88,7 +83,7 @@ public final class CountedParquet extends ParquetFileFormat {
       else if (!isFollowed) fields.add(positionPlace < 0 ? new StructField(position, DataTypes.LongType, true, Metadata.empty()) : required.apply(i));
     }
     StructType read = new StructType((StructField[]) fields.toArray(new StructField[0]));
-    Function1 spark = super.buildReaderWithPartitionValues(session, data, partition, read, filters, options, hadoop);
+    Function1 spark = super.readerOf(session, data, partition, read, filters, options, hadoop);
     // Spark sets this option where the reader returns batches.
     Option batches = options.get("returning_batch");
     boolean returnsBatches = batches.isDefined() && "true".equals(batches.get());
@@ -97,9 +92,8 @@ public final class CountedParquet extends ParquetFileFormat {
 
   /** Compares the deleted positions and the ids, so that Spark finds cached data and equal parts of a plan only where the same rows and fields are read. */
   public boolean equals(Object other) {
-    if (!(other instanceof CountedParquet)) return false;
+    if (!super.equals(other)) return false;
     DeletedPositions others = ((CountedParquet) other).positions;
-    if (!Objects.equals(columns, ((CountedParquet) other).columns)) return false;
     return positions == null ? others == null : positions.equals(others);
   }
 

@@ -63,7 +63,7 @@ public final class NativeScan {
     StructType dataColumns = NestedFieldIds.without(withIds);
     PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
-    if (dataColumns != withIds) reader = format == null ? new ParquetById(withIds) : ((CountedParquet) format).of(withIds);
+    if (dataColumns != withIds) reader = format == null ? new ParquetById(withIds) : ((SignedParquet) format).of(withIds);
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
     HashMap attributes = attributes(relation);
     Expression condition = deleted == null ? null : isLive((Expression) attributes.get(deleted));
@@ -113,9 +113,14 @@ public final class NativeScan {
     return projection(relation, names);
   }
 
-  /** Returns a reader of Parquet files that adds the columns of positions and of deleted rows. `number` is the constant with the number of a file in `positions`, which is null where no row is deleted. */
-  public FileFormat counting(String position, String deleted, String number, DeletedPositions positions) {
-    return new CountedParquet(position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
+  /** Returns a reader of Parquet files of a table that adds the columns of positions and of deleted rows. `number` is the constant with the number of a file in `positions`, which is null where no row is deleted. */
+  public FileFormat counting(String table, String position, String deleted, String number, DeletedPositions positions) {
+    return new CountedParquet(table, position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
+  }
+
+  /** Returns a reader of Parquet files of a table. */
+  public FileFormat signed(String table) {
+    return new SignedParquet(table, null);
   }
 
   /** Tags a plan that is the same for every statement that reads a state of a table alike, so that it may be kept; it takes so many bytes in memory. */

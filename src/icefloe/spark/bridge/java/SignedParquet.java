@@ -1,0 +1,116 @@
+package icefloe;
+
+import java.io.Serializable;
+import java.util.Objects;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.ParquetInputFormat;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.parquet.schema.MessageType;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.SerializableConfiguration;
+import scala.Function1;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Spark's Parquet format, which reads unsigned integers too where every value fits the signed type of the table, and fails where one does not. Writers that keep the types of their frames store
+ * unsigned numbers in columns of `int` and `long`, and no metadata of the table tells; the reader sees it in the footer, which it opens anyway. All else is Spark's.
+ *
+ * Executors receive these classes in a jar. Spec: Parquet (Appendix A).
+ */
+public class SignedParquet extends ParquetFileFormat {
+  final String table; // its name, for errors
+  private final transient StructType columns; // all that a plan may read, with the ids of fields inside, which the plan's types do not have; null where there are none
+
+  SignedParquet(String table, StructType columns) {
+    this.table = table;
+    this.columns = columns;
+  }
+
+  /** Returns this format for columns whose fields inside have ids. */
+  SignedParquet of(StructType columns) {
+    return new SignedParquet(table, columns);
+  }
+
+  /** Returns Spark's reader; a subclass adds columns of its own. Takes the arguments of `buildReaderWithPartitionValues`. */
+  protected Function1 readerOf(SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
+    return super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
+  }
+
+  public final Function1 buildReaderWithPartitionValues(
+      SparkSession session, StructType data, StructType partition, StructType named, Seq filters, Map options, Configuration hadoop) {
+    StructType required = columns == null ? named : NestedFieldIds.with(named, columns);
+    SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
+    boolean isVectorised = ParquetUtils.isBatchReadSupportedForSchema(conf, required) && ParquetUtils.isBatchReadSupportedForSchema(conf, partition);
+    Function1 reader = readerOf(session, data, partition, required, filters, options, isVectorised ? new WithReadSupport(hadoop) : hadoop);
+    return new Reading(reader, required, isVectorised ? null : new SerializableConfiguration(hadoop), table);
+  }
+
+  /** Compares the ids, so that Spark finds cached data and equal parts of a plan only where the same fields are read. */
+  public boolean equals(Object other) {
+    return other instanceof SignedParquet && other.getClass() == getClass() && Objects.equals(columns, ((SignedParquet) other).columns);
+  }
+
+  public int hashCode() {
+    return getClass().hashCode();
+  }
+
+  /** Settings in which the class that chooses the columns of a file is Icefloe's, where Spark sets its own. */
+  private static final class WithReadSupport extends Configuration {
+    WithReadSupport(Configuration settings) {
+      super(settings);
+    }
+
+    public void set(String name, String value) {
+      super.set(name, ParquetInputFormat.READ_SUPPORT_CLASS.equals(name) ? SignedReadSupport.class.getName() : value);
+    }
+  }
+
+  private static final class Reading extends AbstractFunction1 implements Serializable {
+    private final Function1 reader;
+    private final StructType required;
+    private final SerializableConfiguration settings; // null where the vectorised reader is used; the other one has no read support of ours
+    private final String table;
+
+    Reading(Function1 reader, StructType required, SerializableConfiguration settings, String table) {
+      this.reader = reader;
+      this.required = required;
+      this.settings = settings;
+      this.table = table;
+    }
+
+    public Object apply(Object opened) {
+      PartitionedFile file = (PartitionedFile) opened;
+      SignedReadSupport.takeUnsigned();
+      Iterator rows = (Iterator) reader.apply(file);
+      UnsignedValues[] unsigned = settings == null ? SignedReadSupport.takeUnsigned() : unsignedIn(file);
+      if (unsigned == null) return rows;
+      int[] places = new int[unsigned.length];
+      for (int i = 0; i < places.length; i++) places[i] = required.fieldIndex(unsigned[i].path);
+      return new SignedRows(rows, unsigned, places, file.toPath().toString(), table);
+    }
+
+    private UnsignedValues[] unsignedIn(PartitionedFile file) {
+      try {
+        ParquetFileReader footer = ParquetFileReader.open(HadoopInputFile.fromPath(new Path(file.toPath().toUri()), settings.value()));
+        MessageType stored = footer.getFileMetaData().getSchema();
+        footer.close();
+        MessageType columns = ParquetReadSupport.getRequestedSchema(stored, required, settings.value(), false);
+        return SignedReadSupport.unsignedColumns(columns, required.json());
+      } catch (java.io.IOException error) {
+        throw new java.io.UncheckedIOException(error);
+      }
+    }
+  }
+}

@@ -1,0 +1,44 @@
+package icefloe;
+
+import java.util.Iterator;
+import org.apache.parquet.column.ColumnDescriptor;
+import org.apache.parquet.hadoop.api.InitContext;
+import org.apache.parquet.hadoop.api.ReadSupport;
+import org.apache.parquet.schema.MessageType;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+
+/** Gives Spark's vectorised reader the columns of a file with signed integers in the place of unsigned ones of the same width, and keeps for the thread which columns these are. */
+public final class SignedReadSupport extends ParquetReadSupport {
+  private static final ThreadLocal UNSIGNED = new ThreadLocal(); // UnsignedValues[], of the file that was opened last
+
+  public SignedReadSupport() {}
+
+  public ReadSupport.ReadContext init(InitContext file) {
+    ReadSupport.ReadContext context = super.init(file);
+    MessageType columns = context.getRequestedSchema();
+    UnsignedValues[] unsigned = unsignedColumns(columns, file.getConfiguration().get(ParquetReadSupport.SPARK_ROW_REQUESTED_SCHEMA()));
+    UNSIGNED.set(unsigned);
+    if (unsigned == null) return context;
+    return new ReadSupport.ReadContext(new MessageType(columns.getName(), UnsignedValues.signedFields(columns.getFields(), unsigned)), context.getReadSupportMetadata());
+  }
+
+  /** Returns the columns with unsigned integers that are read as signed ones of the same width; null where there are none. `struct` is Spark's type of the columns in JSON. */
+  static UnsignedValues[] unsignedColumns(MessageType columns, String struct) {
+    Iterator leaves = columns.getColumns().iterator();
+    while (leaves.hasNext()) {
+      if (UnsignedValues.isUnsigned(((ColumnDescriptor) leaves.next()).getPrimitiveType())) {
+        return UnsignedValues.inFields(columns.getFields(), (StructType) DataType.fromJson(struct), "");
+      }
+    }
+    return null;
+  }
+
+  /** Returns the columns of the file that this thread opened last, and forgets them. */
+  static UnsignedValues[] takeUnsigned() {
+    UnsignedValues[] unsigned = (UnsignedValues[]) UNSIGNED.get();
+    UNSIGNED.remove();
+    return unsigned;
+  }
+}
