@@ -49,10 +49,18 @@ def test_a_load_prints_what_it_did_and_how_to_open_the_table(load: Command) -> N
     assert result.exit_code == 0, result.stderr
     assert "n.t: append by in-process: 2 rows inserted; 2 files added" in result.stdout
     assert "Arrow loads a.csv, 16 B" in result.stderr
-    load_id = table().metadata.snapshots[0].summary["icefloe.load-id"]
-    assert f"--load-id {load_id}: that is refused where its rows are in the table" in result.stderr
+    assert "--load-id" not in result.stderr
     assert "catalog.load_table('n.t')" in result.stderr
     assert (table().metadata.format_version, len(table().snapshots())) == (3, 1)
+
+
+def test_a_long_load_prints_the_id_to_run_it_again_with(load: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_command, "_RESUMABLE_BYTES", 7)
+    result = load(write("a.csv", "id\n1\n2\n"))
+    load_id = table().metadata.snapshots[0].summary["icefloe.load-id"]
+    assert f"--load-id {load_id}: that is refused where its rows are in the table" in result.stderr
+    again = load("a.csv", "--load-id", load_id)
+    assert (again.exit_code, f"the load '{load_id}' is in" in again.stderr) == (1, True)
 
 
 def test_every_option_reaches_the_load(load: Command) -> None:

@@ -68,6 +68,12 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
     return load_catalog(choice.name or only_catalog_name(uri, prefers_default=create), uri=uri, warehouse=warehouse)
 
 
+def may_be_service(choice: CatalogChoice) -> bool:
+    """Return whether the catalog may be a service, whose names may have slashes: the options name one, or no database."""
+    uri = choice.uri or _uri(choice)
+    return uri is None or uri.lower().startswith(SERVICES)
+
+
 def open_table(text: str, choice: CatalogChoice) -> TableReader:
     """Open a table for reading: by a path to its metadata file or file-system folder, or by its name in the catalog.
 

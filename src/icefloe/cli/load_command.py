@@ -16,7 +16,7 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog_store.database_uri import without_password
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
-from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
+from icefloe.cli.catalog_choice import CatalogChoice, may_be_service, open_catalog
 from icefloe.cli.screen import print_message, step, write_json
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse, pairs_of, properties_of
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
@@ -37,6 +37,8 @@ from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 _SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Endings of compressed files that Spark unpacks without native libraries.
 _SPARK_CODECS = (".gz", ".bz2")
+# Bytes of files from which on a load takes long enough to be killed, so that its id is printed at the start.
+_RESUMABLE_BYTES = 32 << 20
 
 
 class LoadEngine(StrEnum):
@@ -127,7 +129,8 @@ def load(
     as_json: AsJson = False,
 ) -> None:
     """Load files into a table, in one commit. If it fails or is interrupted, no table is changed."""
-    name = to_table_identifier(into, of_server=True)  # the catalog, which is opened later, checks it again
+    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
+    name = to_table_identifier(into, of_server=may_be_service(choice))
     request = LoadRequest(
         partition=partition or (),
         properties=properties_of(table_property),
@@ -142,7 +145,6 @@ def load(
         bad_rows_file=bad_rows_file,
         load_id=load_id,
     )
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     # Local files are found before the catalog is created, so that a mistyped name creates nothing.
     found = find_files(files, file_format) if all(scheme_of(text) == "file" for text in files) else None
     opened = open_catalog(choice, create=True)
@@ -150,7 +152,7 @@ def load(
     chosen, reason = choose_engine(engine, found, request)
     prepared = FileLoad(opened, into, found, request)
     print_message(f"{chosen.value.capitalize()} loads {found.described}, {size_text(found.size)}{reason}")
-    if not (overwrite or upsert):
+    if found.size >= _RESUMABLE_BYTES and not (overwrite or upsert):
         print_message(
             f"If this load is killed, run it again with --load-id {prepared.load_id}: that is refused where its rows are in the table"
         )
