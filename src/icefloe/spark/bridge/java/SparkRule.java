@@ -34,6 +34,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
 import scala.Option;
+import scala.Product;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
@@ -152,7 +153,8 @@ public final class SparkRule extends Rule {
   private static void refuseConstraint(LogicalPlan plan) {
     LogicalPlan leaf = (LogicalPlan) plan.collectLeaves().head();
     if (!isScan(leaf)) return;
-    String rule = "the table " + ((DataSourceV2ScanRelation) leaf).name() + " cannot have the constraint " + plan.expressions().head().toString() + ": Iceberg tables have no constraints";
+    Object condition = ((Product) plan.expressions().head()).productElement(1); // as it was written
+    String rule = "the table " + ((DataSourceV2ScanRelation) leaf).name() + " cannot have the constraint CHECK (" + condition + "): Iceberg tables have no constraints";
     throw new UnsupportedOperationException(rule + "\n  Next: leave it out, and filter the rows in the query that writes them");
   }
 
