@@ -49,7 +49,13 @@ class Run:
         os.environ["SPARK_TESTING"] = "1"
         self.spark = session(conf, master="local[2]", app_name="spark suite")
         self.catalogs = {
-            name: SqlCatalog(name, uri=f"sqlite:///{folder}/{name}.db", warehouse=f"file:{folder}/warehouse/{name}") for name in CATALOGS
+            name: SqlCatalog(
+                name,
+                uri=f"sqlite:///{folder}/{name}.db",
+                warehouse=f"file:{folder}/warehouse/{name}",
+                **{"table-default.format-version": "3"},
+            )
+            for name in CATALOGS
         }
         self.java = self.spark._jvm.icefloe
         self.java.sparksuite.Suites.open(self.spark._jsc.sc())
@@ -92,6 +98,8 @@ class Run:
     def _attach(self) -> None:
         of_suite = SparkSession(self.spark.sparkContext, self.java.sparksuite.Suites.session())
         of_suite.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+        # The end of a suite clears all accumulators, also PySpark's own, which every job in Python sends.
+        self.spark._jvm.org.apache.spark.util.AccumulatorContext.register(self.spark.sparkContext._javaAccumulator)
         for name, catalog in self.catalogs.items():
             attach(of_suite, name, catalog)
 
@@ -113,6 +121,7 @@ def _drop_all(catalog: SqlCatalog, parent: tuple[str, ...], kept: tuple[str, ...
 
 def main() -> None:
     logging.basicConfig(stream=sys.stderr)
+    logging.getLogger("icefloe.spark.bridge.callback").setLevel(logging.DEBUG)  # where in Python each error came from
     folder, results, wanted = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
     folder.mkdir(parents=True)
     run = Run(folder)

@@ -26,7 +26,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Icefloe's catalog for suites whose catalog in memory has tables without a namespace, in namespaces that nobody made, and of any provider: such tables are in a namespace `root`, namespaces are
+ * Icefloe's catalog for suites whose catalog in memory has tables without a namespace, in namespaces that no statement makes, and of any provider: such tables are in a namespace `root`, namespaces are
  * made with their first table, and the provider is left out.
  */
 public final class SuiteCatalog implements StagingTableCatalog, SupportsNamespaces, FunctionCatalog {
