@@ -121,7 +121,7 @@ def test_spark_reads_unsigned_values_that_fit_as_this_process_does(
         with conf(spark, **settings):
             assert rows_of(spark.table("lake.db.t")) == in_process(table)
     assert rows_of(spark.sql(f"SELECT n FROM lake.db.t WHERE n = {MOST} AND i > 5")) == [{"n": MOST}]
-    # Filters on row groups, parts of structs, and the metadata columns, which another reader of ours fills in.
+    # Filters on row groups, parts of structs, and the metadata columns, which another reader fills in.
     assert [tuple(row) for row in spark.sql("SELECT s.y, ls.x, _pos FROM lake.db.t WHERE wide IS NULL AND n < 7").collect()] == [
         (MOST_INT, [MOST, None, 1], 1)
     ]

@@ -18,7 +18,7 @@ _IDLE_S = 600.0
 class LockWaits:
     """The blocks that run, by an object of their own: when each is to be reported, in the time of `time.monotonic`, and by what.
 
-    Whoever adds a block that is due before `wakes_s`, or while it is infinite, calls `wake`: then the thread does not run, or would look too late.
+    A caller that adds a block which is due before `wakes_s`, or while it is infinite, calls `wake`: then the thread does not run, or would look too late.
     """
 
     def __init__(self) -> None:

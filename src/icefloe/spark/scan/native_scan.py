@@ -476,7 +476,7 @@ def _native_scans(spark: SparkSession) -> Any:
 def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None) -> Any:
     """Return a format of Parquet that reads unsigned integers as the table's types, and fills in the columns of positions and of deleted rows.
 
-    None stands for Spark's own, where executors lack the classes; `read_strategy.py` has looked for unsigned integers then.
+    None for Spark's own, where executors lack the classes; `read_strategy.py` has looked for unsigned integers then.
     """
     if deleted is None and not executors_have_classes(spark):
         return None

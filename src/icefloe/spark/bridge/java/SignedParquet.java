@@ -25,7 +25,7 @@ import scala.runtime.AbstractFunction1;
 
 /**
  * Spark's Parquet format, which reads unsigned integers too where every value fits the signed type of the table, and fails where one does not. Writers that keep the types of their frames store
- * unsigned numbers in columns of `int` and `long`, and no metadata of the table tells; the reader sees it in the footer, which it opens anyway. All else is Spark's.
+ * unsigned numbers in columns of `int` and `long`, and no metadata of the table shows it; the reader sees it in the footer, which it opens anyway. All else is Spark's.
  *
  * Executors receive these classes in a jar. Spec: Parquet (Appendix A).
  */
@@ -80,7 +80,7 @@ public class SignedParquet extends ParquetFileFormat {
   private static final class Reading extends AbstractFunction1 implements Serializable {
     private final Function1 reader;
     private final StructType required;
-    private final SerializableConfiguration settings; // null where the vectorised reader is used; the other one has no read support of ours
+    private final SerializableConfiguration settings; // null where the vectorised reader is used; the other one has no `SignedReadSupport`
     private final String table;
 
     Reading(Function1 reader, StructType required, SerializableConfiguration settings, String table) {

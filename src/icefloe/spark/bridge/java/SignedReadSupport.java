@@ -35,7 +35,7 @@ public final class SignedReadSupport extends ParquetReadSupport {
     return null;
   }
 
-  /** Returns the columns of the file that this thread opened last, and forgets them. */
+  /** Returns the columns of the file that this thread opened last, and clears them. */
   static UnsignedValues[] takeUnsigned() {
     UnsignedValues[] unsigned = (UnsignedValues[]) UNSIGNED.get();
     UNSIGNED.remove();

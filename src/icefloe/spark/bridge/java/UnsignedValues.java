@@ -53,7 +53,7 @@ final class UnsignedValues {
     return found.isEmpty() ? null : (UnsignedValues[]) found.toArray(new UnsignedValues[0]);
   }
 
-  /** Returns the fields with the signed types of the columns in the place of theirs. */
+  /** Returns the fields with the signed types of the columns in place of the unsigned ones. */
   static List signedFields(List fields, UnsignedValues[] columns) {
     ArrayList signed = new ArrayList(fields);
     for (int i = 0; i < columns.length; i++) signed.set(columns[i].place, columns[i].signed);
