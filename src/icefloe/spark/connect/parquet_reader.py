@@ -15,6 +15,8 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import DataType
+from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
@@ -31,7 +33,15 @@ from icefloe.spark.scan.footer_field_ids import FooterReader, StoredFields
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
-from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, schema_to_struct, why_not_opened
+from icefloe.spark.types.spark_types import (
+    COMMENT_KEY,
+    NOT_NATIVE,
+    column_named,
+    differs_by_case,
+    field_inside,
+    schema_to_struct,
+    why_not_opened,
+)
 from icefloe.table.engine import ScanRequest
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
@@ -152,12 +162,13 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: File
         rows = rows.withColumns({_PATH: F.col("_metadata.file_path"), _POSITION: F.col("_metadata.row_index")})
         rows = rows.join(_deleted(spark, locations, group.deleted.vectors), [_PATH, _POSITION], "left_anti")
     rows = names.restored(rows)
+    types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(stored) else {}
     defaults = {field.field_id: _default(field) for field in needed.fields if field.field_id in group.missing}
     if not isinstance(request.row_filter, AlwaysTrue):
         named = {field.name: defaults[field.field_id] for field in needed.fields if field.field_id in defaults}
-        rows = rows.where(filter_to_column(request.row_filter, {**reader_names, **named}))
+        rows = rows.where(filter_to_column(request.row_filter, {**reader_names, **named}, types))
     fields_read = {field.field_id: field for field in needed.fields}
-    return rows.select(*(_output(field, fields_read[field.field_id], reader_names, defaults) for field in request.projection.fields))
+    return rows.select(*(_output(field, fields_read[field.field_id], reader_names, defaults, types) for field in request.projection.fields))
 
 
 def _default(field: NestedField) -> Column:
@@ -202,15 +213,20 @@ def _no_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
     return spark.createDataFrame(empty, schema_to_struct(request.projection, field_ids=False))
 
 
-def _output(field: NestedField, read_as: NestedField, reader_names: Mapping[str, str], defaults: Mapping[int, Column]) -> Column:
+def _output(
+    field: NestedField, read_as: NestedField, reader_names: Mapping[str, str], defaults: Mapping[int, Column], types: Mapping[str, DataType]
+) -> Column:
     """Return the column with its name in the table, cut to the projected part of a struct, without the metadata that only the reader uses."""
     column = defaults[field.field_id] if field.field_id in defaults else column_named(reader_names[read_as.name])
-    cut = _cut(column, read_as.field_type, field.field_type)
+    cut = _cut(column, read_as.field_type, field.field_type, types.get(reader_names.get(read_as.name, "")))
     return cut.alias(field.name, metadata={COMMENT_KEY: field.doc} if field.doc is not None else {})
 
 
-def _cut(column: Column, read_as: IcebergType, projected: IcebergType) -> Column:
+def _cut(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
     if read_as == projected or not isinstance(projected, StructType) or not isinstance(read_as, StructType):
         return column
-    parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in projected.fields]
+    parts = []
+    for field in projected.fields:
+        part, part_type = field_inside(column, (field.name,), kind), kind[field.name].dataType if isinstance(kind, SparkStruct) else None
+        parts.append(_cut(part, read_as.by_id[field.field_id].field_type, field.field_type, part_type).alias(field.name))
     return F.when(column.isNotNull(), F.struct(*parts))

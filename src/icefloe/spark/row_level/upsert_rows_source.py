@@ -44,7 +44,7 @@ from icefloe.spark.bridge.gateway import executors_have_classes, new_object
 from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
-from icefloe.spark.types.spark_types import column_named, geo_to_wkb, quoted, spark_type
+from icefloe.spark.types.spark_types import column_named, field_inside, geo_to_wkb, quoted, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
@@ -256,9 +256,7 @@ def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> 
 def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:
     """Return the column of a field, also within structs, of a DataFrame with the table's column names."""
     path = schema.path_of(field_id) or ()
-    column = column_named(path[0])
-    for name in path[1:]:
-        column = column.getField(name)
+    column = field_inside(column_named(path[0]), path[1:], rows.schema[path[0]].dataType if path[1:] else None)
     data_type: DataType = rows.select(column.alias("key")).schema[0].dataType
     return F.hex(column) if isinstance(data_type, SparkBinary) and isinstance(schema.find_type(field_id), UUIDType) else column
 

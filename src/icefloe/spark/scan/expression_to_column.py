@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import DataType
 
 from icefloe.errors import InvalidFilterError, UnsupportedTypeError
 from icefloe.kernel.dates_and_times import format_timestamp
@@ -30,15 +31,18 @@ from icefloe.kernel.types import (
     UUIDType,
 )
 from icefloe.kernel.values import to_human
-from icefloe.spark.types.spark_types import SPARK_TIME, column_named, spark_type
+from icefloe.spark.types.spark_types import SPARK_TIME, column_named, field_inside, spark_type
 
 
-def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column] | None = None) -> Column:
+def filter_to_column(
+    bound: BooleanExpression, names: Mapping[str, str | Column] | None = None, types: Mapping[str, DataType] | None = None
+) -> Column:
     """Return the condition that is true for the rows of a bound filter.
 
     Args:
         bound: The filter.
         names: For top-level columns whose name in the DataFrame differs, that name, or the expression that computes the column.
+        types: The types of the columns, by their names in the DataFrame, where fields of structs may differ by case alone.
 
     Raises:
         InvalidFilterError: The filter is not bound.
@@ -47,14 +51,13 @@ def filter_to_column(bound: BooleanExpression, names: Mapping[str, str | Column]
     if isinstance(bound, AlwaysTrue | AlwaysFalse):
         return F.lit(isinstance(bound, AlwaysTrue))
     if isinstance(bound, And | Or):
-        return reduce(and_ if isinstance(bound, And) else or_, (filter_to_column(term, names) for term in bound.terms))
+        return reduce(and_ if isinstance(bound, And) else or_, (filter_to_column(term, names, types) for term in bound.terms))
     if not isinstance(bound, BoundPredicate):
         raise InvalidFilterError(f"{bound} is not bound to a schema")
     top = bound.path[0]
     source = (names or {}).get(top, top)
     column = column_named(source) if isinstance(source, str) else source
-    for name in bound.path[1:]:
-        column = column.getField(name)
+    column = field_inside(column, bound.path[1:], types.get(source) if types and isinstance(source, str) else None)
     return _TESTS[bound.operation](column, [literal(bound.kind, value) for value in bound.values])
 
 

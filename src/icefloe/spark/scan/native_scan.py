@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StructField
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 from pyspark.util import PythonEvalType
 
@@ -46,7 +46,7 @@ from icefloe.spark.scan.metadata_column_values import (
 )
 from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
-from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, quoted, row_width, schema_to_struct
+from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, differs_by_case, field_inside, quoted, row_width, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
 # The first columns of the table of files that the JVM receives; one per constant follows.
@@ -153,16 +153,17 @@ def _projected(
     reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
     rows = columns.names.restored(rows)
+    types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns.data) else {}
     if columns.metadata is not None:
         computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
     if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes by key, as the filter may leave few rows to look up
         metadata_columns = {
             test.path[0]: computed[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in computed
         }
-        rows = rows.where(filter_to_column(request.row_filter, {**columns.reader_names, **metadata_columns}))
+        rows = rows.where(filter_to_column(request.row_filter, {**columns.reader_names, **metadata_columns}, types))
     if equality is not None:
         rows = without_deleted_keys(spark, rows, request, equality, columns.reader_names)
-    return select_as(rows, (_output(field, columns, computed) for field in request.projection.fields))
+    return select_as(rows, (_output(field, columns, computed, types) for field in request.projection.fields))
 
 
 def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, non_null: Set[int] = frozenset()) -> Any:
@@ -190,7 +191,7 @@ def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
     """Return the columns of the projection as `native_relation` selects them; None where the rows are filtered, or a column is computed or renamed inside."""
     if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None or columns.names.renamed_inside:
         return None
-    outputs = [_output(field, columns, {}) for field in request.projection.fields]
+    outputs = [_output(field, columns, {}, {}) for field in request.projection.fields]
     if not all(isinstance(source, str) for source, _, _ in outputs):
         return None
     return json.dumps([(source, name, json.dumps(metadata)) for source, name, metadata in outputs])
@@ -362,7 +363,9 @@ def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> 
     return struct
 
 
-def _output(field: NestedField, columns: _Columns, computed: Mapping[int, Column]) -> tuple[str | Column, str, Mapping[str, str]]:
+def _output(
+    field: NestedField, columns: _Columns, computed: Mapping[int, Column], types: Mapping[str, DataType]
+) -> tuple[str | Column, str, Mapping[str, str]]:
     """Return a projected column: its source, its name in the table, and its metadata, without the metadata that steers the reader."""
     column: str | Column
     if field.field_id in computed:
@@ -370,7 +373,11 @@ def _output(field: NestedField, columns: _Columns, computed: Mapping[int, Column
     else:
         read_as = next(read for read in (*columns.data, *columns.constants) if read.field_id == field.field_id)
         name = columns.reader_names[read_as.name]
-        column = _cut(column_named(name), read_as.field_type, field.field_type) if _is_cut(read_as.field_type, field.field_type) else name
+        column = (
+            _cut(column_named(name), read_as.field_type, field.field_type, types.get(name))
+            if _is_cut(read_as.field_type, field.field_type)
+            else name
+        )
     # Spark 4.0 treats empty metadata as missing and keeps the field id, which is then only visible, not used.
     return column, field.name, {COMMENT_KEY: field.doc} if field.doc is not None else {}
 
@@ -379,10 +386,13 @@ def _is_cut(read_as: IcebergType, projected: IcebergType) -> bool:
     return read_as != projected and isinstance(projected, StructType)
 
 
-def _cut(column: Column, read_as: IcebergType, projected: IcebergType) -> Column:
+def _cut(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
     if not (_is_cut(read_as, projected) and isinstance(projected, StructType) and isinstance(read_as, StructType)):
         return column
-    parts = [_cut(column.getField(f.name), read_as.by_id[f.field_id].field_type, f.field_type).alias(f.name) for f in projected.fields]
+    parts = []
+    for field in projected.fields:
+        part, part_type = field_inside(column, (field.name,), kind), kind[field.name].dataType if isinstance(kind, SparkStruct) else None
+        parts.append(_cut(part, read_as.by_id[field.field_id].field_type, field.field_type, part_type).alias(field.name))
     return F.when(column.isNotNull(), F.struct(*parts))
 
 

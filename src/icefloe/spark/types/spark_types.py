@@ -8,7 +8,7 @@ session enables them (`spark.sql.geospatial.enabled`) and Spark supports the col
 Spec: Primitive Types; Schemas and Data Types; CRS.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -57,6 +57,7 @@ from icefloe.kernel.types import (
     UnknownType,
     UUIDType,
     VariantType,
+    children,
 )
 
 # The key of Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
@@ -315,6 +316,36 @@ def column_named(name: str) -> Column:
     return F.col(quoted(name))
 
 
+def field_inside(column: Column, path: Sequence[str], kind: DataType | None) -> Column:
+    """Return the field of a struct column at a path of exact names. Spark finds names that differ by case ambiguous: such a field is taken by its place.
+
+    Args:
+        column: The column.
+        path: The names from the column down; empty for the column itself.
+        kind: The type of the column; None where no names in it differ by case alone.
+    """
+    for name in path:
+        if isinstance(kind, spark_types.StructType):
+            names = [field.name for field in kind.fields]
+            place = names.index(name)
+            if sum(other.lower() == name.lower() for other in names) > 1:
+                # Structs are cast by the places of their fields, at no cost where the types are the same.
+                numbered = [spark_types.StructField(f"_{n}", field.dataType, field.nullable) for n, field in enumerate(kind.fields)]
+                column, name = column.cast(spark_types.StructType(numbered)), f"_{place}"  # noqa: PLW2901
+            kind = kind.fields[place].dataType
+        column = column.getField(name)
+    return column
+
+
+def differs_by_case(fields: Iterable[NestedField]) -> bool:
+    """Return whether a struct inside one of the columns has fields whose names differ by case alone."""
+    for field in fields:
+        inner = children(field.field_type)
+        if len({child.name.lower() for child in inner}) < len(inner) or differs_by_case(inner):
+            return True
+    return False
+
+
 def quoted(name: str) -> str:
     """Return the name as an identifier of Spark SQL, so that a DataFrame takes it for the top-level column of exactly this name.
 
@@ -450,7 +481,8 @@ def _convert_column(column: Column, kind: DataType, leaf: LeafConversion) -> Col
     if not has_geo_type(kind):
         return column
     if isinstance(kind, spark_types.StructType):
-        fields = (_convert_column(column.getField(field.name), field.dataType, leaf).alias(field.name) for field in kind.fields)
+        inner = ((field, field_inside(column, (field.name,), kind)) for field in kind.fields)
+        fields = (_convert_column(part, field.dataType, leaf).alias(field.name) for field, part in inner)
         return F.when(column.isNotNull(), F.struct(*fields))
     if isinstance(kind, ArrayType):
         return F.transform(column, lambda item: _convert_column(item, kind.elementType, leaf))

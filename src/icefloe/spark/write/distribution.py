@@ -19,7 +19,7 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform,
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.functions.transform_columns import transforms_in
-from icefloe.spark.types.spark_types import column_named, quoted, spark_type
+from icefloe.spark.types.spark_types import column_named, field_inside, quoted, spark_type
 from icefloe.spark.write.curve_key import CurveSource, with_place
 
 # Names of columns that exist only for the shuffle. The spaces keep them apart from names that tables are likely to have.
@@ -121,9 +121,7 @@ class SourceColumns:
         field_type = self._schema.find_type(source_id)
         if not path or path[0] not in self._names or not isinstance(field_type, PrimitiveType):
             return F.lit(None).cast("int")
-        column = column_named(path[0])
-        for name in path[1:]:
-            column = column.getField(name)
+        column = field_inside(column_named(path[0]), path[1:], self._types[path[0]])
         table_type = spark_type(field_type)
         # A narrower column of the rows is cast to the table's type first: buckets and truncation of an int differ from those of a byte.
         if table_type is not None and len(path) == 1 and self._types[path[0]] != table_type and not isinstance(field_type, UUIDType):
