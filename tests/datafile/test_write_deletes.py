@@ -187,18 +187,18 @@ def test_positions_outside_the_data_file_are_refused(tmp_path: Path, positions: 
 
 def test_a_failed_write_leaves_no_delete_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = files_of(tmp_path, 3, 5)
-    opened: list[str] = []
-    plain = type(IO).open_output
+    written: list[str] = []
+    plain = type(IO).write_unique
 
-    def open_two(io: Any, location: str) -> Any:
-        opened.append(location)
-        if len(opened) > 2:
+    def write_two(io: Any, location: str, content: Any) -> None:
+        written.append(location)
+        if len(written) > 2:
             raise StorageUnavailableError("away", path=location)
-        return plain(io, location)
+        plain(io, location, content)
 
-    monkeypatch.setattr(type(IO), "open_output", open_two)
+    monkeypatch.setattr(type(IO), "write_unique", write_two)
     deletions = [rows_to_delete(file, {1}) for file in files]
     with pytest.raises(StorageUnavailableError):
         write_position_deletes(deletes_target(tmp_path), deletions, specs={0: UNPARTITIONED_SPEC}, partition_id=0, task_id=0)
-    assert len(opened) == 3
+    assert len(written) == 3
     assert sorted(str(path) for path in tmp_path.rglob("*.parquet")) == sorted(file.file_path for file in files)

@@ -121,11 +121,12 @@ def test_the_error_has_a_next_step(tmp_path, monkeypatch, number: int, kind: typ
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "makedirs", fail)
-    with pytest.raises(kind) as raised:
-        IO.write(f"{tmp_path}/x", b"1")
-    assert type(raised.value) is kind
-    assert f"{tmp_path}/x" in str(raised.value)
+    for function, path in (("mkdir", f"{tmp_path}/new/x"), ("open", f"{tmp_path}/x")):
+        with monkeypatch.context() as patched, pytest.raises(kind) as raised:
+            patched.setattr(os, function, fail)
+            IO.write(path, b"1")
+        assert type(raised.value) is kind
+        assert path in str(raised.value)
 
 
 @needs_user
