@@ -122,9 +122,10 @@ def test_the_error_has_a_next_step(tmp_path, monkeypatch, number: int, kind: typ
         raise OSError(number, os.strerror(number))
 
     for function, path in (("mkdir", f"{tmp_path}/new/x"), ("open", f"{tmp_path}/x")):
-        with monkeypatch.context() as patched, pytest.raises(kind) as raised:
+        with monkeypatch.context() as patched:
             patched.setattr(os, function, fail)
-            IO.write(path, b"1")
+            with pytest.raises(kind) as raised:
+                IO.write(path, b"1")
         assert type(raised.value) is kind
         assert path in str(raised.value)
 
