@@ -89,6 +89,14 @@ def test_fields_are_found_by_id_where_spark_prunes_the_scan_of_files_itself(spar
     assert sorted(map(tuple, db.load_table("db.t").scan().to_spark().selectExpr("id", *paths).collect())) == right
 
 
+def test_a_filter_on_a_struct_that_has_a_name_with_a_backtick(spark: SparkSession, db: SqlCatalog) -> None:
+    spark.sql("CREATE TABLE lake.db.ticks (c STRUCT<n: INT, `back``tick`: STRING>)")
+    spark.sql("INSERT INTO lake.db.ticks VALUES (named_struct('n', 1, 'back`tick', 'a')), (named_struct('n', 2, 'back`tick', 'b'))")
+    for condition, rows in (("c.n < 9", ["a", "b"]), ("c.n < 2", ["a"]), ("c IS NOT NULL AND c.n IS NOT NULL", ["a", "b"])):
+        selected = spark.sql(f"SELECT c.`back``tick` AS v FROM lake.db.ticks WHERE {condition}")
+        assert sorted(row.v for row in selected.collect()) == rows
+
+
 def test_files_that_spark_writes_from_a_query_have_no_field_ids_of_the_table(spark: SparkSession, db: SqlCatalog, tmp_path: Path) -> None:
     _create(spark, "t")
     spark.sql("SELECT * FROM lake.db.t").coalesce(1).write.parquet(str(tmp_path / "out"))

@@ -29,7 +29,7 @@ from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.kernel.scan.filter_estimate import kept_share
 from icefloe.kernel.scan.scan_plan import ScanPlan
 from icefloe.kernel.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
-from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema import Schema, walk
 from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
 from icefloe.kernel.types import MapType as IcebergMap
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
@@ -224,7 +224,13 @@ class PushedScan:
     def _filters_true_of_all_rows(self) -> list[bool]:
         if not any(self._expressions):
             return [False for _ in self._expressions]
-        return true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
+        are_true = true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
+        schema = self._unfiltered.schema()
+        if not any("`" in path[-1] for path, _ in walk(schema.fields) if len(path) > 1):
+            return are_true
+        # Where a filter on a field of a struct is not left to Spark, it fails if another field there has a backtick in its name (seen on 4.3).
+        are_tested = (() if expression is None else predicates(bind(expression, schema)) for expression in self._expressions)
+        return [is_true and all(len(test.path) == 1 for test in tests) for is_true, tests in zip(are_true, are_tested, strict=True)]
 
     def non_null_columns(self) -> frozenset[int]:
         """Return the ids of the columns that a filter requires and that hold no null in the planned files, so that Spark evaluates no such filter."""
