@@ -406,7 +406,8 @@ class _Columns:
         """
         missing = next(_required_beyond(self._needed.fields, ids | constant_ids), None) if ids is not None else None
         if missing is not None:
-            raise lacks_required(path, missing)
+            above = (self._needed.path_of(missing.field_id) or ())[:-1]
+            raise lacks_required(path, missing, "".join(f"{name}." for name in above))
 
     def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
         """Return why Spark's own scan cannot read a file with these fields (empty where it can), and the missing columns that have a default."""

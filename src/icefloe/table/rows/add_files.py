@@ -150,8 +150,9 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
             next_step="pass locations as text",
         )
     files: list[str] = []
-    for location in map(qualified, locations):
-        expands = isinstance(file_paths, str) or location.endswith("/") or any(sign in location for sign in _SIGNS)
+    for given in locations:
+        expands = isinstance(file_paths, str) or given.endswith("/") or any(sign in given for sign in _SIGNS)
+        location = qualified(given)
         try:
             files += files_of(handle.io, location) if expands else [location]
         except NoSuchFileError:

@@ -1,0 +1,49 @@
+"""300 statements of a fixed seed; `make fuzz-sql` runs thousands."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.fuzz_sql.histories import DEFAULT_SETTINGS
+from tests.fuzz_sql.run import SESSION, Run
+from tests.fuzz_sql.trials import Lake
+
+from icefloe import SqlCatalog
+from icefloe.spark.attach_catalog import attach
+
+pytestmark = pytest.mark.spark
+
+STATEMENTS = 300
+SEED = 510  # its first table is nested and small, and has changes of the schema and of rows
+QUERIES = {"all rows", "projection", "filter", "aggregate", "groups", "explode", "derived table", "join", "subquery", "window", "order"}
+STEPS = {"insert", "rename", "drop field", "update", "delete", "equality delete", "merge"}
+
+
+@pytest.fixture
+def small_statements(spark: SparkSession) -> Iterator[SparkSession]:
+    """The shared session with the settings that make small statements quick; those of the histories are set back too."""
+    settings = {name: value for name, value in SESSION.items() if spark.conf.isModifiable(name)}
+    before = {name: spark.conf.get(name, None) for name in (*settings, *DEFAULT_SETTINGS)}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, old in before.items():
+        spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def test_random_statements_have_the_rows_of_plain_parquet(small_statements: SparkSession, tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
+    catalog.create_namespace("db")
+    attach(small_statements, "lake", catalog)
+    run = Run(Lake(small_statements, catalog, tmp_path), seed=SEED, shrink_seconds=0, queries_after_a_step=32)
+    number = 0
+    while run.statements < STATEMENTS:
+        reports = run.table(number, most=STATEMENTS)
+        number += 1
+        if reports:  # not made small; `make fuzz-sql` does that
+            pytest.fail(reports[0], pytrace=False)
+    # Statements that fail on both sides, and steps that are refused, compare little.
+    assert sum(run.both_refused.values()) < STATEMENTS // 20, run.both_refused
+    assert sum(run.refused.values()) < 5, run.refused
+    assert set(run.labels) >= QUERIES | STEPS, run.labels
