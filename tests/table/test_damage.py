@@ -97,10 +97,10 @@ def test_the_error_for_a_future_format_version_has_its_number(table: Table, tmp_
 
 def test_a_read_only_warehouse_leaves_the_table_unchanged(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Root may write anywhere, so the refusal is simulated at the call that the operating system would refuse.
-    def refused(self: object, location: str) -> object:
+    def refused(self: object, location: str, content: object) -> None:
         raise StoragePermissionError(f"no permission to write {location}", path=location)
 
-    monkeypatch.setattr(type(table.io), "open_unique_output", refused)
+    monkeypatch.setattr(type(table.io), "write_unique", refused)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(StoragePermissionError, match="parquet"):
         table.append(ROWS)

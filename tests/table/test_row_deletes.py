@@ -234,14 +234,14 @@ def test_a_failed_write_leaves_the_table_unchanged_and_no_file(
     monkeypatch.setattr(type(table.io), "write", broken)
     if version == 2 and where == "-deletes":
         monkeypatch.undo()
-        opened = type(table.io).open_unique_output
+        written = type(table.io).write_unique
 
-        def broken_output(self: object, location: str, **options: bool) -> object:
+        def broken_output(self: object, location: str, content: object) -> None:
             if where in location:
                 raise error
-            return opened(self, location, **options)  # type: ignore[arg-type]
+            written(self, location, content)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(type(table.io), "open_unique_output", broken_output)
+        monkeypatch.setattr(type(table.io), "write_unique", broken_output)
     with pytest.raises(type(error)):
         table.overwrite(rows(30, 40), "id < 5")
     monkeypatch.undo()
