@@ -3,29 +3,15 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from icefloe.catalog_store import lock_waits
+from icefloe.catalog_store.sql_store import watched
 
 
 def watching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "icefloe-lock-waits"]
-
-
-@contextmanager
-def report_after(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
-    """Run the block as a transaction of a store does."""
-    waits, block, due_s = lock_waits.Process.waits, object(), time.monotonic() + wait_s
-    waits.blocks[block] = (due_s, report)
-    if due_s < waits.wakes_s:
-        waits.wake()
-    try:
-        yield
-    finally:
-        waits.blocks.pop(block, None)
 
 
 def wait_until(condition: object) -> None:
@@ -36,11 +22,11 @@ def wait_until(condition: object) -> None:
 
 def test_each_block_that_is_late_is_reported_once_and_no_other() -> None:
     reports: list[str] = []
-    with report_after(3600, lambda: reports.append("never")):
+    with watched(3600, lambda: reports.append("never")):
         for _ in range(1000):
-            with report_after(3600, lambda: reports.append("never")):
+            with watched(3600, lambda: reports.append("never")):
                 pass
-        with report_after(0.05, lambda: reports.append("outer")), report_after(0.01, lambda: reports.append("inner")):
+        with watched(0.05, lambda: reports.append("outer")), watched(0.01, lambda: reports.append("inner")):
             wait_until(lambda: len(reports) == 2)
         assert len(watching()) == 1
     assert sorted(reports) == ["inner", "outer"]
@@ -48,19 +34,20 @@ def test_each_block_that_is_late_is_reported_once_and_no_other() -> None:
 
 def test_an_error_in_a_block_ends_its_watch() -> None:
     reports: list[str] = []
-    with pytest.raises(ValueError, match="wrong"), report_after(0.05, lambda: reports.append("late")):
+    with pytest.raises(ValueError, match="wrong"), watched(0.05, lambda: reports.append("late")):
         raise ValueError("wrong")
-    with report_after(0.1, lambda: reports.append("second")):
+    with watched(0.1, lambda: reports.append("second")):
         wait_until(lambda: reports)
     assert reports == ["second"]
 
 
 def test_the_thread_ends_without_blocks_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_waits, "LOOK_S", 0.01)
     monkeypatch.setattr(lock_waits, "_IDLE_S", 0.01)
-    lock_waits._forget()
+    lock_waits._begin_anew()
     reports: list[str] = []
     for number in range(1, 4):
-        with report_after(0.01, lambda: reports.append("late")):
+        with watched(0.01, lambda: reports.append("late")):
             wait_until(lambda count=number: len(reports) == count)
         own = lock_waits.Process.waits
         wait_until(lambda watch=own: not watch._is_running)
@@ -69,14 +56,15 @@ def test_the_thread_ends_without_blocks_and_begins_again(monkeypatch: pytest.Mon
 
 
 def test_blocks_of_many_threads_are_watched_while_the_thread_ends_and_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_waits, "LOOK_S", 0.0)
     monkeypatch.setattr(lock_waits, "_IDLE_S", 0.0)
-    lock_waits._forget()
+    lock_waits._begin_anew()
     missed: list[int] = []
 
     def run(number: int) -> None:
         for _ in range(30):
             done = threading.Event()
-            with report_after(0.001, done.set):
+            with watched(0.001, done.set):
                 if not done.wait(60):
                     missed.append(number)
 
@@ -91,10 +79,10 @@ def test_blocks_of_many_threads_are_watched_while_the_thread_ends_and_begins(mon
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_watches_its_own_blocks() -> None:
-    with report_after(3600, lambda: None):
+    with watched(3600, lambda: None):
         child = os.fork()
         if child == 0:
             done = threading.Event()
-            with report_after(0.01, done.set):
+            with watched(0.01, done.set):
                 os._exit(0 if done.wait(60) and len(lock_waits.Process.waits.blocks) == 0 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -42,7 +42,7 @@ class LockWaits:
             self._wake.clear()
             self.wakes_s = math.inf  # a block that is added while the time is computed wakes the thread
             now_s = time.monotonic()
-            self.wakes_s = min([now_s + min(LOOK_S, _IDLE_S), *(due_s for due_s, _ in list(self.blocks.values()))])
+            self.wakes_s = min([now_s + LOOK_S, *(due_s for due_s, _ in list(self.blocks.values()))])
             self._wake.wait(max(self.wakes_s - now_s, 0.0))
             now_s = time.monotonic()
             for block, (due_s, report) in list(self.blocks.items()):
@@ -67,10 +67,10 @@ class Process:
     waits = LockWaits()
 
 
-def _forget() -> None:
+def _begin_anew() -> None:
     Process.waits = LockWaits()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
     # The blocks of the parent's other threads never end in the child, and one of these threads may have held the lock.
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_begin_anew)

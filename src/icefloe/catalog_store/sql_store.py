@@ -12,8 +12,8 @@ Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -396,30 +396,16 @@ class SqlCatalogStore(SqlLocations):
         except DBAPIError as error:
             raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
-    @contextmanager
-    def reported_wait(self) -> Iterator[None]:
-        """Run the block, and log a warning where it waits long for the lock of an SQLite file, which another process holds."""
-        if not self._is_file:
-            yield
-            return
-        waits, block, due_s = Process.waits, object(), time.monotonic() + REPORTED_WAIT_S
-        waits.blocks[block] = (due_s, self._warn_of_wait)
-        if due_s < waits.wakes_s:
-            waits.wake()
-        try:
-            yield
-        finally:
-            waits.blocks.pop(block, None)
+    def reported_wait(self) -> AbstractContextManager[None]:
+        """Return the context of a transaction: a warning is logged where it waits long for the lock of an SQLite file, which another process holds."""
+        return watched(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
 
     def _warn_of_wait(self) -> None:
-        LOG.warning(
+        warning = (
             "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
-            "Next: find the process that has the file open, such as by lsof, and let it end its transaction",
-            self.name,
-            without_password(self.uri),
-            f"{REPORTED_WAIT_S:g}",
-            SQLITE_LOCK_WAIT_S,
+            "Next: find the process that has the file open, such as by lsof, and let it end its transaction"
         )
+        LOG.warning(warning, self.name, without_password(self.uri), f"{REPORTED_WAIT_S:g}", SQLITE_LOCK_WAIT_S)
 
     def check_length(self, table: str, column: str, value: str, what: str) -> None:
         """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""
@@ -591,6 +577,19 @@ class SqlCatalogStore(SqlLocations):
                 )
             )
             connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **updates}))
+
+
+@contextmanager
+def watched(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
+    """Run the block, and call `report` once, from another thread, if it takes longer than so many seconds."""
+    waits, block, due_s = Process.waits, object(), time.monotonic() + wait_s
+    waits.blocks[block] = (due_s, report)
+    if due_s < waits.wakes_s:
+        waits.wake()
+    try:
+        yield
+    finally:
+        waits.blocks.pop(block, None)
 
 
 def _in_lock_order(requests: Sequence[CommitRequest]) -> list[CommitRequest]:
