@@ -79,11 +79,10 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
 
     Spec: Writing Data Files.
     """
-    writer = FanoutWriter(target, partition_id=partition_id, task_id=task_id)
     splitter = None if target.spec.is_unpartitioned() else PartitionSplitter(target.spec, target.schema)
     # An unpartitioned spec may still have fields: the void transforms of dropped partition fields.
     void_partition = (None,) * len(target.spec.fields)
-    try:
+    with _all_or_nothing(FanoutWriter(target, partition_id=partition_id, task_id=task_id)) as writer:
         if splitter is None:
             for table in _tables(batches, target, writer.row_group_bytes, _rows_of_a_group):
                 writer.add(Part((), void_partition, table))
@@ -98,9 +97,6 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
                 for part in splitter.split(table):
                     writer.add(part)
         return writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
 
 
 def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
@@ -132,13 +128,9 @@ def _write_rows(target: WriteTarget, table: Any, *, partition_id: int, task_id: 
     splitter = None if target.spec.is_unpartitioned() else PartitionSplitter(target.spec, target.schema)
     if splitter is None or table.num_rows > MAX_SORTED_ROWS or table.nbytes > MAX_BUFFERED_BYTES or not _has_many(splitter, table):
         return write_batches(target, table.to_batches(), partition_id=partition_id, task_id=task_id)
-    writer = FanoutWriter(target, partition_id=partition_id, task_id=task_id)
-    try:
+    with _all_or_nothing(FanoutWriter(target, partition_id=partition_id, task_id=task_id)) as writer:
         writer.add_whole_partitions(splitter.sort(cast_to_schema(table, target.schema), SPLIT_BYTES))
         return writer.finish()
-    except BaseException:
-        writer.abandon()
-        raise
 
 
 def _has_many(splitter: PartitionSplitter, table: Any) -> bool:
@@ -150,11 +142,17 @@ def write_partition(
     target: WriteTarget, batches: Iterable[pa.RecordBatch], partition: tuple[Any, ...], *, partition_id: int, task_id: int
 ) -> list[DataFile]:
     """Write rows of one partition of the target's spec, as `write_batches` does."""
-    writer = FanoutWriter(target, partition_id=partition_id, task_id=task_id)
-    try:
+    with _all_or_nothing(FanoutWriter(target, partition_id=partition_id, task_id=task_id)) as writer:
         for table in _tables(batches, target, writer.row_group_bytes, _rows_of_a_group):
             writer.add(Part((), partition, table))
         return writer.finish()
+
+
+@contextmanager
+def _all_or_nothing(writer: "FanoutWriter") -> Iterator["FanoutWriter"]:
+    """Run the block with a writer, and delete its files if the block fails or is interrupted."""
+    try:
+        yield writer
     except BaseException:
         writer.abandon()
         raise
