@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from icefloe.errors import (
     InvalidInputError,
     InvalidPartitionSpecError,
     InvalidSchemaError,
+    NoSuchFileError,
     SchemaMismatchError,
     StorageFullError,
 )
@@ -185,6 +187,15 @@ def test_a_load_that_is_run_again_under_its_id_is_refused(load: Load, options: d
             load(path, load_id=load_id, **options)
     assert rows_of(result) == rows_of(load(path, upsert=["id"], load_id="day 3"))
     assert [snapshot.summary.get("icefloe.load-id") for snapshot in result.table.metadata.snapshots] == ["first", "day 2"]
+
+
+def test_a_file_that_is_gone_has_no_fingerprint() -> None:
+    files = find_files([write("a.csv", "id\n1\n"), write("b.csv", "id\n2\n")], None)
+    same = find_files(["b.csv", "a.csv"], None)
+    assert files.fingerprint == same.fingerprint != replace(files, sizes=(5, 6)).fingerprint
+    Path("b.csv").unlink()
+    with pytest.raises(NoSuchFileError, match=r"b\.csv"):
+        _ = files.fingerprint
 
 
 def test_a_load_without_an_id_is_run_as_often_as_it_is_started(load: Load, caplog: pytest.LogCaptureFixture) -> None:

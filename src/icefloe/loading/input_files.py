@@ -20,6 +20,7 @@ from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.kernel.ports import FileIO
+from icefloe.kernel.storage_errors import storage_error
 
 
 class FileFormat(StrEnum):
@@ -64,9 +65,12 @@ class InputFiles:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the files' locations, sizes and, of local ones, times of their last change; equal for the same files in any order."""
-        times = [os.stat(local_path(path)).st_mtime_ns if scheme_of(path) == "file" else 0 for path in self.paths]
-        marks = sorted(zip(map(qualified, self.paths), self.sizes, times, strict=True))
+        """A hash of the files' locations, sizes and, of local ones, times of their last change; equal for the same files in any order.
+
+        Raises:
+            StorageError, NoSuchFileError: A local file is not there any more, or cannot be looked at.
+        """
+        marks = sorted(zip(map(qualified, self.paths), self.sizes, map(_changed_ns, self.paths), strict=True))
         return sha256("\0".join(f"{place}\0{size}\0{time}" for place, size, time in marks).encode()).hexdigest()[:16]
 
     @property
@@ -111,6 +115,16 @@ def find_files(texts: Sequence[str], file_format: FileFormat | None, properties:
     if not any(sizes):
         raise InvalidInputError(f"{paths[0] if len(paths) == 1 else 'every file'} is empty", next_step="name files that contain rows")
     return InputFiles(paths=tuple(paths), format=formats.pop(), io=io, sizes=tuple(sizes))
+
+
+def _changed_ns(path: str) -> int:
+    """Return when a local file was last changed, in nanoseconds since 1970; 0 for another one, which has no time that all stores know."""
+    if scheme_of(path) != "file":
+        return 0
+    try:
+        return os.stat(local_path(path)).st_mtime_ns
+    except OSError as error:
+        raise storage_error(error, path) from error
 
 
 def size_of(io: FileIO, path: str) -> int:
