@@ -199,9 +199,8 @@ class CatalogViews(CatalogBase, ABC):
         stored = views.load(name)
         location = stored.metadata_location
         if stored.metadata is not None and has_no_file(location):
-            location = (
-                stored.metadata.location
-            )  # a server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own
+            # A server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own.
+            location = stored.metadata.location
         handle = self._view_handle(views, name, location)
         return View(handle, view_metadata_of(handle, stored))
 

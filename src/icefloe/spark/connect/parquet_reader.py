@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import DataType
-from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
@@ -27,10 +26,10 @@ from icefloe.kernel.puffin.deletion_vector import DeletionVector
 from icefloe.kernel.scan.file_scan_task import FileScanTask
 from icefloe.kernel.schema.metadata_columns import is_reserved
 from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
-from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StructType
+from icefloe.kernel.types import NestedField, PrimitiveType
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import FooterReader, StoredFields
-from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, hadoop_paths
+from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, cut_struct, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
 from icefloe.spark.types.spark_types import (
@@ -38,7 +37,6 @@ from icefloe.spark.types.spark_types import (
     NOT_NATIVE,
     column_named,
     differs_by_case,
-    field_inside,
     schema_to_struct,
     why_not_opened,
 )
@@ -218,15 +216,5 @@ def _output(
 ) -> Column:
     """Return the column with its name in the table, cut to the projected part of a struct, without the metadata that only the reader uses."""
     column = defaults[field.field_id] if field.field_id in defaults else column_named(reader_names[read_as.name])
-    cut = _cut(column, read_as.field_type, field.field_type, types.get(reader_names.get(read_as.name, "")))
+    cut = cut_struct(column, read_as.field_type, field.field_type, types.get(reader_names.get(read_as.name, "")))
     return cut.alias(field.name, metadata={COMMENT_KEY: field.doc} if field.doc is not None else {})
-
-
-def _cut(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
-    if read_as == projected or not isinstance(projected, StructType) or not isinstance(read_as, StructType):
-        return column
-    parts = []
-    for field in projected.fields:
-        part, part_type = field_inside(column, (field.name,), kind), kind[field.name].dataType if isinstance(kind, SparkStruct) else None
-        parts.append(_cut(part, read_as.by_id[field.field_id].field_type, field.field_type, part_type).alias(field.name))
-    return F.when(column.isNotNull(), F.struct(*parts))

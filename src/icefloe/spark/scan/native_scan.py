@@ -374,7 +374,7 @@ def _output(
         read_as = next(read for read in (*columns.data, *columns.constants) if read.field_id == field.field_id)
         name = columns.reader_names[read_as.name]
         column = (
-            _cut(column_named(name), read_as.field_type, field.field_type, types.get(name))
+            cut_struct(column_named(name), read_as.field_type, field.field_type, types.get(name))
             if _is_cut(read_as.field_type, field.field_type)
             else name
         )
@@ -386,13 +386,14 @@ def _is_cut(read_as: IcebergType, projected: IcebergType) -> bool:
     return read_as != projected and isinstance(projected, StructType)
 
 
-def _cut(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
+def cut_struct(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
+    """Return a column with the projected part of a struct alone; `kind` is its type in Spark where names may differ by case alone, else None."""
     if not (_is_cut(read_as, projected) and isinstance(projected, StructType) and isinstance(read_as, StructType)):
         return column
     parts = []
     for field in projected.fields:
         part, part_type = field_inside(column, (field.name,), kind), kind[field.name].dataType if isinstance(kind, SparkStruct) else None
-        parts.append(_cut(part, read_as.by_id[field.field_id].field_type, field.field_type, part_type).alias(field.name))
+        parts.append(cut_struct(part, read_as.by_id[field.field_id].field_type, field.field_type, part_type).alias(field.name))
     return F.when(column.isNotNull(), F.struct(*parts))
 
 
