@@ -113,6 +113,8 @@ class Run:
 def _drop_all(catalog: SqlCatalog, parent: tuple[str, ...], kept: tuple[str, ...]) -> None:
     for namespace in catalog.list_namespaces(parent):
         _drop_all(catalog, namespace, ())
+        if not catalog.namespace_exists(namespace):
+            continue  # it was there as the parent of others alone
         for identifier in catalog.list_tables(namespace):
             catalog.drop_table(identifier)
         if ".".join(namespace) not in kept:
