@@ -16,7 +16,7 @@ import msgspec
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.server.request import Answer, Call
-from icefloe.table.table_handle import LoadedMetadata
+from icefloe.table.table_handle import LoadedMetadata, has_no_file
 
 # Bytes of responses that a process keeps.
 KEPT_BYTES = 64 * 1024 * 1024
@@ -112,13 +112,14 @@ def table_answer(
 
     Args:
         bodies: The responses that are kept.
-        loaded: The table; its location is empty where it is staged only.
+        loaded: The table; its location is empty where it is staged only. The response has no ETag, and is not kept, where no location names its version.
         mode: The snapshots of the response.
         version: As for `entity_tag`.
         extra: Further keys of the response, such as `config`.
     """
-    if not loaded.location:
-        return Answer(body=_body(None, write_table_metadata(loaded.metadata), extra), has_credentials=_has_credentials(extra))
+    if has_no_file(loaded.location):
+        content = write_table_metadata(with_snapshots(loaded.metadata, mode))
+        return Answer(body=_body(loaded.location or None, content, extra), has_credentials=_has_credentials(extra))
     tag = entity_tag(loaded.location, mode, version)
     body = _body(loaded.location, bodies.metadata_json(tag, loaded.metadata, mode), extra)
     return Answer(body=body, headers={"ETag": tag}, has_credentials=_has_credentials(extra))

@@ -2,13 +2,13 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
-from icefloe.errors import CommitConflictError, FormatError, NoSuchFileError, Problem, StorageError, StorageUnavailableError
+from icefloe.errors import CommitConflictError, FormatError, IcefloeError, NoSuchFileError, Problem, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.kernel.metadata.metadata_writer import write_table_metadata
@@ -23,7 +23,15 @@ from icefloe.server.error_response import bad_request
 from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_table_answer, table_answer
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, data_folder, metadata_folder, read_metadata_at
+from icefloe.table.table_handle import (
+    LoadedMetadata,
+    TableHandle,
+    data_folder,
+    has_no_file,
+    load_metadata,
+    metadata_folder,
+    read_metadata_at,
+)
 
 # How often a table is read before it is unregistered, where other writers commit to it meanwhile.
 TRIES = 20
@@ -121,6 +129,9 @@ def load_table(served: ServedCatalog, call: Call) -> Answer:
         raise bad_request(f"the parameter snapshots is {text!r}; it is all or refs")
     mode = SnapshotMode(text)
     handle, location = served.catalog.handle_of(call.table())
+    if has_no_file(location):  # the server of the catalog behind this one sends the metadata, under no name of its version
+        loaded = load_metadata(handle)
+        return table_answer(served.bodies, loaded, mode=mode, extra=served.access_to(loaded.metadata.location, handle.identifier, call))
     version = file_version(handle.io, location)
     tag = entity_tag(location, mode, version)
     if is_current(call, tag):
@@ -140,7 +151,7 @@ def update_table(served: ServedCatalog, call: Call) -> Answer:
     if requested.creates:
         served.catalog.load_namespace_properties(name[:-1])
     (loaded,) = commit_requested(served.catalog, lambda namespace: served.locations(call, namespace), [requested])
-    return table_answer(served.bodies, loaded, version=_version_of(served.catalog.new_handle(name, loaded.location), loaded))
+    return table_answer(served.bodies, loaded, version=_version_of(lambda: served.catalog.new_handle(name, loaded.location), loaded))
 
 
 def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
@@ -216,15 +227,16 @@ def renamed(call: Call) -> tuple[Identifier, Identifier]:
 def _made_answer(served: ServedCatalog, handle: TableHandle, loaded: LoadedMetadata, call: Call) -> Answer:
     """Return the response with a table that this request has made."""
     extra = served.access_to(loaded.metadata.location, handle.identifier, call)
-    return table_answer(served.bodies, loaded, version=_version_of(handle, loaded), extra=extra)
+    return table_answer(served.bodies, loaded, version=_version_of(lambda: handle, loaded), extra=extra)
 
 
-def _version_of(handle: TableHandle, loaded: LoadedMetadata) -> object:
+def _version_of(handle: Callable[[], TableHandle], loaded: LoadedMetadata) -> object:
     """Return the version of a metadata file that this request has committed, for the ETag.
 
-    Later commits can have deleted the file already. The commit stays a success: for an error the client would delete the files that the table has now.
+    Later commits can have deleted the file already, and the server of a catalog behind this one may name none, or one that only it reads. The commit stays a
+    success: for an error the client would delete the files that the table has now.
     """
     try:
-        return file_version(handle.io, loaded.location)
-    except (NoSuchFileError, StorageError):
+        return None if has_no_file(loaded.location) else file_version(handle().io, loaded.location)
+    except IcefloeError:
         return None

@@ -86,10 +86,12 @@ class LoadedMetadata:
 
     @property
     def state(self) -> str:
-        """A text that differs between versions: the metadata file, or where a server does not name it what changes with nearly every commit."""
-        metadata = self.metadata
+        """A text that differs between versions: the metadata file, or where the server alone reads it what changes with nearly every commit."""
+        if not has_no_file(self.location):
+            return self.location
+        metadata = self.metadata  # an address of a server may be that of every version
         parts = (metadata.last_updated_ms, metadata.last_sequence_number, metadata.current_snapshot_id, metadata.current_schema_id)
-        return self.location or " ".join(map(str, parts))
+        return " ".join(map(str, (*parts, self.location)))
 
 
 _GZIP = b"\x1f\x8b"

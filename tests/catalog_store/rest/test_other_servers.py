@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
+from tests.server.conftest import serve
 from typer.testing import CliRunner
 
 import icefloe.inspect as look
@@ -44,24 +45,27 @@ def opened(server: RestDouble, **properties: str) -> RestCatalog:
     return RestCatalog("r", uri=server.uri, **properties)
 
 
-class Unnamed(OneTable):
-    """A table whose server does not name the metadata file, or states that there is none."""
+ADDRESS = "https://catalog.example/t/current.json"
 
-    absent = True
+
+class Unnamed(OneTable):
+    """A table whose server does not name the metadata file, or by one address for every version."""
+
+    named: tuple[str | None, ...] = ()  # what it sends as the name; nothing for no member
 
     def _body(self) -> dict[str, Any]:
         body = super()._body()
         del body["metadata-location"]
-        return body if self.absent else {**body, "metadata-location": None}
+        return body if not self.named else {**body, "metadata-location": self.named[0]}
 
 
-@pytest.mark.parametrize("absent", [True, False])
+@pytest.mark.parametrize("named", [(), (None,), ("",), (ADDRESS,)])
 @pytest.mark.parametrize("mode", ["all", "refs"])
 def test_a_table_without_the_name_of_its_metadata_file_is_read_and_written(
-    server: RestDouble, tmp_path: Any, absent: bool, mode: str
+    server: RestDouble, tmp_path: Any, named: tuple[str | None, ...], mode: str
 ) -> None:
     stored = Unnamed(server, str(tmp_path / "t"))
-    stored.absent = absent
+    stored.named = named
     server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": [["db"]]}))
     catalog = opened(server, warehouse=str(tmp_path), **{"snapshot-loading-mode": mode})
     table, same = catalog.load_table("db.t"), catalog.load_table("db.t")
@@ -77,12 +81,30 @@ def test_a_table_without_the_name_of_its_metadata_file_is_read_and_written(
     with catalog.transaction() as transaction:
         transaction.load_table("db.t").set_properties({"a": "b"})
     again, _ = catalog.load_tables("db.t", "db.t")
-    assert (again.scan().to_arrow().num_rows, again.properties["a"], again.metadata_location) == (6, "b", "")
+    assert (again.scan().to_arrow().num_rows, again.properties["a"], again.metadata_location) == (6, "b", "".join(filter(None, named)))
     assert again.expire_snapshots(datetime.now(UTC) + timedelta(days=1), retain_last=1).deleted_files > 0
     assert again.scan().to_arrow().num_rows == 6
     assert again.inspect.snapshots() is not None
-    with pytest.raises(UnsupportedFeatureError, match=r"does not name the table's metadata file"):
+    with pytest.raises(UnsupportedFeatureError, match=r"metadata file"):
         again.maintenance.remove_orphan_files()
+
+
+@pytest.mark.parametrize("named", [(), ("",), (ADDRESS,)])
+def test_a_server_before_a_server_that_names_no_version_sends_each_version(
+    server: RestDouble, tmp_path: Any, named: tuple[str | None, ...]
+) -> None:
+    stored = Unnamed(server, str(tmp_path / "t"))
+    stored.named = named
+    server.on("GET", "/v1/namespaces/db", Answer(200, {"namespace": ["db"], "properties": {}}))
+    client = serve(opened(server, warehouse=str(tmp_path), **{"io.allowed-schemes": "file"}))
+    seen = []
+    for value in ("1", "2"):
+        changes = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": value}}]}
+        committed = client.post("/v1/namespaces/db/tables/t", json=changes)
+        loaded = client.get("/v1/namespaces/db/tables/t", headers={"If-None-Match": committed.headers.get("etag", '"x"')})
+        assert (committed.status_code, loaded.status_code) == (200, 200), (committed.text, loaded.text)
+        seen += [(answer.json()["metadata"]["properties"]["a"], "etag" in answer.headers) for answer in (committed, loaded)]
+    assert seen == [("1", False)] * 2 + [("2", False)] * 2
 
 
 @pytest.mark.parametrize(

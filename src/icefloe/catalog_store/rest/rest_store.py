@@ -224,10 +224,7 @@ class RestCatalogStore:
         tables = [self.load(identifier) for identifier in identifiers]
         for _ in range(_LOADS_TOGETHER if len(tables) > 1 else 0):
             again = [self.load(identifier) for identifier in identifiers]
-            if all(table.metadata_location for table in again) and [table.metadata_location for table in again] == [
-                table.metadata_location for table in tables
-            ]:
-                return again
+            # By the metadata, which is one object where the server sent it once: an address of the server may be that of every version.
             if [table.metadata for table in again] == [table.metadata for table in tables]:
                 return again
             tables = again

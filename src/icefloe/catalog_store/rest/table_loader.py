@@ -202,7 +202,7 @@ class TableLoader:
                 table=dotted(identifier),
                 next_step="load the table by its name again",
             )
-        if location and table.metadata_location == location:
+        if location and table.metadata_location == location and whole.last_updated_ms == part.last_updated_ms:
             return whole.snapshots
 
         def is_old(snapshot: Snapshot) -> bool:
