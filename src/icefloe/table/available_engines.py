@@ -412,7 +412,13 @@ def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] 
     if isinstance(rows, pa.Table):
         return rows
     if _exports_arrow(rows):
-        return pa.table(rows)
+        try:
+            return pa.table(rows)
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be taken as Arrow: {error}",
+                next_step="cast these columns to a type that Arrow has; of a Series pass its to_frame()",
+            ) from error
     raise InvalidInputError(
         f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be used here",
         next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame, or a DuckDB relation; "

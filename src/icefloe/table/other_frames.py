@@ -1,5 +1,6 @@
 """The rows of a scan in other libraries: polars, DuckDB, Ray, Daft, Bodo, DataFusion. Each is imported when its method is called."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,8 @@ def datafusion_table(table: Any) -> Any:
     iceberg-rust resolves locations as URLs, supports no deletion vectors, and reads columns by the schema of the newest snapshot.
     """
     metadata = table.metadata
+    if "datafusion" not in sys.modules:  # another library looks for the attribute
+        return None
     if "://" in table.metadata_location and "://" in metadata.location and metadata.format_version < 3 and len(metadata.schemas) == 1:
         return None
     datafusion = optional_module("datafusion", extra="datafusion", feature="DataFusion")

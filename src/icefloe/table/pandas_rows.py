@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from icefloe.errors import Problem, SchemaMismatchError
 from icefloe.kernel.schema.arrow_types import type_to_arrow
 from icefloe.kernel.schema.schema import Schema
+from icefloe.kernel.schema.schema_cast import decoded_array
 from icefloe.kernel.types import (
     DateType,
     DecimalType,
@@ -78,8 +79,8 @@ def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[s
             problems=problems,
             next_step="change these columns of the frame, such as with astype; an index that is not to be written is left out by frame.reset_index(drop=True)",
         )
-    if not arrays:  # only so is the number of rows kept
-        return pa.Table.from_pandas(frame, preserve_index=False)
+    if not arrays:  # rows without columns; only so is their number kept
+        return pa.table({"": pa.nulls(len(frame))}).select([])
     return pa.Table.from_arrays([array for _, array in arrays], names=[name for name, _ in arrays])
 
 
@@ -127,7 +128,7 @@ def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], pro
         keys = _exact_nested(maps.keys, kind.key_type, (*path, "key"), problems)
         items = _exact_nested(maps.items, kind.value_type, (*path, "value"), problems)
         return pa.MapArray.from_arrays(maps.offsets, keys, items, mask=pc.is_null(maps))
-    return _exact(array.dictionary_decode() if pa.types.is_dictionary(source) else array, kind, path, problems)
+    return _exact(decoded_array(array) if pa.types.is_dictionary(source) else array, kind, path, problems)
 
 
 def _nested(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
@@ -213,6 +214,13 @@ def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Prob
 
 
 def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
+    pandas = sys.modules["pandas"]
+    if isinstance(
+        getattr(values, "dtype", None), pandas.PeriodDtype
+    ):  # Arrow would give the number of each, which has another meaning in a column
+        return _refuse(values, path, problems, "has periods; to_timestamp makes times of them, and astype(str) texts")
+    if isinstance(getattr(values, "dtype", None), pandas.SparseDtype):
+        values = values.sparse.to_dense()
     try:
         array = pa.array(values, from_pandas=True)
     except _NOT_CONVERTIBLE as error:
@@ -234,7 +242,7 @@ def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Arra
     elif pa.types.is_timestamp(array.type) and _is_objects(values) and any(getattr(value, "nanosecond", 0) for value in values):
         # Of Python objects Arrow infers microseconds, and drops the last three digits of pandas' timestamps.
         array = pa.array(values, pa.timestamp("ns", array.type.tz), from_pandas=True)
-    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    return decoded_array(array) if isinstance(array, pa.DictionaryArray) else array
 
 
 def _exact(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:

@@ -200,3 +200,42 @@ def test_names_and_types_are_checked_without_rows() -> None:
     check_fits(pa.schema([("id", pa.int32())]), FLAT)
     with pytest.raises(SchemaMismatchError, match="id: is missing"):
         check_fits(pa.schema([("name", pa.string())]), FLAT)
+
+
+def encoded(values: list[str | None], kind: pa.DataType, form: str) -> pa.Array:
+    """Return values as a dictionary, as runs, or as runs of a dictionary."""
+    if form == "runs":
+        return pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(values) + 1), pa.int32()), pa.array(values, kind))
+    dictionary = pa.DictionaryArray.from_arrays(pa.array(range(len(values)), pa.uint8()), pa.array(values, kind))
+    return (
+        dictionary
+        if form == "dictionary"
+        else pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(values) + 1), pa.int32()), dictionary)
+    )
+
+
+@pytest.mark.parametrize("form", ["dictionary", "runs", "runs of a dictionary"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary_view()], ids=str)
+def test_encoded_values_are_decoded_at_every_level(kind: pa.DataType, form: str) -> None:
+    array = encoded(["x", "y", None], kind, form)[1:]  # of views Polars makes the categories of its frames
+    column = StringType() if "string" in str(kind) else BinaryType()
+    right = ["y", None] if isinstance(column, StringType) else [b"y", None]
+    assert cast_to_schema(pa.table({"a": array}), one_column(column))["a"].to_pylist() == right
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), array)
+    assert cast_to_schema(pa.table({"a": lists}), one_column(ListType(2, column, element_required=False)))["a"].to_pylist() == [
+        [value] for value in right
+    ]
+    structs = pa.StructArray.from_arrays([array], names=["b"])
+    inner = StructType(NestedField(2, "b", column))
+    assert cast_to_schema(pa.table({"a": structs}), one_column(inner))["a"].to_pylist() == [{"b": value} for value in right]
+
+
+@pytest.mark.parametrize("form", ["dictionary", "runs", "runs of a dictionary"])
+def test_nulls_in_a_dictionary_or_in_runs_are_nulls_of_a_required_column(form: str) -> None:
+    array = encoded(["x", None], pa.string(), form)
+    assert array.null_count == 0
+    assert problems_of(pa.table({"a": array}), one_column(StringType(), required=True)) == {"a": "has 1 nulls, and is required"}
+    assert problems_of(
+        pa.table({"a": pa.StructArray.from_arrays([array], names=["b"])}),
+        one_column(StructType(NestedField(2, "b", StringType(), required=True))),
+    ) == {"a.b": "has 1 nulls, and is required"}

@@ -204,17 +204,20 @@ def _column(column: pa.ChunkedArray, field: NestedField, problems: list[Problem]
 
 def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
     """Cast an array to the field's Arrow type. Where values do not fit, `problems` gets a line and the result is not used."""
-    if field.required and array.null_count:
-        problems.append(Problem(where=".".join(path), what=f"has {array.null_count} nulls, and is required"))
+    decoded = decoded_array(array)
+    if (
+        field.required and decoded.null_count
+    ):  # the nulls of an encoded array may be in its dictionary or runs, where `null_count` does not see them
+        problems.append(Problem(where=".".join(path), what=f"has {decoded.null_count} nulls, and is required"))
         return array
     target = type_to_arrow(field.field_type)
     if pa.types.is_null(array.type):
         return _nulls(field.field_type, len(array))
     if isinstance(field.field_type, UnknownType):
-        return _only_nulls(array, path, problems)
+        return _only_nulls(decoded, path, problems)
     if array.type.equals(target) and not _has_required_inside(field.field_type) and not isinstance(field.field_type, _SHAPES):
         return array
-    array = _decoded(array)
+    array = decoded
     if isinstance(field.field_type, VariantType):
         return _variant(array, path, problems)
     if isinstance(field.field_type, _SHAPES):
@@ -233,7 +236,7 @@ def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems:
 
 
 def _only_nulls(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    values = len(array) - _decoded(array).null_count
+    values = len(array) - array.null_count
     if values:
         problems.append(
             Problem(
@@ -271,15 +274,23 @@ def _has_required_inside(kind: IcebergType) -> bool:
     return isinstance(kind, VariantType) or any((child.required or _has_required_inside(child.field_type)) for child in children(kind))
 
 
-def _decoded(array: pa.Array) -> pa.Array:
+def decoded_array(array: pa.Array) -> pa.Array:
     """Return the array without a dictionary, run-length or extension type around its values."""
     if isinstance(array, pa.ExtensionArray):
-        return _decoded(array.storage)
+        return decoded_array(array.storage)
     if isinstance(array, pa.DictionaryArray):
-        return _decoded(array.dictionary_decode())
+        return _without_views(decoded_array(array.dictionary)).take(array.indices)
     if isinstance(array, pa.RunEndEncodedArray):
-        return _decoded(pc.run_end_decode(array))
+        values = _without_views(decoded_array(array.values))
+        return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(array.run_ends, values).slice(array.offset, len(array)))
     return array
+
+
+def _without_views(array: pa.Array) -> pa.Array:
+    """Return values of a type that Arrow can take by their places, as it cannot the texts of a dictionary of Polars."""
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
 
 
 def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
