@@ -23,9 +23,8 @@ from icefloe.datafile.stored_batch import RowTest, StoredBatch, decode_dictionar
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file
 from icefloe.errors import DataFileFormatError
 from icefloe.kernel.arrow_values import mask_array
-from icefloe.kernel.expressions.bind import filter_field_ids, predicates
+from icefloe.kernel.expressions.bind import filter_field_ids, predicates, simplify
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.kernel.partitioning.transforms import IdentityTransform

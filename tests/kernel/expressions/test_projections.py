@@ -1,9 +1,9 @@
-"""Projections through every transform, and residuals: laws over generated values, and examples."""
+"""Projections through every transform: laws over generated values, and examples."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
+from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns
 from tests.kernel.random_files import specs, tables
 
 from icefloe.errors import InvalidFilterError
@@ -11,7 +11,6 @@ from icefloe.kernel.expressions.bind import bind, predicates
 from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, EqualTo
 from icefloe.kernel.expressions.projections import inclusive_projection, is_decided, strict_projection
-from icefloe.kernel.expressions.residual import residual_for
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
 from icefloe.kernel.partitioning.transforms import parse_transform
@@ -89,42 +88,6 @@ def test_a_predicate_on_an_unknown_column_excludes_no_partition():
 def test_an_unbound_filter_is_refused():
     with pytest.raises(InvalidFilterError, match="not bound"):
         inclusive_projection(EqualTo("i", 1), spec_of("i", "identity"), SCHEMA)
-
-
-@pytest.mark.parametrize(
-    ("column", "transform", "value", "text", "left"),
-    [
-        ("s", "identity", "JFK", "s = 'JFK' AND i > 5", "i > 5"),
-        ("s", "identity", "JFK", "s = 'EWR' AND i > 5", "FALSE"),
-        ("s", "identity", None, "s != 'EWR' OR i > 5", "s != 'EWR' OR i > 5"),
-        ("s", "identity", None, "s IS NULL", "TRUE"),
-        ("t", "month", 521, "t >= '2013-06-01' AND t < '2013-07-01'", "TRUE"),
-        ("t", "month", 522, "t >= '2013-06-15'", "TRUE"),
-        ("t", "month", 521, "t >= '2013-06-15'", "t >= TIMESTAMP '2013-06-15 00:00:00'"),
-        ("i", "bucket[16]", 4, "i = 34", "FALSE"),
-        ("i", "bucket[16]", 3, "i = 34", "i = 34"),
-        ("i", "void", None, "i = 34", "i = 34"),
-    ],
-)
-def test_a_residual_keeps_the_predicates_that_the_partition_does_not_decide(column, transform, value, text, left):
-    assert str(residual_for(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA, (value,))) == left
-
-
-def test_a_tuple_that_does_not_fit_the_spec_is_refused():
-    with pytest.raises(InvalidFilterError, match="2 values"):
-        residual_for(bind(EqualTo("i", 1), SCHEMA), spec_of("i", "identity"), SCHEMA, (1, 2))
-
-
-@settings(max_examples=200)
-@given(st.data())
-def test_a_residual_keeps_the_rows_of_its_partition_that_the_filter_keeps(data):
-    columns = data.draw(some_columns())
-    spec = data.draw(specs(columns))
-    expression = data.draw(filters(columns))
-    bound = bind(expression, SCHEMA)
-    for file in data.draw(tables(spec, columns)):
-        left = residual_for(bound, spec, SCHEMA, file.partition)
-        assert arrow_mask(left, arrow_table(file.rows)).to_pylist() == [truth(expression, row) is True for row in file.rows]
 
 
 @pytest.mark.parametrize(

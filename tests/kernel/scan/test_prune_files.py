@@ -10,14 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernel.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
-from tests.kernel.random_files import columns_of, specs, tables
+from tests.kernel.random_files import RandomFile, columns_of, specs, tables
 
 from icefloe.kernel.expressions.bind import bind
 from icefloe.kernel.expressions.filter_parser import parse_filter
 from icefloe.kernel.expressions.row_evaluator import arrow_mask
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, every_statistic, statistic_column
 from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, TruncateTransform
+from icefloe.kernel.partitioning.transforms import (
+    BucketTransform,
+    DayTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    parse_transform,
+)
 from icefloe.kernel.scan.decision import Reason
 from icefloe.kernel.scan.pruning import FileMetricsEvaluator, explain, inclusive_mask, required_statistics, strict_mask
 
@@ -38,6 +45,28 @@ def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole
         matches = [truth(expression, row) is True for row in file.rows]
         assert may[index] or not any(matches), (str(bound), file)
         assert not must[index] or all(matches), (str(bound), file)
+
+
+@pytest.mark.parametrize(
+    ("column", "transform", "value", "text", "left"),
+    [
+        ("s", "identity", "JFK", "s = 'JFK' AND i > 5", "i > 5"),
+        ("s", "identity", "JFK", "s = 'EWR' AND i > 5", "FALSE"),
+        ("s", "identity", None, "s != 'EWR' OR i > 5", "s != 'EWR' OR i > 5"),
+        ("s", "identity", None, "s IS NULL", "TRUE"),
+        ("t", "month", 521, "t >= '2013-06-01' AND t < '2013-07-01'", "TRUE"),
+        ("t", "month", 522, "t >= '2013-06-15'", "TRUE"),
+        ("t", "month", 521, "t >= '2013-06-15'", "t >= TIMESTAMP '2013-06-15 00:00:00'"),
+        ("i", "bucket[16]", 4, "i = 34", "FALSE"),
+        ("i", "bucket[16]", 3, "i = 34", "i = 34"),
+        ("i", "void", None, "i = 34", "i = 34"),
+    ],
+)
+def test_a_residual_keeps_the_predicates_that_the_partition_does_not_decide(column, transform, value, text, left):
+    spec = PartitionSpec(PartitionField(SCHEMA.find_field(column).field_id, 1000, parse_transform(transform), "p"))
+    test = FileMetricsEvaluator(columns_of([RandomFile([{}], (value,))], spec), bind(parse_filter(text), SCHEMA), spec, SCHEMA)
+    (residual,), _ = test.residuals(np.array([True]))
+    assert str(residual) == left
 
 
 @settings(max_examples=200)

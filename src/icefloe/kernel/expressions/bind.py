@@ -4,7 +4,7 @@ A bound filter consists of `And`, `Or`, constants and `BoundPredicate`. Its lite
 rows for which it is TRUE. `row_evaluator.py` evaluates it on rows, `metrics_evaluator.py` on bounds and counts. Spec: Scan Planning.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -234,6 +234,23 @@ def predicates(expression: BooleanExpression) -> Iterator[BoundPredicate]:
             yield from predicates(term)
     elif isinstance(expression, BoundPredicate):
         yield expression
+
+
+def simplify(bound: BooleanExpression, decided: Callable[[BoundPredicate], bool | None]) -> BooleanExpression:
+    """Replace the decided predicates of a bound filter by constants.
+
+    Args:
+        bound: The bound filter.
+        decided: Returns the constant of a predicate, or None to keep it.
+    """
+    if isinstance(bound, And):
+        return all_of(simplify(term, decided) for term in bound.terms)
+    if isinstance(bound, Or):
+        return any_of(simplify(term, decided) for term in bound.terms)
+    if isinstance(bound, BoundPredicate):
+        outcome = decided(bound)
+        return bound if outcome is None else AlwaysTrue() if outcome else AlwaysFalse()
+    return bound
 
 
 def filter_field_ids(row_filter: BooleanExpression) -> set[int]:

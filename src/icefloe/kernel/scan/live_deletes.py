@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from icefloe.errors import ManifestFormatError, Problem
 from icefloe.kernel.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.kernel.avro.avro_objects import Values
-from icefloe.kernel.expressions.bind import predicates
+from icefloe.kernel.expressions.bind import predicates, simplify
 from icefloe.kernel.expressions.metrics_evaluator import Mask
 from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.data_file import DataFile, FileContent
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, every_statistic
 from icefloe.kernel.manifest.manifest_reader import ManifestColumnsCache, read_live_entries

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
 from icefloe.kernel.arrow_values import array_of, filled, numbers_array, numpy_of, scalar_of
-from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates
+from icefloe.kernel.expressions.bind import BoundPredicate, Operation, predicates, simplify
 from icefloe.kernel.expressions.metrics_evaluator import (
     ColumnRange,
     Mask,
@@ -30,7 +30,6 @@ from icefloe.kernel.expressions.metrics_evaluator import (
 )
 from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.kernel.expressions.projections import inclusive_projection, is_decided, strict_projection
-from icefloe.kernel.expressions.residual import simplify
 from icefloe.kernel.manifest.manifest_columns import ManifestColumns, Statistic, partition_column, statistic_column
 from icefloe.kernel.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
 from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
