@@ -54,7 +54,7 @@ from icefloe.kernel.metadata.metadata_updates import (
 from icefloe.kernel.metadata.requirement import AssertCreate
 from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.kernel.ports import Part
-from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_commit
+from icefloe.table.commits.commit_retries import CommitTurn, check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import (
     METADATA_FILES,
@@ -371,7 +371,11 @@ class _Commit:
         self._creates_namespaces = [change.create_namespace for change in changes if change.create_namespace is not None]
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
+        # A server on this host may commit for this commit, and must not wait for its turn.
+        in_turn = [table.base.metadata for table in self.tables if not table.is_new and not table.handle.store.writes_metadata]
+        self.turn = CommitTurn(self.name, [metadata.table_uuid for metadata in in_turn if metadata.table_uuid is not None])
         self.number = 0
+        self._first_number = 0  # that of the first attempt
         self.commits_begun = 0
         self.may_be_committed = False  # whether a commit was begun that is not known to have failed
 
@@ -382,12 +386,15 @@ class _Commit:
 
     def try_once(self) -> Outcome:
         """See `CommitAttempts`."""
-        if self.number:
+        has_waited = self.turn.before_attempt(self.number)
+        if self.number or has_waited:
             for table in self.tables:
                 table.reload()
             if self._is_committed():
                 return Committed()
-        number, self.number = self.number, self.number + 1
+        if has_waited and not self.number:
+            self._first_number = 1  # attempt 0 builds on what the action has seen
+        number, self.number = self._first_number + self.number, self.number + 1
         prepared = [(table, request) for table in self.tables if (request := table.prepare(number)) is not None]
         if not prepared:
             return Committed()
@@ -515,6 +522,8 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
         commit_with_retries(work, work.settings, work.unknown_error)
     except (CommitConflictError, CommitInvalidatedError) as error:
         raise _with_winner(error, work) from error
+    finally:
+        work.turn.end()
     for table in work.tables:
         table.conclude()
         delete_quietly(table.handle, table.files_of_lost_attempts())

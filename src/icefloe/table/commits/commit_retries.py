@@ -1,13 +1,23 @@
-"""`commit_with_retries`: when a commit is retried, how long it waits, and how the status of an unknown commit is checked.
+"""`commit_with_retries`: when a commit is retried, how long it waits, whose turn it is, and how the status of an unknown commit is checked.
 
 After a lost race the commit is attempted again, until it is committed, the retries are used up, or its outcome remains unknown. What an attempt writes is
 decided by its caller: `commit_loop.py` for tables, `icefloe.view.view_commit` for views.
+
+Of concurrent attempts the shortest wins, however long the others wait between theirs. A commit of tables that has lost `LOSSES` races therefore takes its turn.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
+import logging
+import os
 import random
+import stat
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import Protocol
 
 from tenacity import (
@@ -26,9 +36,17 @@ from icefloe.kernel.commit.retry_waits import longest_wait_ms
 from icefloe.kernel.metadata import table_properties
 from icefloe.kernel.metadata.property_kinds import Property
 
+if sys.platform != "win32":
+    import fcntl
+
+LOG = logging.getLogger(__name__)
 # The properties of a table are written by others, and by the server of a REST catalog: whatever they have, a commit is not tried for longer than this, and no
 # single wait is longer than that.
 MOST_SECONDS, LONGEST_WAIT_S = 86_400, 3_600
+# Lost races after which a commit takes its turn (by default three more attempts follow), and how long others wait for it.
+LOSSES = 2
+LONGEST_TURN_S, _REPORTED_WAIT_S, _POLL_S = 60.0, 10.0, 0.01
+_LOCK_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class CommitAttempts(Protocol):
@@ -51,6 +69,90 @@ class CommitAttempts(Protocol):
 
     def abandon(self) -> None:
         """Delete what this commit wrote, after an error or Ctrl-C; nothing if one of its attempts may have happened."""
+
+
+class CommitTurn:
+    """The turn of one commit on its tables: a locked file of this user on this host, while which the other commits wait before their next attempt.
+
+    The lock is advisory. What is committed is decided by the compare-and-swap alone; writers of other users and hosts do not wait, and where no file can be
+    locked no commit does. The operating system unlocks the file of a process that ends, and no commit waits for a turn that began longer ago than
+    `LONGEST_TURN_S`.
+
+    Args:
+        name: The name of what the commit changes, for messages.
+        table_uuids: The tables, none where a turn makes no sense. Commits to several lock them in the same order.
+        folder: Where the files are; by default below the folder for temporary files.
+        sleep: What waits.
+    """
+
+    def __init__(
+        self, name: str, table_uuids: Iterable[str], folder: Path | None = None, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._name = name
+        self._files = sorted(f"{sha256(table_uuid.encode()).hexdigest()}.turn" for table_uuid in table_uuids)
+        self._folder = folder
+        self._sleep = sleep
+        self._locked: list[tuple[Path, int]] = []
+
+    def before_attempt(self, losses: int) -> bool:
+        """Wait as long as another commit has its turn, and then take the turn after so many lost races.
+
+        Returns:
+            Whether it waited, so that the tables have probably changed.
+        """
+        has_waited = False
+        if sys.platform == "win32" or self._locked or not self._files:
+            return has_waited
+        try:
+            folder = self._folder or Path(tempfile.gettempdir()) / f"icefloe-turns-{os.getuid()}"
+            if losses >= LOSSES:
+                with suppress(FileExistsError):
+                    folder.mkdir(mode=0o700)
+            if _is_private(folder):
+                for file in self._files:
+                    has_waited |= self._lock(folder / file, takes=losses >= LOSSES)
+        except OSError as error:
+            LOG.debug("commits to %s take no turns: %s", self._name, error.strerror)
+        return has_waited
+
+    def end(self) -> None:
+        """Unlock the files, so that the others go on."""
+        while self._locked:
+            path, file = self._locked.pop()
+            with suppress(OSError):
+                path.unlink()
+            os.close(file)
+
+    def _lock(self, path: Path, *, takes: bool) -> bool:
+        """Wait for the lock of a file, and keep it if this commit `takes` its turn. Return whether it waited. Raises `OSError` where there are no locks."""
+        begun_s, has_waited, is_reported = time.monotonic(), False, False
+        while True:
+            try:
+                file = os.open(path, _LOCK_FLAGS | (os.O_CREAT if takes else 0), 0o600)
+            except FileNotFoundError:
+                return has_waited
+            is_kept = False
+            try:
+                fcntl.flock(file, (fcntl.LOCK_EX if takes else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                # Who had the lock before may have removed the file meanwhile.
+                is_kept = takes and _is_file(path, file)
+                if is_kept:
+                    self._locked.append((path, file))
+                    os.utime(file)
+                if is_kept or not takes:
+                    return has_waited
+            except BlockingIOError:
+                waited_s = time.monotonic() - begun_s
+                if max(waited_s, time.time() - os.fstat(file).st_mtime) >= LONGEST_TURN_S:
+                    return has_waited
+                if waited_s >= _REPORTED_WAIT_S and not is_reported:
+                    is_reported = True
+                    LOG.warning("a commit to %s waits for another one of this host, which lost the races before", self._name)
+                has_waited = True
+                self._sleep(_POLL_S)
+            finally:
+                if not is_kept:
+                    os.close(file)
 
 
 def commit_with_retries(
@@ -194,3 +296,19 @@ def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
         table=work.name,
         next_step=f"repeat the operation: a retry makes sense; or raise the {work.noun} property commit.retry.num-retries",
     )
+
+
+def _is_private(folder: Path) -> bool:
+    """Return whether a folder is there and this user's alone: others could let commits wait."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+
+
+def _is_file(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file))
+    except FileNotFoundError:
+        return False
