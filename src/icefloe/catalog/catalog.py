@@ -17,7 +17,7 @@ from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog.unused_options import warn_of_options
 from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
-from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
+from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -90,7 +90,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             InvalidIdentifierError: the name is empty, or has no namespace and there is no default one.
         """
-        parts = self.levels(name)
+        parts = to_identifier(name, of_server=self.has_names_of_server)
         full = (*self.default_namespace, *parts) if len(parts) == 1 else parts
         return to_table_identifier(full, of_server=self.has_names_of_server)
 
