@@ -7,14 +7,19 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.loading.conftest import Load, rows_of, types_of
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
 from icefloe.kernel.temporal_arrays import as_numbers
+from icefloe.loading import csv_input, text_types
 from icefloe.loading.csv_records import MAX_RECORD_BYTES, CsvDialect, read_records
+from icefloe.loading.input_files import open_bytes
 from icefloe.loading.reader_options import ReaderOptions
+from icefloe.loading.text_types import TextTypes, nearest_type
 
 
 class Blocks:
@@ -259,3 +264,75 @@ def test_a_far_date_that_the_type_does_not_have_is_a_bad_row(load: Load, kind: s
     Path("a.csv").write_text(f"id,v\n1,{text}\n2,{FAR[kind][0]}\n")
     result = load("a.csv", columns=f"id long, v {kind}", bad_rows="skip")
     assert (result.table.scan().to_arrow()["id"].to_pylist(), result.bad_rows, result.first_bad_rows[0].line) == ([2], 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "text"], "string"),
+        (["text", "1"], "string"),
+        (["-1", "2.5", " +7"], "double"),
+        (["-.5", "1e-5", "inf", "NaN"], "double"),
+        (["1", "2024-01-05"], "string"),
+        (["2024-01-05", "1"], "string"),
+        (["true", " FALSE", "1"], "string"),
+        (["True", "", " "], "boolean"),
+        (["2024-01-05", "2024-01-05 10:00:00"], "string"),
+        (["+12024-01-05", "-0001-01-05"], "date"),
+        (["+12024-01-05T10:00:00", "2024-01-05 10:00:00Z"], "timestamptz"),
+        ([str(10**20), "-1"], "decimal(38, 0)"),
+        (["1.5"] * 400 + ["x"], "string"),
+        (["7"] * 400 + ["1.5"], "double"),
+    ],
+)
+def test_the_type_of_texts_is_the_narrowest_of_all(texts: list[str], kind: str) -> None:
+    types, in_blocks = TextTypes(), TextTypes()
+    types.observe(pa.array(texts))
+    for text in texts:
+        in_blocks.observe(pa.array([text, None]))
+    assert (str(types.chosen()), str(in_blocks.chosen())) == (kind, kind)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["7"] * 39 + ["n/a"], "long"),
+        (["n/a", "n/b"] + ["7"] * 38, "long"),
+        (["7"] * 37 + ["n/a"] * 3, None),
+        (["7"] * 37 + ["2024-01-05"] * 3, None),
+        (["2024-01-05"] * 39 + ["0"], "date"),
+        (["7"] * 39 + ["07"], None),
+        (["word"] * 40, None),
+        (["2024-01-05 10:00:00"] * 39 + ["x"], "timestamp"),
+        (["true"] * 13 + ["x", "y"] + [" "] * 5, None),
+        (["true"] * 14 + ["x"] + [" "] * 5, "boolean"),
+        ([], None),
+    ],
+)
+def test_the_nearest_type_is_that_of_nearly_all_texts(texts: list[str], kind: str | None) -> None:
+    nearest = nearest_type(pa.array(texts, pa.string()))
+    assert (None if nearest is None else str(nearest)) == kind
+
+
+def test_columns_of_words_are_compared_with_no_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_types, "_CONVERSIONS", {})
+    assert nearest_type(pa.array(["n/a", "word", "x1", "-", "1"] * 20)) is None
+
+
+def test_blocks_of_wide_files_are_longer(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = []
+
+    def opened(io: Any, path: str, decode: Any, block_bytes: int = 0) -> Any:
+        lengths.append(block_bytes)
+        return open_bytes(io, path, decode, block_bytes or 8)
+
+    monkeypatch.setattr(csv_input, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(csv_input, "_COLUMNS_OF_BLOCK", 4)
+    monkeypatch.setattr(csv_input, "open_bytes", opened)
+    for columns, length in ((3, 8), (9, 24), (60, 64)):
+        names = [f"c{column}" for column in range(columns)]
+        text = "\n".join([",".join(names), *(",".join(map(str, range(row, row + columns))) for row in range(5))])
+        Path("a.csv").write_text(text)
+        rows = rows_of(load("a.csv", overwrite=True, add_columns=True), "c0")
+        assert [row[names[-1]] for row in rows] == [row + columns - 1 for row in range(5)]
+        assert lengths[-1] == length

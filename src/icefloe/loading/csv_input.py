@@ -19,7 +19,7 @@ from icefloe.kernel.schema.arrow_types import field_to_arrow
 from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StringType
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.csv_records import CsvDialect, Fault, Records, read_records
-from icefloe.loading.input_files import InputFiles, open_bytes
+from icefloe.loading.input_files import BLOCK_BYTES, InputFiles, open_bytes
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
@@ -27,6 +27,8 @@ from icefloe.loading.text_types import NEAR_SHARE, TextTypes, described, from_te
 from icefloe.table.upsert_source import Names
 
 # Characters that separate values in files that are not comma-separated.
+# Blocks are longer by their usual length for each so many columns, up to so many times it.
+_COLUMNS_OF_BLOCK, _LARGEST_BLOCK = 1000, 8
 _OTHER_SEPARATORS: Final = ";\t|,"
 
 # Values of a column that are tried before all of them are.
@@ -195,8 +197,10 @@ class CsvInput:
 
     def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, Records]]:
         """Yield the records of every file without the header."""
-        for path in self._headers:
-            with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
+        for path, header in self._headers.items():
+            # What is done for each column of a block takes as long for one row as for a hundred.
+            block_bytes = BLOCK_BYTES * min(1 + len(header) // _COLUMNS_OF_BLOCK, _LARGEST_BLOCK)
+            with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path), block_bytes) as source:
                 has_header = False
                 for records in read_records(source, self._dialect):
                     if not has_header and len(records.starts):

@@ -165,11 +165,12 @@ def reading(path: str) -> Iterator[None]:
 class ByteSource:
     """The unpacked bytes of a file, read once from start to end. `position` counts the bytes of the file itself that were read so far."""
 
-    def __init__(self, raw: Any, stream: Any, path: str, decode: Callable[[bytes, bool], bytes] | None) -> None:
+    def __init__(self, raw: Any, stream: Any, path: str, decode: Callable[[bytes, bool], bytes] | None, block_bytes: int) -> None:
         self._raw = raw
         self._stream = stream
         self._path = path
         self._decode = decode
+        self._block_bytes = block_bytes
 
     @property
     def position(self) -> int:
@@ -179,24 +180,27 @@ class ByteSource:
     def read(self) -> bytes:
         """Return the next block; empty bytes at the end. Raises `InvalidInputError` for a damaged file."""
         with reading(self._path):
-            block = bytes(self._stream.read(BLOCK_BYTES))
+            block = bytes(self._stream.read(self._block_bytes))
             while self._decode is not None:
                 decoded = self._decode(block, not block)
                 # A block may end within a character, so that nothing is decoded yet.
                 if decoded or not block:
                     return decoded
-                block = bytes(self._stream.read(BLOCK_BYTES))
+                block = bytes(self._stream.read(self._block_bytes))
             return block
 
 
 @contextmanager
-def open_bytes(io: FileIO, path: str, decode: Callable[[bytes, bool], bytes] | None = None) -> Iterator[ByteSource]:
+def open_bytes(
+    io: FileIO, path: str, decode: Callable[[bytes, bool], bytes] | None = None, block_bytes: int = BLOCK_BYTES
+) -> Iterator[ByteSource]:
     """Open a file as a stream of unpacked bytes.
 
     Args:
         io: The storage of the file.
         path: Its location; the ending names the codec.
         decode: A function that turns a block (and whether it is the last, empty one) into UTF-8.
+        block_bytes: The most bytes of a block.
 
     Raises:
         UnsupportedFeatureError: The file has a codec that only Spark unpacks.
@@ -212,9 +216,9 @@ def open_bytes(io: FileIO, path: str, decode: Callable[[bytes, bool], bytes] | N
     codec = CODECS.get(suffix)
     with io.open_input(path) as raw:
         if codec is None:
-            yield ByteSource(raw, raw, path, decode)
+            yield ByteSource(raw, raw, path, decode, block_bytes)
             return
         with reading(path):
             stream = pa.CompressedInputStream(raw, codec)
         with stream:
-            yield ByteSource(raw, stream, path, decode)
+            yield ByteSource(raw, stream, path, decode, block_bytes)

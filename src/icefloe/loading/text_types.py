@@ -4,7 +4,8 @@ Numbers are decimal, dates and times are ISO 8601. Nothing else is guessed: a nu
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,9 @@ from icefloe.kernel.types import (
     UUIDType,
 )
 
+# How the texts of all types but string begin, and those of dates and timestamps.
+_BEGINNING: Final = r"(?i)^(?:[+-]?(?:\d|\.\d|inf|nan)|true$|false$)"
+_BEGINNING_OF_TIME: Final = re.compile(r"[+-]?\d{4,9}-", re.ASCII)
 _TIMESTAMP = r"^(?:\d{4}|[+-]\d{4,9})-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?"
 # A year beyond 9999, or below 0, which has a sign; Arrow reads years of four digits.
 _FAR_YEAR = r"^[+-]\d{4,9}-"
@@ -99,7 +103,7 @@ def _is_convertible(texts: Texts, kind: PrimitiveType) -> bool:
 
 
 def _is_date(texts: Texts) -> bool:
-    return _is_convertible(texts, DateType())
+    return not pc.any(pc.match_substring(texts, ":")).as_py() and _is_convertible(texts, DateType())
 
 
 def _is_timestamp(texts: Texts) -> bool:
@@ -126,6 +130,15 @@ NEAR_SHARE: Final = 0.95
 TIMESTAMPS: Final = (TimestampType(), TimestamptzType())
 
 
+def _possible_types(text: str) -> tuple[type[PrimitiveType], ...]:
+    """Return the types besides string that a text can have by its beginning."""
+    if _BEGINNING_OF_TIME.match(text):
+        return (DateType, TimestampType, TimestamptzType)
+    if text[0] in "tTfF":
+        return (BooleanType,)
+    return (LongType, DecimalType, DoubleType) if re.match(_BEGINNING, text) else ()
+
+
 class TextTypes:
     """The types that all texts of a column so far have."""
 
@@ -149,10 +162,15 @@ class TextTypes:
         self._is_empty = False
         present = pc.utf8_trim_whitespace(present)
         present = present.filter(pc.not_equal(present, ""))
-        sample = present[:_SAMPLE]
-        self._candidates = [case for case in self._candidates if case[1](sample)]
-        if len(present) > _SAMPLE:
-            self._candidates = [case for case in self._candidates if case[1](present)]
+        if len(present) > 4 * _SAMPLE:
+            self._drop(present[:_SAMPLE])
+        self._drop(present)
+
+    def _drop(self, texts: Texts) -> None:
+        """Drop the types that one of the texts does not have: those that the first one cannot have without a conversion, since a wide file has many columns."""
+        if len(texts):
+            kinds = _possible_types(texts[0].as_py())
+            self._candidates = [case for case in self._candidates if isinstance(case[0], kinds) and case[1](texts)]
 
     def chosen(self) -> PrimitiveType:
         """Return the narrowest type of all texts; string without texts."""
@@ -161,9 +179,20 @@ class TextTypes:
 
 def nearest_type(texts: Texts) -> PrimitiveType | None:
     """Return the first type that nearly all of some texts have; None if there is none, as for numbers with a leading zero."""
-    if not len(texts) or _has_leading_zero(pc.utf8_trim_whitespace(texts)):
+    trimmed, most_wrong = _trimmed(texts), int((1 - NEAR_SHARE) * len(texts))
+    # A column of words is known by its beginnings: the conversions below take a hundred times as long, for each column of a wide file.
+    typed = pc.sum(pc.match_substring_regex(trimmed, _BEGINNING)).as_py() or 0
+    if not len(texts) or len(texts) - trimmed.null_count - typed > most_wrong or _has_leading_zero(trimmed):
         return None
-    return next((kind for kind in _NEAR if wrong_texts(texts, kind).sum() <= (1 - NEAR_SHARE) * len(texts)), None)
+    return next((kind for kind in _NEAR if _nearly_all_have(trimmed, kind, most_wrong)), None)
+
+
+def _nearly_all_have(trimmed: Texts, kind: PrimitiveType, most_wrong: int) -> bool:
+    """Return whether at most so many texts do not have a type. The search ends with the first text that is too many."""
+    convert = _CONVERSIONS[type(kind)]
+    distinct = trimmed.unique().drop_null()
+    wrong = list(islice(_not_convertible(distinct, lambda some: convert(some, kind)), most_wrong + 1))
+    return len(wrong) <= most_wrong and (pc.sum(pc.is_in(trimmed, pa.array(wrong, pa.string()))).as_py() or 0) <= most_wrong
 
 
 def wrong_texts(texts: Texts, kind: PrimitiveType) -> NDArray[np.bool_]:
@@ -197,21 +226,24 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
         raise UnsupportedTypeError(
             f"text cannot be loaded into a column of type {kind}", next_step="load it as string, or load JSON or Parquet files"
         )
-    trimmed = pc.utf8_trim_whitespace(texts)
-    # Only a column of strings has empty values.
-    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    trimmed = _trimmed(texts)
     try:
         return convert(trimmed, kind), None
     except (pa.ArrowInvalid, ValueError):
-        wrong = _not_convertible(trimmed.unique().drop_null(), lambda some: convert(some, kind))
+        wrong = pa.array(_not_convertible(trimmed.unique().drop_null(), lambda some: convert(some, kind)), pa.string())
         is_wrong = pc.fill_null(pc.is_in(trimmed, wrong), False)
         values = convert(pc.if_else(is_wrong, pa.scalar(None, pa.string()), trimmed), kind)
         return values, np.asarray(is_wrong.to_numpy(zero_copy_only=False), bool)
 
 
-def _not_convertible(texts: Texts, convert: Callable[[Texts], Any]) -> Texts:
-    """Return the texts that cannot be converted, found by halving."""
-    wrong: list[str] = []
+def _trimmed(texts: Texts) -> Texts:
+    """Return texts without spaces around them, and null for empty ones: only a column of strings has empty values."""
+    trimmed = pc.utf8_trim_whitespace(texts)
+    return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+
+
+def _not_convertible(texts: Texts, convert: Callable[[Texts], Any]) -> Iterator[str]:
+    """Yield the texts that cannot be converted, found by halving."""
     waiting = [texts]
     while waiting:
         some = waiting.pop()
@@ -219,10 +251,9 @@ def _not_convertible(texts: Texts, convert: Callable[[Texts], Any]) -> Texts:
             convert(some)
         except (pa.ArrowInvalid, ValueError):
             if len(some) == 1:
-                wrong.append(some[0].as_py())
+                yield some[0].as_py()
             else:
                 waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
-    return pa.array(wrong, pa.string())
 
 
 def _cast(texts: Texts, kind: IcebergType) -> Any:
