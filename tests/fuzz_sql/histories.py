@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.fuzz_sql.expressions import ExpressionMaker, columns_of
-from tests.fuzz_sql.rows import ValueMaker
+from tests.fuzz_sql.rows import FAR_YEARS, ValueMaker
 from tests.fuzz_sql.schemas import (
     COMMON_LEAVES,
     FOREIGN_LEAVES,
@@ -40,6 +40,7 @@ from tests.fuzz_sql.steps import (
     Step,
     Update,
     WidenField,
+    transformed,
 )
 
 FORMATS = ("parquet", "parquet", "parquet", "parquet", "orc", "avro")
@@ -59,17 +60,24 @@ _NOT_KEYS = ("FLOAT", "DOUBLE", "VARIANT", "VOID")  # no keys of equality delete
 
 @dataclass(frozen=True)
 class Beginning:
-    """How a table is created, and the settings of the session that its statements run with."""
+    """How a table is created, and the settings of the session that its statements run with.
+
+    Attributes:
+        partition_fields: The numbers of columns, each with its transform, as in the step `PartitionField`.
+    """
 
     schema: Struct
     version: int
     properties: dict[str, str]
     settings: dict[str, str]
+    partition_fields: tuple[tuple[int, str], ...] = ()
 
     def statement(self) -> str:
         columns = ", ".join(f"{quoted(column.name)} {sql_type(column.kind)}" for column in self.schema.fields)
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in self.properties.items())
-        return f"CREATE TABLE {NAME} ({columns}) USING iceberg TBLPROPERTIES ({properties})"
+        fields = ", ".join(transformed(self.schema, number, transform) for number, transform in self.partition_fields)
+        partitioned = f" PARTITIONED BY ({fields})" if fields else ""
+        return f"CREATE TABLE {NAME} ({columns}) USING iceberg{partitioned} TBLPROPERTIES ({properties})"
 
 
 @dataclass
@@ -77,21 +85,21 @@ class HistoryMaker:
     """Chooses the steps of one table."""
 
     chosen: Random
-    spark_version: tuple[int, int] = (4, 3)
     rows_made: int = 0
     sources: set[int] = field(default_factory=set)  # fields that partition fields and sort orders need
     partition_fields: list[str] = field(default_factory=list)
     dropped_names: dict[int, list[str]] = field(default_factory=dict)  # by the number of the struct
     version: int = 2
+    formats: tuple[str, ...] = FORMATS
 
     def __post_init__(self) -> None:
         self.version = self.chosen.choice([1, 2, 2, 3, 3])
         leaves = COMMON_LEAVES + COMMON_LEAVES + RARE_LEAVES + (("VARIANT",) if self.version == 3 and self.chosen.random() < 0.4 else ())
         self.case_sensitive = self.chosen.random() < 0.25
         self.schemas = SchemaMaker(self.chosen, case_sensitive=self.case_sensitive, leaves=leaves)
-        self.format = self.chosen.choice(FORMATS)
+        self.format = self.chosen.choice(self.formats)
         # ORC has no times as far away.
-        self.values = ValueMaker(self.chosen, far=self.chosen.random() < 0.3)
+        self.values = ValueMaker(self.chosen, far=FAR_YEARS if self.chosen.random() < 0.3 else {})
 
     def beginning(self) -> Beginning:
         properties = {"format-version": str(self.version), "write.format.default": self.format}
@@ -283,6 +291,10 @@ class HistoryMaker:
             return None
         keys = self.chosen.sample(range(self.rows_made + 3), min(self.chosen.randint(1, 5), self.rows_made + 3))
         rows = tuple({**{column.number: self.values.value(column.kind) for column in schema.fields}, 1: str(key)} for key in keys)
+        return self._merge_of(schema, rows, key=1)
+
+    def _merge_of(self, schema: Struct, rows: tuple[Row, ...], key: int) -> Merge:
+        """Return a MERGE of rows whose keys differ."""
         clauses = []
         for last in (False, True):
             if self.chosen.random() < 0.6:
@@ -290,7 +302,7 @@ class HistoryMaker:
                 clauses.append(self._clause(schema, condition))
         return Merge(
             rows,
-            key=1,
+            key=key,
             condition=self._expressions().condition(columns_of(schema, "t")) if self.chosen.random() < 0.4 else "",
             matched=tuple(clauses),
             inserts=self.chosen.random() < 0.7 or not clauses,
@@ -371,7 +383,7 @@ class HistoryMaker:
         if self.version < 3 and self.chosen.random() < 0.2:
             self.version += 1
             return Layout("upgrade", (f"ALTER TABLE {NAME} SET TBLPROPERTIES ('format-version' = '{self.version}')",), refusable=False)
-        properties = {"write.format.default": self.chosen.choice(FORMATS)}
+        properties = {"write.format.default": self.chosen.choice(self.formats)}
         if self.version > 1:
             properties |= {f"write.{statement}.mode": self.chosen.choice(MODES) for statement in ("delete", "update", "merge")}
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())

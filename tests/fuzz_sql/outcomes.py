@@ -88,6 +88,8 @@ def error_text(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     if "Traceback" in str(error):  # the last line of a Python task's traceback has its error
         lines = [line for line in lines if not line.startswith((" ", "\t"))][-1:]
+    elif any(line.startswith("Caused by: ") for line in lines):  # below an error of Py4J
+        lines = [line for line in lines if line.startswith("Caused by: ")][-1:]
     return f"{type(error).__name__}: {' '.join(' '.join(lines).split())[:600]}"
 
 
@@ -119,6 +121,8 @@ def _values(array: Any, exact_zeros: bool) -> list[Any]:
         return array.cast(pa.timestamp("us", kind.tz)).view(pa.int64()).to_pylist()
     if pa.types.is_date32(kind):
         return array.view(pa.int32()).to_pylist()
+    if pa.types.is_time(kind):
+        return array.cast(pa.time64("us")).cast(pa.int64()).to_pylist()
     if pa.types.is_floating(kind):
         return [value if value is None or exact_zeros else value + 0.0 for value in array.to_pylist()]
     return array.to_pylist()

@@ -24,7 +24,8 @@ class Query:
         head: What is before the columns.
         exact_zeros: Whether 0.0 and -0.0 are different results. Keys of groups and joins, and extremes, may be either.
         version: The version of the table that it reads, by its place in the history; None is the newest.
-        creates: Whether the rows are written to a new table, which is then compared.
+        by_time: Whether the version is named by the time of its commit; else by its number.
+        through: "table" where the rows are written to a new table, "view" or "temporary view" where the query is that of a new view, which is then compared.
     """
 
     label: str
@@ -35,7 +36,8 @@ class Query:
     head: str = "SELECT"
     exact_zeros: bool = True
     version: int | None = None
-    creates: bool = False
+    by_time: bool = False
+    through: str = ""
 
     @property
     def sql(self) -> str:
@@ -94,7 +96,7 @@ class QueryMaker:
     def created(self) -> Query:
         """Return a query whose rows are written to a new table."""
         query = self.query()
-        return replace(query, label=f"create table as select, {query.label}", creates=True)
+        return replace(query, label=f"create table as select, {query.label}", through="table")
 
     def of_version(self, place: int) -> Query:
         """Return a query of an earlier version of the table, whose schema this maker has."""

@@ -4,6 +4,7 @@ A leaf is the text of a literal, a list a list, a map a list of pairs, and a str
 whose fields were renamed, dropped or added.
 """
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -47,6 +48,7 @@ _COMMON: dict[str, tuple[str, ...]] = {
     "DECIMAL": ("0", "1", "1.25", "-1.25", "100"),
     "UUID": ("'00000000-0000-0000-0000-000000000001'", "'f79c3e09-677c-4bbd-a479-3f349cb785e7'"),
     "FIXED": ("X'00000000'", "X'61626364'", "X'FFFFFFFF'"),
+    "TIME": ("TIME'00:00:00'", "TIME'12:34:56.789012'", "TIME'12:34:56'"),
     "VARIANT": ("parse_json('1')", 'parse_json(\'{"a": 1, "b": [1, 2]}\')', "parse_json('\"text\"')", "parse_json('null')"),
 }
 _RARE: dict[str, tuple[str, ...]] = {
@@ -61,27 +63,53 @@ _RARE: dict[str, tuple[str, ...]] = {
         "TIMESTAMP'1969-12-31 23:59:59.123456'",
         "TIMESTAMP'1582-10-10 00:00:00'",
     ),
+    "TIME": ("TIME'23:59:59.999999'", "TIME'00:00:00.000001'"),
     "STRING": tuple(text_literal(text) for text in (_TEXTS[0], *_TEXTS[5:])),
     "BINARY": ("X''", "X'FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF'", "X'0000'"),
 }
-_FAR: dict[str, tuple[str, ...]] = {
+FAR_YEARS: Mapping[str, tuple[str, ...]] = {
     "DATE": ("DATE'+20204-01-01'", "DATE'-0044-03-15'"),
     "TIMESTAMP": ("TIMESTAMP'+20204-01-01 00:00:00'", "TIMESTAMP'-0044-03-15 00:00:00'", "TIMESTAMP'-0044-03-15 23:59:59.5'"),
+}
+# Around the years 0, 1, 10000 and 1970, where arithmetic on dates is wrong first, and as far away as hours fit 32 bits.
+MORE_FAR_YEARS: Mapping[str, tuple[str, ...]] = {
+    "DATE": (
+        *FAR_YEARS["DATE"],
+        "DATE'0000-12-31'",
+        "DATE'-0001-01-01'",
+        "DATE'+10000-01-01'",
+        "DATE'1969-01-01'",
+        "DATE'+240000-07-01'",
+    ),
+    "TIMESTAMP": (
+        *FAR_YEARS["TIMESTAMP"],
+        "TIMESTAMP'0000-12-31 23:59:59.999999'",
+        "TIMESTAMP'-0001-01-01 00:30:00'",
+        "TIMESTAMP'+10000-01-01 00:00:00'",
+        "TIMESTAMP'1969-12-31 23:00:00'",
+        "TIMESTAMP'+240000-07-01 01:02:03.000004'",
+    ),
 }
 
 
 class ValueMaker:
     """Random values of one table."""
 
-    def __init__(self, chosen: Random, *, far: bool) -> None:
+    def __init__(self, chosen: Random, *, far: Mapping[str, tuple[str, ...]], far_share: float = 0.1) -> None:
         """Remember how values are chosen.
 
         Args:
             chosen: The source of choices.
-            far: Whether there are dates before the year 1 and after 9999.
+            far: Dates and times before the year 1 and after 9999, by their types; empty for none.
+            far_share: How many of the dates and times are of these.
         """
         self.chosen = chosen
         self.far = far
+        self.far_share = far_share
+
+    def of_source(self, chosen: Random) -> "ValueMaker":
+        """Return a maker of such values with another source of choices."""
+        return ValueMaker(chosen, far=self.far, far_share=self.far_share)
 
     def value(self, kind: Kind, *, nulls: float = 0.15) -> Value:
         if self.chosen.random() < nulls or kind == Leaf("VOID"):
@@ -101,8 +129,8 @@ class ValueMaker:
         base = name.partition("(")[0]
         rare = base.removesuffix("_NTZ")
         choice = self.chosen.random()
-        if self.far and rare in _FAR and choice < 0.1:
-            found = self.chosen.choice(_FAR[rare])
+        if rare in self.far and choice < self.far_share:
+            found = self.chosen.choice(self.far[rare])
         elif base == "DECIMAL" and choice < 0.2:
             digits, scale = map(int, name[8:-1].split(","))
             most = f"{'9' * (digits - scale)}.{'9' * scale}"

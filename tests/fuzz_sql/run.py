@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from random import Random
 
 import pyspark
+from tests.fuzz_sql.duckdb_opinion import DuckDB
 from tests.fuzz_sql.histories import HistoryMaker
+from tests.fuzz_sql.partitioned_histories import STAND_INS, PartitionedHistoryMaker
 from tests.fuzz_sql.queries import Query, QueryMaker, everything
-from tests.fuzz_sql.rows import ValueMaker
 from tests.fuzz_sql.schemas import has_leaf
 from tests.fuzz_sql.shrinking import shrunk
 from tests.fuzz_sql.steps import NotApplicableError, Step
 from tests.fuzz_sql.trials import Difference, DifferenceError, Lake, RefusedError, Trial
+from tests.fuzz_sql.wider_queries import WiderQueryMaker
 
 import icefloe.spark
 from icefloe import SqlCatalog
@@ -43,7 +46,13 @@ SESSION = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
+    "spark.sql.timeType.enabled": "true",
+    "spark.sql.timestampNanosTypes.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",  # the judge has the partitions of times by it
 }
+# Kinds of tables. Each has choices of its own for a seed, so that what is added to one leaves the tables of the other as they are.
+MIXED, PARTITIONED = "mixed", "partitioned"
+FAMILIES = (MIXED, PARTITIONED)
 
 
 def started_lake(folder: Path, settings: Mapping[str, str]) -> Lake:
@@ -70,23 +79,39 @@ class Run:
         self.refused: Counter[str] = Counter()
         self.one_by_one: Counter[str] = Counter()  # why statements were run one by one
         self.differences: list[Difference] = []
+        self.read_by_duckdb = 0
+        self.not_read_by_duckdb: Counter[str] = Counter()  # why
 
-    def table(self, number: int, *, most: int | None = None) -> list[str]:
+    @cached_property
+    def refused_types(self) -> dict[str, str]:
+        """The types that columns cannot have here, each with who refuses it and why."""
+        return self.lake.refused_types(STAND_INS)
+
+    def histories(self, number: int, family: str) -> tuple[HistoryMaker, Random, type[QueryMaker]]:
+        """Return the maker of a table's history, the source of choices for its queries, and their maker."""
+        stream = f"{self.seed}:{number}" if family == MIXED else f"{self.seed}:{number}:{family}"
+        chosen, of_queries = Random(stream), Random(f"{stream}:queries")
+        if family == MIXED:
+            return HistoryMaker(chosen), of_queries, QueryMaker
+        return PartitionedHistoryMaker(chosen, missing=self.refused_types.keys()), of_queries, WiderQueryMaker
+
+    def table(self, number: int, family: str = MIXED, *, most: int | None = None) -> list[str]:
         """Run a table's history; return the report of the difference that ended it.
 
         Args:
             number: The table of the seed.
+            family: Its kind.
             most: The largest number of statements in all.
         """
-        chosen, of_queries = Random(f"{self.seed}:{number}"), Random(f"{self.seed}:{number}:queries")
-        maker = HistoryMaker(chosen)
+        maker, of_queries, query_maker = self.histories(number, family)
+        chosen = maker.chosen
         trial = Trial(self.lake, maker.beginning())
         try:
             trial.begin()
             for place in range(chosen.randint(4, 10)):
                 make = (maker.insert, maker.second_step)[place] if place < 2 else maker.step
                 if self._applied(trial, make(trial.schema)):
-                    self._checked(trial, of_queries, far=maker.values.far)
+                    self._checked(trial, query_maker(of_queries, maker.values.of_source(of_queries), trial.schema))
                 if most is not None and self.statements >= most:
                     break
         except DifferenceError as found:
@@ -94,7 +119,7 @@ class Run:
             if self.shrink_seconds:
                 difference = shrunk(self.lake, difference, seconds=self.shrink_seconds)
             self.differences.append(difference)
-            return [self._report(number, difference)]
+            return [self._report(number, family, difference)]
         finally:
             trial.end()
         return []
@@ -110,18 +135,17 @@ class Run:
             return False
         return True
 
-    def _checked(self, trial: Trial, chosen: Random, *, far: bool) -> None:
+    def _checked(self, trial: Trial, queries: QueryMaker) -> None:
         """Compare all rows, then some statements on this version of the table, and one or two on earlier ones.
 
         Statements are chosen by another source than the history, which stays the same with more of them or fewer.
         """
-        values = ValueMaker(chosen, far=far)
-        queries = QueryMaker(chosen, values, trial.schema)
+        chosen = queries.chosen
         statements = [everything(trial.schema), *(queries.query() for _ in range(self.queries_after_a_step))]
         versions = trial.versions()
         if len(versions) > 1 and chosen.random() < 0.5:
             place = chosen.choice(list(versions))
-            statements.append(QueryMaker(chosen, values, versions[place]).of_version(place))
+            statements.append(type(queries)(chosen, queries.make.values, versions[place]).of_version(place))
         for statement in statements:
             self._count(statement.label)
         alone = [(statement, "by choice") for statement in statements if chosen.random() < ALONE]
@@ -138,6 +162,17 @@ class Run:
         if chosen.random() < 0.3 and not has_leaf(trial.schema, "VARIANT"):
             self._count("scan in process")
             trial.check_in_process()
+        if self.lake.duckdb is not None:
+            self._asked(trial, self.lake.duckdb)
+
+    def _asked(self, trial: Trial, duckdb: DuckDB) -> None:
+        """Compare all rows with those that DuckDB reads."""
+        try:
+            reason = trial.check_in_duckdb(duckdb)
+        except RefusedError:
+            return
+        self.not_read_by_duckdb.update([reason] if reason else [])
+        self.read_by_duckdb += not reason
 
     def _check(self, trial: Trial, statement: Query) -> None:
         try:
@@ -151,8 +186,13 @@ class Run:
         self.statements += 1
         self.labels[label] += 1
 
-    def _report(self, number: int, difference: Difference) -> str:
-        lines = [f"DIFFERENCE  --seed {self.seed} --table {number}, Spark {pyspark.__version__}", difference.text, "Repeat it by:", ""]
+    def _report(self, number: int, family: str, difference: Difference) -> str:
+        lines = [
+            f"DIFFERENCE  --seed {self.seed} --table {number} --family {family}, Spark {pyspark.__version__}",
+            difference.text,
+            "Repeat it by:",
+            "",
+        ]
         lines += [
             "import icefloe.spark",
             "from icefloe import FixedType, SqlCatalog, UUIDType",
@@ -175,4 +215,11 @@ class Run:
             ]
         if "delete_keys(" in text:
             lines += ["def delete_keys(query, names):", f"    {table}.delete_keys(sql(query).toArrow(), names)"]
+        if "dynamic_overwrite(" in text:
+            lines += [
+                "def dynamic_overwrite(statement):",
+                "    spark.conf.set('spark.sql.sources.partitionOverwriteMode', 'dynamic')",
+                "    sql(statement)",
+                "    spark.conf.unset('spark.sql.sources.partitionOverwriteMode')",
+            ]
         return "\n".join([*lines, *difference.script, ""])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.fuzz_sql.histories import DEFAULT_SETTINGS, Beginning
+from tests.fuzz_sql.overwrites import OverwritePartition, OverwritePartitions, ReplaceWhere
 from tests.fuzz_sql.schemas import Struct, edited, walk
 from tests.fuzz_sql.steps import Insert, Merge, Step
 from tests.fuzz_sql.trials import Case, Difference, Lake, run_case
@@ -29,9 +30,9 @@ def shrunk(lake: Lake, difference: Difference, *, seconds: float = 240) -> Diffe
 def _smaller(case: Case) -> Iterator[Case]:
     """Yield cases with one part less, the largest parts first."""
     yield from (replace(case, steps=steps) for steps in _fewer_steps(case.steps, keep_last=case.query is None))
-    if case.query is not None and not case.in_process:
-        if case.query.creates:
-            yield replace(case, query=replace(case.query, creates=False))
+    if case.query is not None and not case.reader:
+        if case.query.through:
+            yield replace(case, query=replace(case.query, through=""))
         if case.query.where:
             yield replace(case, query=replace(case.query, where=""))
         if len(case.query.outputs) > 1:
@@ -60,7 +61,7 @@ def _fewer_steps(steps: tuple[Step, ...], *, keep_last: bool) -> Iterator[tuple[
 
 def _simpler_steps(step: Step) -> Iterator[Step]:
     match step:
-        case Insert(rows) | Merge(rows) if len(rows) > 1:
+        case Insert(rows) | Merge(rows) | OverwritePartitions(rows) | OverwritePartition(rows) | ReplaceWhere(rows) if len(rows) > 1:
             yield replace(step, rows=rows[: len(rows) // 2])
             yield replace(step, rows=rows[len(rows) // 2 :])
     match step:
@@ -82,6 +83,8 @@ def _simpler_beginnings(beginning: Beginning) -> Iterator[Beginning]:
             if beginning.settings.get(name) != value:
                 yield replace(beginning, settings={**beginning.settings, name: value})
     yield from (replace(beginning, schema=schema) for schema in _smaller_schemas(beginning.schema))
+    for place in range(len(beginning.partition_fields)):
+        yield replace(beginning, partition_fields=_without(beginning.partition_fields, place))
     extra = {name: value for name, value in beginning.properties.items() if name == "format-version"}
     if extra != beginning.properties:
         yield replace(beginning, properties=extra)

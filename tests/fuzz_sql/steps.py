@@ -25,6 +25,7 @@ from tests.fuzz_sql.schemas import (
 
 NAME = "{name}"  # the table of Iceberg in a step's statements
 TABLE = "{t}"  # the judge's rows so far in a step's query
+ROWS = "{rows}"  # in a condition: the table itself on both sides
 Row = dict[int, Value]
 
 
@@ -63,6 +64,11 @@ def required_path(schema: Struct, number: int) -> Path:
     if path is None:
         raise NotApplicableError(f"no field {number}")
     return path
+
+
+def transformed(schema: Struct, number: int, transform: str) -> str:
+    """Return a partition field as SQL names it."""
+    return transform.replace("{}", dotted(required_path(schema, number)))
 
 
 def values_clause(schema: Struct, rows: tuple[Row, ...], alias: str) -> str:
@@ -288,10 +294,10 @@ class Delete(Step):
     label = "delete"
 
     def statements(self, schema: Struct) -> list[str]:
-        return [f"DELETE FROM {NAME} t WHERE {self.where}"]
+        return [f"DELETE FROM {NAME} t WHERE {self.where.replace(ROWS, NAME)}"]
 
     def judge(self, schema: Struct) -> str | None:
-        return f"SELECT * FROM {TABLE} t WHERE NOT coalesce({self.where}, false)"
+        return f"SELECT * FROM {TABLE} t WHERE NOT coalesce({self.where.replace(ROWS, TABLE)}, false)"
 
 
 @dataclass(frozen=True)
@@ -334,14 +340,18 @@ class Update(Step):
 
     def statements(self, schema: Struct) -> list[str]:
         changes = ", ".join(f"{one.target(schema)} = {one.value}" for one in self.assignments)
-        return [f"UPDATE {NAME} t SET {changes} WHERE {self.where}"]
+        return [f"UPDATE {NAME} t SET {changes} WHERE {self.where.replace(ROWS, NAME)}"]
 
     def judge(self, schema: Struct) -> str | None:
         changed = assigned_columns(schema, self.assignments)
         columns = []
         for column in schema.fields:
             old = f"t.{quoted(column.name)}"
-            new = f"CASE WHEN {self.where} THEN {changed[column.number]} ELSE {old} END" if column.number in changed else old
+            new = (
+                f"CASE WHEN {self.where.replace(ROWS, TABLE)} THEN {changed[column.number]} ELSE {old} END"
+                if column.number in changed
+                else old
+            )
             columns.append(f"{new} AS {quoted(column.name)}")
         return f"SELECT {', '.join(columns)} FROM {TABLE} t"
 
@@ -489,7 +499,7 @@ class PartitionField(Step):
     may_be_refused = True
 
     def statements(self, schema: Struct) -> list[str]:
-        return [f"ALTER TABLE {NAME} ADD PARTITION FIELD {self.transform.replace('{}', dotted(required_path(schema, self.number)))}"]
+        return [f"ALTER TABLE {NAME} ADD PARTITION FIELD {transformed(schema, self.number, self.transform)}"]
 
 
 @dataclass(frozen=True)

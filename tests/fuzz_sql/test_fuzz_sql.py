@@ -1,4 +1,4 @@
-"""300 statements of a fixed seed; `make fuzz-sql` runs thousands."""
+"""300 statements of fixed tables; `make fuzz-sql` runs thousands."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.fuzz_sql.histories import DEFAULT_SETTINGS
-from tests.fuzz_sql.run import SESSION, Run
+from tests.fuzz_sql.run import MIXED, PARTITIONED, SESSION, Run
 from tests.fuzz_sql.trials import Lake
 
 from icefloe import SqlCatalog
@@ -14,10 +14,10 @@ from icefloe.spark.attach_catalog import attach
 
 pytestmark = pytest.mark.spark
 
-STATEMENTS = 300
-SEED = 510  # its first table is nested and small, and has changes of the schema and of rows
+SEED = 510
 QUERIES = {"all rows", "projection", "filter", "aggregate", "groups", "explode", "derived table", "join", "subquery", "window", "order"}
 STEPS = {"insert", "rename", "drop field", "update", "delete", "equality delete", "merge"}
+OVERWRITES = {"replace where", "overwrite a named partition", "overwrite partitions"}
 
 
 @pytest.fixture
@@ -36,14 +36,15 @@ def test_random_statements_have_the_rows_of_plain_parquet(small_statements: Spar
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
     catalog.create_namespace("db")
     attach(small_statements, "lake", catalog)
-    run = Run(Lake(small_statements, catalog, tmp_path), seed=SEED, shrink_seconds=0, queries_after_a_step=32)
-    number = 0
-    while run.statements < STATEMENTS:
-        reports = run.table(number, most=STATEMENTS)
-        number += 1
+    lake = Lake(small_statements, catalog, tmp_path)
+    # Nested and small, with changes of the schema and of rows; then partitioned by times of any year, with a time of day where Spark has one.
+    for family, number, statements, after_a_step, labels in ((MIXED, 0, 235, 24, QUERIES | STEPS), (PARTITIONED, 141, 65, 10, OVERWRITES)):
+        run = Run(lake, seed=SEED, shrink_seconds=0, queries_after_a_step=after_a_step)
+        reports = run.table(number, family, most=statements)
         if reports:  # not made small; `make fuzz-sql` does that
             pytest.fail(reports[0], pytrace=False)
-    # Statements that fail on both sides, and steps that are refused, compare little.
-    assert sum(run.both_refused.values()) < STATEMENTS // 20, run.both_refused
-    assert sum(run.refused.values()) < 5, run.refused
-    assert set(run.labels) >= QUERIES | STEPS, run.labels
+        # Statements that fail on both sides, and steps that are refused, compare little.
+        assert run.statements >= statements, run.labels
+        assert sum(run.both_refused.values()) < max(statements // 20, 5), run.both_refused
+        assert sum(run.refused.values()) < 5, run.refused
+        assert set(run.labels) >= labels, run.labels

@@ -5,6 +5,8 @@ The judge shares no code with Icefloe: Spark alone parses, plans, reads and writ
 
 import shutil
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NullType
+from tests.fuzz_sql.duckdb_opinion import DuckDB, UnreadableError
 from tests.fuzz_sql.histories import Beginning
 from tests.fuzz_sql.known_differences import reason_for
 from tests.fuzz_sql.outcomes import Outcome, error_text, outcome_of, rows_of, unlike_parts
@@ -21,6 +24,7 @@ from tests.fuzz_sql.schemas import Leaf, Struct, has_leaf, has_struct_keys, quot
 from tests.fuzz_sql.steps import NotApplicableError, Step
 
 from icefloe import FixedType, SqlCatalog, UUIDType
+from icefloe.errors import NoSuchTableError
 
 A_ROW = "` row`"  # the column of the judge's files where a table has columns without a type
 
@@ -32,7 +36,7 @@ class Case:
     beginning: Beginning
     steps: tuple[Step, ...]
     query: Query | None
-    in_process: bool = False  # read by `table.scan()` rather than by Spark
+    reader: str = ""  # what read the rows where it was not Spark: "scan" for `table.scan()`, "DuckDB"
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,24 @@ class Lake:
         self.folder = folder
         self.tables = 0
         self.known: Counter[str] = Counter()  # reasons of differences that are known
+        self.duckdb: DuckDB | None = None
 
     def next_name(self) -> str:
         self.tables += 1
         return f"t{self.tables}"
+
+    def refused_types(self, names: Iterable[str]) -> dict[str, str]:
+        """Return which types columns cannot have here, each with who refuses it and why."""
+        refused = {}
+        for name in names:
+            try:
+                self.spark.sql(f"SELECT CAST(NULL AS {name}) AS v").write.mode("overwrite").parquet(str(self.folder / "type"))
+                self.spark.sql(f"CREATE TABLE lake.db.type (v {name}) USING iceberg TBLPROPERTIES ('format-version' = '3')")
+            except Exception as error:  # noqa: BLE001  # any error is an answer
+                refused[name] = error_text(error)
+            with suppress(NoSuchTableError):
+                self.catalog.purge_table("db.type")
+        return refused
 
 
 class Trial:
@@ -106,7 +124,8 @@ class Trial:
         """Drop the table and the judge's rows."""
         for view in self.views:
             self.spark.catalog.dropTempView(view)
-        self.lake.catalog.purge_table(self.plain_name)
+        with suppress(NoSuchTableError):  # it could not be created
+            self.lake.catalog.purge_table(self.plain_name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     # ---- steps
@@ -157,7 +176,14 @@ class Trial:
         text = statement.replace("{name}", self.name).replace("{plain}", self.plain_name)
         if text.startswith(">>> "):
             self.script.append(text.removeprefix(">>> "))
-            names = {"update_schema": self._add_column, "delete_keys": self._delete_keys, "UUIDType": UUIDType, "FixedType": FixedType}
+            names = {
+                "sql": self.spark.sql,
+                "update_schema": self._add_column,
+                "delete_keys": self._delete_keys,
+                "dynamic_overwrite": self._dynamic_overwrite,
+                "UUIDType": UUIDType,
+                "FixedType": FixedType,
+            }
             eval(text.removeprefix(">>> "), names)  # noqa: S307  # a text of the fuzzer
         else:
             self.script.append(f"sql({text!r})")
@@ -169,6 +195,13 @@ class Trial:
 
     def _delete_keys(self, query: str, names: list[str]) -> None:
         self.lake.catalog.load_table(self.plain_name).delete_keys(self.spark.sql(query).toArrow(), names)
+
+    def _dynamic_overwrite(self, statement: str) -> None:
+        self.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+        try:
+            self.spark.sql(statement)
+        finally:
+            self.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
 
     def _write_judge(self, sql: str) -> None:
         self.writes += 1
@@ -204,7 +237,7 @@ class Trial:
         """
         on_table, on_judge = self._both(query)
         right = outcome_of(self.spark, on_judge, exact_zeros=query.exact_zeros)
-        run = self._created if query.creates else self._selected
+        run = {"": self._selected, "table": self._created, "view": self._viewed, "temporary view": self._viewed}[query.through]
         difference = run(on_table, query).differs_from(right)
         if difference:
             self._report(query, difference, query.label)
@@ -217,7 +250,7 @@ class Trial:
         """
         schemas = (self.schema, *(schema for _, _, schema in self.snapshots.values()))
         exact = [query.exact_zeros for query in queries]
-        unlike = unlike_parts(self.spark, [self._both(query) for query in queries], exact, as_json=not any(map(has_struct_keys, schemas)))
+        unlike = unlike_parts(self.spark, [self._both(query) for query in queries], exact, as_json=not any(map(_has_no_json, schemas)))
         return [(queries[place], reason) for place, reason in unlike.items()]
 
     def _both(self, query: Query) -> tuple[str, str]:
@@ -226,8 +259,17 @@ class Trial:
             return query.sql.replace("{t}", self.name), query.sql.replace("{t}", self.views[-1])
         if query.version not in self.snapshots:
             raise NotApplicableError("no such version")
-        identity, view, _ = self.snapshots[query.version]
-        return query.sql.replace("{t}", f"{self.name} VERSION AS OF {identity}"), query.sql.replace("{t}", view)
+        _, view, _ = self.snapshots[query.version]
+        return query.sql.replace("{t}", f"{self.name} {self._as_of(query)}"), query.sql.replace("{t}", view)
+
+    def _as_of(self, query: Query) -> str:
+        identity = self.snapshots[query.version or 0][0]
+        if not query.by_time:
+            return f"VERSION AS OF {identity}"
+        snapshot = self.lake.catalog.load_table(self.plain_name).snapshot_by_id(identity)
+        if snapshot is None:
+            raise NotApplicableError("no such version")
+        return f"TIMESTAMP AS OF timestamp_millis({snapshot.timestamp_ms})"
 
     def _selected(self, sql: str, query: Query) -> Outcome:
         return outcome_of(self.spark, sql, exact_zeros=query.exact_zeros)
@@ -244,6 +286,18 @@ class Trial:
         self.lake.catalog.purge_table(copy)
         return found
 
+    def _viewed(self, sql: str, query: Query) -> Outcome:
+        """Return the rows of a new view that has the query."""
+        temporary = query.through == "temporary view"
+        view = "a_view" if temporary else f"lake.{self.plain_name}_view"
+        try:
+            self.spark.sql(f"CREATE {'TEMPORARY ' if temporary else ''}VIEW {view} AS {sql}")
+        except Exception as error:  # noqa: BLE001  # any error is an outcome
+            return Outcome(Counter(), error=error_text(error))
+        found = outcome_of(self.spark, f"SELECT * FROM {view}", exact_zeros=query.exact_zeros)
+        self.spark.sql(f"DROP VIEW {view}")
+        return found
+
     def check_in_process(self) -> None:
         """Compare the rows that `table.scan()` reads in this process with the judge's, which PyArrow reads.
 
@@ -252,33 +306,63 @@ class Trial:
         """
         if has_leaf(self.schema, "VARIANT"):
             return
-        stored = pq.ParquetDataset(self.folder / self.views[-1]).read()
-        unknown = [column.name for column in self.schema.fields if column.kind == Leaf("VOID")]
-        columns = [pa.nulls(len(stored)) if column.name in unknown else stored[column.name] for column in self.schema.fields]
-        right = Outcome(rows_of(pa.table(columns, [column.name for column in self.schema.fields])))
         try:
             seen = Outcome(rows_of(self.lake.catalog.load_table(self.plain_name).scan().to_arrow()))
         except Exception as error:  # noqa: BLE001  # any error is an outcome
             seen = Outcome(Counter(), error=error_text(error))
-        difference = seen.differs_from(right)
+        difference = seen.differs_from(self._stored())
         if difference:
-            self._report(everything(self.schema), f"{difference}\n(read in process)", "scan", in_process=True)
+            self._report(everything(self.schema), f"{difference}\n(read in process)", "scan", reader="scan")
 
-    def _report(self, query: Query | None, text: str, label: str, *, in_process: bool = False) -> None:
+    def check_in_duckdb(self, duckdb: DuckDB) -> str:
+        """Compare the rows that DuckDB reads with the judge's; return why it cannot read the table, empty if it can.
+
+        Raises:
+            DifferenceError: they differ.
+        """
+        reason = duckdb.cannot_read(self.schema)
+        if reason:
+            return reason
+        try:
+            seen = Outcome(rows_of(duckdb.read(self.lake.catalog.load_table(self.plain_name).metadata_location)))
+        except UnreadableError as refused:
+            return str(refused)
+        difference = seen.differs_from(self._stored())
+        if difference:
+            self._report(everything(self.schema), f"{difference}\n(read by DuckDB)", "DuckDB", reader="DuckDB")
+        return ""
+
+    def _stored(self) -> Outcome:
+        """Return the judge's rows, as PyArrow reads them."""
+        stored = pq.ParquetDataset(self.folder / self.views[-1]).read()
+        unknown = [column.name for column in self.schema.fields if column.kind == Leaf("VOID")]
+        columns = [pa.nulls(len(stored)) if column.name in unknown else stored[column.name] for column in self.schema.fields]
+        return Outcome(rows_of(pa.table(columns, [column.name for column in self.schema.fields])))
+
+    def _report(self, query: Query | None, text: str, label: str, *, reader: str = "") -> None:
         reason = reason_for(label, text)
         if reason:
             self.lake.known[reason] += 1
             raise RefusedError(f"{label}: known difference: {reason}")
-        raise DifferenceError(self._difference(query, text, in_process=in_process))
+        raise DifferenceError(self._difference(query, text, reader=reader))
 
-    def _difference(self, query: Query | None, text: str, *, in_process: bool = False) -> Difference:
+    def _difference(self, query: Query | None, text: str, *, reader: str = "") -> Difference:
         script = list(self.script)
-        if in_process:
+        if reader == "DuckDB":
+            script.append(f"print(catalog.load_table({self.plain_name!r}).metadata_location)  # for iceberg_scan")
+        elif reader:
             script.append(f"print(catalog.load_table({self.plain_name!r}).scan().to_arrow().to_pylist())")
         elif query is not None:
-            version = f" VERSION AS OF {self.snapshots[query.version][0]}" if query.version is not None else ""
-            script.append(f"sql({query.sql.replace('{t}', self.name + version)!r}).show(100, False)")
-        return Difference(Case(self.beginning, tuple(self.steps), query, in_process), text, tuple(script))
+            version = f" {self._as_of(query)}" if query.version is not None else ""
+            text_of_query = query.sql.replace("{t}", self.name + version)
+            if query.through:
+                script.append(f"# through a {query.through}:")
+            script.append(f"sql({text_of_query!r}).show(100, False)")
+        return Difference(Case(self.beginning, tuple(self.steps), query, reader), text, tuple(script))
+
+
+def _has_no_json(schema: Struct) -> bool:
+    return has_struct_keys(schema) or has_leaf(schema, "TIME(6)")
 
 
 def run_case(lake: Lake, case: Case) -> Difference | None:
@@ -288,7 +372,9 @@ def run_case(lake: Lake, case: Case) -> Difference | None:
         trial.begin()
         for step in case.steps:
             trial.apply(step)
-        if case.in_process:
+        if case.reader == "DuckDB" and lake.duckdb is not None:
+            trial.check_in_duckdb(lake.duckdb)
+        elif case.reader:
             trial.check_in_process()
         elif case.query is not None:
             trial.check(case.query)
