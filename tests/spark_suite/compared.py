@@ -8,7 +8,7 @@ from tests.jvm_suite.differences import Outcome
 
 # The result of a statement that changes rows is that of Icefloe: its numbers of rows and files. Spark returns nothing.
 CHANGED_ROWS = "struct<num_affected_rows"
-A_TABLE = "a table instead of a view"
+A_TABLE = "a view of a table"
 # Numbers that Spark gives to expressions, and the name of the catalog, which it writes into the names of columns.
 VARYING = ((re.compile(r"#\d+L?"), "#"), (re.compile(r"\bspark_catalog\b"), "lake"))
 

@@ -2,7 +2,8 @@
 
 `python -m tests.spark_suite.replay FOLDER RESULTS '{"tables": "iceberg", "classes": [...]}'`, where the classes are files of SQL.
 
-Temporary views become tables, if their types are those of Iceberg, so that the queries on them read files too. A file has a session and a catalog of its own.
+Temporary views read tables that are made of their rows, if their types are those of Iceberg, so that the queries on them read files too. A file has a session
+and a catalog of its own.
 """
 
 import json
@@ -39,7 +40,7 @@ from pyspark.sql.types import (
 )
 from tests.spark_suite.compared import A_TABLE
 from tests.spark_suite.fetched import DATA, INPUTS
-from tests.spark_suite.sql_file import DROPPED_VIEW, VIEW, read_sql_file
+from tests.spark_suite.sql_file import VIEW, read_sql_file
 
 from icefloe import SqlCatalog
 from icefloe.spark import attach
@@ -106,7 +107,6 @@ class Replay:
 
     def __init__(self, spark: SparkSession, folder: Path, *, is_iceberg: bool) -> None:
         self.spark, self.folder, self.is_iceberg = spark, folder, is_iceberg
-        self.tables_of_views: set[str] = set()
         if is_iceberg:
             shutil.rmtree(folder / "warehouse", ignore_errors=True)
             (folder / "catalog.db").unlink(missing_ok=True)
@@ -156,6 +156,7 @@ class Replay:
                     self.spark.read.schema(schema).option("sep", "\t").csv(str(DATA / file)).createOrReplaceTempView("loaded")
                 query = "SELECT * FROM loaded" if name in LOADED else COMPUTED[name]
                 self.spark.sql(f"CREATE TABLE {name} USING {self._source} AS {query}")
+                self.spark.table(name).createOrReplaceTempView(name)  # whose name may be written in capitals, unlike that of a table
 
     @property
     def _source(self) -> str:
@@ -174,11 +175,9 @@ class Replay:
             timer.cancel()
 
     def _run(self, statement: str) -> dict[str, Any]:
-        view, dropped = VIEW.fullmatch(statement), DROPPED_VIEW.fullmatch(statement)
-        if view is not None and self._is_made_a_table(view["name"], view["columns"], view["query"]):
+        view = VIEW.fullmatch(statement)
+        if view is not None and self._is_made_of_a_table(view["name"], view["columns"], view["query"]):
             return {"schema": A_TABLE, "rows": []}
-        if dropped is not None and dropped["name"].lower() in self.tables_of_views:
-            statement = f"DROP TABLE {dropped['name']}"
         if self.is_iceberg:
             statement = OTHER_FORMATS.sub("USING iceberg", statement)
         frame = self.spark.sql(statement)
@@ -190,18 +189,18 @@ class Replay:
             "sorted": _is_sorted(plan.analyzed()),
         }
 
-    def _is_made_a_table(self, name: str, columns: str | None, query: str) -> bool:
-        """Make a table of the rows of a temporary view; return False where they cannot be those of an Iceberg table, so that the view is made instead."""
-        source = f"({query}) AS {name}{columns or ''}"
+    def _is_made_of_a_table(self, name: str, columns: str | None, query: str) -> bool:
+        """Make a table of the rows of a temporary view, and the view of that table; return False where the rows cannot be those of an Iceberg table."""
+        source, table = f"({query}) AS {name}{columns or ''}", f"table_of_{name.lower()}"
         try:
             frame = self.spark.sql(f"SELECT * FROM {source}")
         except PySparkException:
             return False
         if not _is_storable(frame):
             return False
-        self.spark.sql(f"DROP TABLE IF EXISTS {name}")
-        self.spark.sql(f"CREATE TABLE {name} USING {self._source} AS SELECT /*+ COALESCE(1) */ * FROM {source}")
-        self.tables_of_views.add(name.lower())
+        self.spark.sql(f"DROP TABLE IF EXISTS {table}")
+        self.spark.sql(f"CREATE TABLE {table} USING {self._source} AS SELECT /*+ COALESCE(1) */ * FROM {source}")
+        self.spark.table(table).createOrReplaceTempView(name)
         return True
 
 

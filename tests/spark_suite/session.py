@@ -25,6 +25,7 @@ CONF = {
     "spark.sql.testkey": "true",
     "spark.unsafe.exceptionOnMemoryLeak": "true",
     "spark.sql.planChangeValidation": "true",  # as in Spark's build
+    "spark.sql.session.timeZone": "America/Los_Angeles",  # which its suites give the JVM
 }
 # What Spark's build gives the JVM of its tests; a statement is too short for the second compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.testing=true"

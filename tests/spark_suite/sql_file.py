@@ -12,7 +12,6 @@ VIEW = re.compile(
 TABLE = re.compile(
     r"create\s+(or\s+replace\s+)?(external\s+)?table|temp(orary)?\s+view|\b(testdata|arraydata|mapdata|aggtest|onek|tenk1)\b", re.IGNORECASE
 )
-DROPPED_VIEW = re.compile(r"drop\s+view\s+(?:if\s+exists\s+)?(?P<name>\w+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

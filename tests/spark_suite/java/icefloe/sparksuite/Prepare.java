@@ -84,6 +84,12 @@ public final class Prepare {
         copyOf("org.apache.spark.sql.connector.MergeIntoTableSuiteBase")
             .method(named("getMergeSummary"))
             .intercept(MethodCall.invoke(Suites.class.getMethod("mergeSummary")))
+            // Spark's method looks at the transaction of its catalog in memory too.
+            .method(named("assertCardinalityError").and(not(isStatic())))
+            .intercept(MethodCall.invoke(Suites.class.getMethod("assertCardinalityError", String.class)).withArgument(0))
+            // A check of Spark's own plan of a MERGE.
+            .method(named("assertNoLeftBroadcastOrReplication").and(takesArguments(String.class)))
+            .intercept(MethodCall.invoke(Suites.class.getMethod("runOnly", String.class)).withArgument(0))
             .visit(
                 MemberSubstitution.relaxed()
                     .method(named("macroAssert").and(takesArguments(4)))

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkRuntimeException;
 import org.apache.spark.sql.classic.DataFrameReader;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.RuntimeConfig;
@@ -125,6 +126,19 @@ public final class Suites {
   /** Checks what a test asserts, but for those numbers. */
   public static Assertion macroAssert(Assertions.AssertionsHelper helper, Bool found, Object clue, Prettifier prettifier, Position position) {
     return found.failureMessageArgs().mkString(" ").contains(NOT_RECORDED.toString()) ? Succeeded$.MODULE$ : helper.macroAssert(found, clue, prettifier, position);
+  }
+
+  /** Checks that a MERGE fails because rows of its source match the same row of the table. */
+  public static void assertCardinalityError(String query) {
+    try {
+      session.sql(query);
+    } catch (SparkRuntimeException error) {
+      if (error.getMessage().contains("ON search condition of the MERGE statement")) {
+        return;
+      }
+      throw error;
+    }
+    throw new AssertionError("no error of a row that several rows of the source match: " + query);
   }
 
   private static void ask(String kind) {
