@@ -204,10 +204,8 @@ def _column(column: pa.ChunkedArray, field: NestedField, problems: list[Problem]
 
 def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
     """Cast an array to the field's Arrow type. Where values do not fit, `problems` gets a line and the result is not used."""
-    decoded = decoded_array(array)
-    if (
-        field.required and decoded.null_count
-    ):  # the nulls of an encoded array may be in its dictionary or runs, where `null_count` does not see them
+    decoded = decoded_array(array)  # the nulls of an encoded array may be in its dictionary or runs, where `null_count` does not see them
+    if field.required and decoded.null_count:
         problems.append(Problem(where=".".join(path), what=f"has {decoded.null_count} nulls, and is required"))
         return array
     target = type_to_arrow(field.field_type)
