@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.types import BinaryType, IntegerType, StructField
+from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns
@@ -36,7 +36,7 @@ from icefloe.spark.scan.deleted_keys import MOST_KEYS, NUMBERS, DeletedKeys, Key
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
 from icefloe.spark.scan.position_deletes import LOAD_THREADS
 from icefloe.spark.types.arrow_conversion import to_spark_form
-from icefloe.spark.types.spark_types import column_named, schema_to_struct
+from icefloe.spark.types.spark_types import column_named, differs_by_case, field_inside, schema_to_struct
 from icefloe.table.engine import ScanRequest
 
 # Bytes of equality delete files of one set of key columns that are broadcast; above that, Spark sorts rows and keys by key.
@@ -187,9 +187,10 @@ def without_deleted_keys(
         NoSuchFileError, DataFileFormatError, StorageError: A delete file that the driver reads is missing, damaged or could not be read.
     """
     groups = deletes.count
+    types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(request.schema.fields) else {}
     for files in sorted(deletes.keys, key=lambda files: not files.can_be_looked_up(groups)):  # joins last, as fewer rows are left then
         group = None if files.apply_everywhere(groups) else column_named(GROUP_COLUMN)
-        values = [_key_of_row(end, request.schema, reader_names) for end in files.ends]
+        values = [_key_of_row(end, request.schema, reader_names, types) for end in files.ends]
         if files.can_be_looked_up(groups):
             rows = rows.where(_read_deleted_keys(request, files, groups).is_not_deleted(spark, values[0], group))
             continue
@@ -226,14 +227,12 @@ def dropped_key(field: NestedField) -> str:
     return f"{OWN_PREFIX}key {field.field_id}"
 
 
-def _key_of_row(end: NestedField, schema: Schema, reader_names: Mapping[str, str]) -> Column:
+def _key_of_row(end: NestedField, schema: Schema, reader_names: Mapping[str, str], types: Mapping[str, DataType]) -> Column:
     path = schema.path_of(end.field_id)
     if path is None:
         return column_named(dropped_key(end))
-    column = column_named(reader_names[path[0]])
-    for name in path[1:]:
-        column = column.getField(name)
-    return column
+    name = reader_names[path[0]]
+    return field_inside(column_named(name), path[1:], types.get(name))
 
 
 def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> DataFrame:
