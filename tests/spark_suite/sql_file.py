@@ -74,4 +74,6 @@ def _statements(lines: list[str]) -> list[str]:
         else:
             (whole if inside else part).append(line)
     end_part()
-    return [statement.strip() for statement in statements if statement.strip()]
+    # A comment behind the semicolon of a line begins the next statement.
+    without_comments = ("\n".join(line for line in one.strip().split("\n") if not line.startswith("--")) for one in statements)
+    return [statement.strip() for statement in without_comments if statement.strip()]

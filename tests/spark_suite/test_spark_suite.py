@@ -15,7 +15,7 @@ FILE = """
 -- A comment; with a semicolon.
 CREATE TABLE t AS SELECT 1;
 SELECT '\\;'
-FROM t;
+FROM t; -- what it returned
 --QUERY-DELIMITER-START
 BEGIN
   SELECT 1;
@@ -80,6 +80,9 @@ def _result(**values: object) -> dict[str, object]:
         ({"error": "E", "message": "one"}, {"error": "E", "message": "other"}, "passed"),
         ({"error": "E", "message": ""}, {"error": "F", "message": ""}, "failed"),
         ({"error": "E", "message": ""}, {}, "failed"),
+        ({"error": "E.F", "message": ""}, {"error": "a.SparkException", "message": "a.SparkException: [E.F] it failed"}, "passed"),
+        ({"error": "E.F", "message": ""}, {"error": "a.SparkException", "message": "a.SparkException: [E.G] it failed"}, "failed"),
+        ({"error": "ArithmeticException", "message": ""}, {"error": "java.lang.ArithmeticException", "message": "it failed"}, "passed"),
         ({"schema": "struct<>", "rows": []}, {"schema": "struct<num_affected_rows:bigint>", "rows": ["1"]}, "passed"),
         ({"schema": "struct<outer(spark_catalog.default.t.a):int>"}, {"schema": "struct<outer(lake.default.t.a):int>"}, "passed"),
     ],
@@ -112,6 +115,15 @@ org.apache.spark.sql.AnalysisException
 
 
 -- !query
+SELECT c FROM t
+-- !query schema
+struct<>
+-- !query output
+java.lang.ArithmeticException
+Overflow
+
+
+-- !query
 INSERT INTO t VALUES (3)
 -- !query schema
 struct<>
@@ -122,12 +134,14 @@ struct<>
 
 def test_results_that_spark_expects_need_no_other_judge() -> None:
     golden = read_golden(GOLDEN)
-    assert [one["method"] for one in golden] == ["1", "2", "3"]
+    assert [one["method"] for one in golden] == ["1", "2", "3", "4"]
     failed = {"method": "2", "sql": "SELECT b FROM t", "error": "UNRESOLVED_COLUMN.WITH_SUGGESTION", "message": ""}
-    inserted = {"method": "3", "sql": "INSERT INTO t VALUES (3)", "schema": "struct<num_affected_rows:bigint>", "rows": ["1"]}
-    assert not unlike_golden(golden, [_result(rows=["2", "1"]), failed, inserted])
-    assert unlike_golden(golden, [_result(rows=["2", "3"]), {**failed, "error": "OTHER"}, {**inserted, "sql": "INSERT"}]) == {"1", "2", "3"}
-    assert unlike_golden(golden, [_result(method="4")]) == {"4"}
+    computed = {"method": "3", "sql": "SELECT c FROM t", "error": "ArithmeticException", "message": "Overflow"}
+    inserted = {"method": "4", "sql": "INSERT INTO t VALUES (3)", "schema": "struct<num_affected_rows:bigint>", "rows": ["1"]}
+    assert not unlike_golden(golden, [_result(rows=["2", "1"]), failed, computed, inserted])
+    others = [_result(rows=["2", "3"]), {**failed, "error": "OTHER"}, _result(method="3"), {**inserted, "sql": "INSERT"}]
+    assert unlike_golden(golden, others) == {"1", "2", "3", "4"}
+    assert unlike_golden(golden, [_result(method="5")]) == {"5"}
 
 
 def test_a_statement_that_only_one_of_the_two_ran_differs() -> None:

@@ -36,6 +36,8 @@ def made(sql: Run) -> Run:
         ("DROP NAMESPACE lake.db", "SCHEMA_NOT_EMPTY"),
         ("DROP VIEW lake.db.nothing", "VIEW_NOT_FOUND"),
         ("CREATE VIEW lake.db.t AS SELECT 1 AS one", "VIEW_ALREADY_EXISTS"),
+        ("CREATE VIEW lake.db.v AS SELECT * FROM lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE OR REPLACE VIEW lake.db.v AS SELECT nothing FROM lake.db.t", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
         ("CALL lake.system.nothing()", "ROUTINE_NOT_FOUND"),
         ("CALL lake.elsewhere.expire_snapshots(table => 'db.t')", "ROUTINE_NOT_FOUND"),
         ("ALTER TABLE lake.db.t CREATE BRANCH", "PARSE_SYNTAX_ERROR"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from py4j.java_gateway import JavaObject, set_field
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -180,7 +180,10 @@ def _scala_map(classes: Callable[[str], Any], values: Mapping[str, str]) -> Java
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:
     """Return the Spark exception that caused a job to fail, for example because several source rows of a MERGE match one target row."""
     captured = error.__cause__ if isinstance(error, EngineError) else error
-    thrown = getattr(captured, "_origin", None) if isinstance(captured, CapturedException) else None
+    if isinstance(captured, Py4JJavaError):  # as the cause of an `InvocationTargetException`, which PySpark does not convert
+        thrown = captured.java_exception
+    else:
+        thrown = getattr(captured, "_origin", None) if isinstance(captured, CapturedException) else None
     while thrown is not None:
         with suppress(Py4JError):  # not every exception has a condition
             if thrown.getCondition() is not None:
