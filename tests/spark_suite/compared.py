@@ -90,7 +90,7 @@ def _is_same(judge: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
 
 
 def _error_of(result: Mapping[str, Any]) -> str | None:
-    """Return the condition of an error, or the name of its class where it has none; PySpark knows some classes of exceptions only as text."""
+    """Return the condition of an error, or the name of its class where it has none."""
     if "error" not in result:
         return None
     condition = re.match(r"(?:\w+\.)+\w+: \[([A-Z0-9_.]+)\]", result["message"])
