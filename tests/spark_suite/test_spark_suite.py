@@ -84,6 +84,8 @@ def _result(**values: object) -> dict[str, object]:
         ({"error": "E.F", "message": ""}, {"error": "a.SparkException", "message": "a.SparkException: [E.G] it failed"}, "failed"),
         ({"error": "ArithmeticException", "message": ""}, {"error": "java.lang.ArithmeticException", "message": "it failed"}, "passed"),
         ({"schema": "struct<>", "rows": []}, {"schema": "struct<num_affected_rows:bigint>", "rows": ["1"]}, "passed"),
+        ({"sql": "DESC t", "rows": ["a   \tint \t  "]}, {"sql": "DESC t", "rows": ["a\tint\t"]}, "passed"),
+        ({"sql": "DESC t", "rows": ["a   \tint \t  "]}, {"sql": "DESC t", "rows": ["a\tbigint\t"]}, "failed"),
         ({"schema": "struct<outer(spark_catalog.default.t.a):int>"}, {"schema": "struct<outer(lake.default.t.a):int>"}, "passed"),
     ],
 )
