@@ -86,6 +86,8 @@ def _result(**values: object) -> dict[str, object]:
         ({"schema": "struct<>", "rows": []}, {"schema": "struct<num_affected_rows:bigint>", "rows": ["1"]}, "passed"),
         ({"sql": "DESC t", "rows": ["a   \tint \t  "]}, {"sql": "DESC t", "rows": ["a\tint\t"]}, "passed"),
         ({"sql": "DESC t", "rows": ["a   \tint \t  "]}, {"sql": "DESC t", "rows": ["a\tbigint\t"]}, "failed"),
+        ({"sql": "SHOW VIEWS", "rows": ["v"]}, {"sql": "SHOW VIEWS", "rows": ["n\tv\tfalse"]}, "passed"),
+        ({"sql": "SHOW VIEWS", "rows": ["v"]}, {"sql": "SHOW VIEWS", "rows": ["v\tw\tfalse"]}, "failed"),
         ({"schema": "struct<outer(spark_catalog.default.t.a):int>"}, {"schema": "struct<outer(lake.default.t.a):int>"}, "passed"),
     ],
 )
