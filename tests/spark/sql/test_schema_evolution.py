@@ -1,5 +1,8 @@
 """MERGE and INSERT WITH SCHEMA EVOLUTION: columns are added and widened in the commit of the rows, and not at all if the statement fails."""
 
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -200,6 +203,65 @@ def test_insert_adds_columns_in_the_commit_of_its_rows(spark: SparkSession, sql:
     kept = [] if "OVERWRITE" in how else [(1, "a", None)]
     assert sql("SELECT * FROM lake.db.t ORDER BY id") == [*kept, (10000000000, "b", 5)]
     assert len(table.refresh().metadata.metadata_log) == versions + 1
+
+
+@pytest.fixture
+def completed(spark: SparkSession) -> Iterator[None]:
+    """Let Spark complete structs, and compare the types of all columns of a plan after each rule, as Spark's own tests do."""
+    names = [
+        f"spark.sql.{name}" for name in ("planChangeValidation", "insertNestedTypeCoercion.enabled", "mergeNestedTypeCoercion.enabled")
+    ]
+    for name in names:
+        spark.conf.set(name, "true")
+    yield
+    for name in names:
+        spark.conf.unset(name)
+
+
+@evolves
+@pytest.mark.usefixtures("completed")
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_structs_without_a_field_get_its_default(spark: SparkSession, sql: Run, mode: str) -> None:
+    columns = """id INT, s STRUCT<a: INT, x: INT, e: STRUCT<b: INT, x: STRING>>, l ARRAY<STRUCT<a: INT, x: DECIMAL(6, 2)>>,
+        m MAP<STRING, STRUCT<a: INT, x: DATE>>, n ARRAY<ARRAY<STRUCT<a: INT, x: BIGINT>>>"""
+    made(sql, 3, mode, columns)
+    for field, default in {
+        "s.x": "7",
+        "s.e.x": "'it\\'s'",
+        "l.element.x": "1.5",
+        "m.value.x": "DATE'2024-02-03'",
+        "n.element.element.x": "8",
+    }.items():
+        sql(f"ALTER TABLE lake.db.t ALTER COLUMN {field} SET DEFAULT {default}")
+    without = """named_struct('a', id, 'e', named_struct('b', id)) AS s, array(named_struct('a', id), NULL) AS l, map('k', named_struct('a', id)) AS m,
+        array(array(named_struct('a', id))) AS n"""
+    default_row = lambda id: (  # noqa: E731 a row beside its query
+        id, (id, 7, (id, "it's")), [(id, Decimal("1.50")), None], {"k": (id, date(2024, 2, 3))}, [[(id, 8)]]
+    )  # fmt: skip
+    # Rows that name every field, and a null, keep what they say.
+    sql(
+        "INSERT INTO lake.db.t VALUES (1, named_struct('a', 0, 'x', NULL, 'e', named_struct('b', 0, 'x', 'own')), NULL, NULL, NULL),"
+        " (2, NULL, NULL, NULL, NULL)"
+    )
+    source(spark, f"SELECT id, {without} FROM VALUES (1), (3) AS v(id)")
+    sql(f"{MERGE} {BOTH}")
+    expected = {
+        1: (1, (1, None, (1, "own")), *default_row(1)[2:]),  # an update keeps the fields of a struct that the source lacks
+        2: (2, None, None, None, None),
+        3: default_row(3),
+    }
+    if SPARK >= (4, 2):
+        sql(f"INSERT WITH SCHEMA EVOLUTION INTO lake.db.t BY NAME SELECT id, {without} FROM VALUES (4) AS v(id)")
+        expected[4] = default_row(4)
+    assert {row[0]: row for row in sql("SELECT * FROM lake.db.t")} == expected
+    # Fields that are added later have their initial default in older rows, at every depth, and the later default in new rows.
+    for field in ("s.e.y", "l.element.y", "m.value.y", "n.element.element.y"):
+        sql(f"ALTER TABLE lake.db.t ADD COLUMN {field} INT DEFAULT 70")
+        sql(f"ALTER TABLE lake.db.t ALTER COLUMN {field} SET DEFAULT 71")
+    source(spark, f"SELECT id, {without} FROM VALUES (6) AS v(id)")
+    sql(f"{MERGE} {BOTH}")
+    rows = sql("SELECT id, s.e.y, l[0].y, l.y, m['k'].y, n[0][0].y FROM lake.db.t WHERE id IN (2, 3, 6) ORDER BY id")
+    assert rows == [(2, None, None, None, None, None), (3, 70, 70, [70, None], 70, 70), (6, 71, 71, [71, None], 71, 71)]
 
 
 @pytest.mark.skipif(SPARK > (4, 0), reason="Spark 4.1 and later know the words")

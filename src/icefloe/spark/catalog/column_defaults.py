@@ -4,32 +4,16 @@ Iceberg keeps values, not expressions: an expression whose value changes is refu
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
-from icefloe.kernel.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    PrimitiveType,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-    UUIDType,
-)
-from icefloe.kernel.values import to_human
+from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, TimestampType, TimestamptzType
 from icefloe.spark.scan.filter_pushdown import literal_value
+from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_literal
 
 # SQL functions whose value differs between calls.
 _VARIABLE = re.compile(
@@ -37,7 +21,7 @@ _VARIABLE = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"")
-CURRENT_DEFAULT, EXISTS_DEFAULT = "CURRENT_DEFAULT", "EXISTS_DEFAULT"
+EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
 
 def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
@@ -92,7 +76,7 @@ def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, ty
 
 def default_texts(field_type: IcebergType, initial: Any, write: Any) -> dict[str, str]:
     """Return the column metadata by which Spark has defaults; empty for values without a literal in Spark's SQL."""
-    current, exists = _literal_of(field_type, write), _literal_of(field_type, initial)
+    current, exists = default_literal(field_type, write), default_literal(field_type, initial)
     if current is None or exists is None:
         return {}
     return {CURRENT_DEFAULT: current, EXISTS_DEFAULT: exists}
@@ -105,34 +89,3 @@ def _check_constant(sql: str | None, column: str) -> None:
             f"column {column} cannot have the default {sql}: a default of Iceberg is a constant, and the value of {variable[0]} changes",
             next_step="give a constant",
         )
-
-
-def _literal_of(field_type: IcebergType, value: Any) -> str | None:
-    """Return the literal of a value in Spark's SQL; None if its type has none."""
-    if value is None:
-        return "NULL"
-    literal = _LITERALS.get(type(field_type))
-    if isinstance(field_type, DecimalType):
-        return f"CAST('{value}' AS DECIMAL({field_type.precision}, {field_type.scale}))"
-    return None if literal is None else literal(field_type, value)
-
-
-def _quoted(text: str) -> str:
-    """Return the literal of a text; as bytes if `spark.sql.parser.escapedStringLiterals` would decide what its characters mean."""
-    return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
-
-
-_LITERALS: Mapping[type[IcebergType], Callable[[Any, Any], str]] = {
-    BooleanType: lambda _, value: str(value).lower(),
-    IntegerType: lambda _, value: str(value),
-    LongType: lambda _, value: f"CAST('{value}' AS BIGINT)",
-    FloatType: lambda _, value: f"CAST('{float(value)!r}' AS FLOAT)",
-    DoubleType: lambda _, value: f"CAST('{float(value)!r}' AS DOUBLE)",
-    StringType: lambda _, value: _quoted(value),
-    UUIDType: lambda _, value: _quoted(str(value)),
-    BinaryType: lambda _, value: f"X'{value.hex()}'",
-    FixedType: lambda _, value: f"X'{value.hex()}'",
-    DateType: lambda field_type, value: f"DATE'{to_human(field_type, value)}'",
-    TimestampType: lambda field_type, value: f"TIMESTAMP_NTZ'{to_human(field_type, value)}'",
-    TimestamptzType: lambda field_type, value: f"TIMESTAMP_LTZ'{to_human(field_type, value)}'",
-}

@@ -59,6 +59,7 @@ from icefloe.kernel.types import (
     VariantType,
     children,
 )
+from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_literal
 
 # The key of Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
 FIELD_ID_KEY = "parquet.field.id"
@@ -188,6 +189,10 @@ def _to_struct(struct: StructType, ids: bool, path: tuple[str, ...], problems: l
         metadata: dict[str, Any] = {FIELD_ID_KEY: field.field_id} if ids else {}
         if field.doc is not None:
             metadata[COMMENT_KEY] = field.doc
+        # Defaults of columns are the table's to add; those inside of types are part of the types, which are one in all of a plan.
+        default = default_literal(field.field_type, field.write_default) if path and field.write_default is not None else None
+        if default is not None:
+            metadata[CURRENT_DEFAULT] = default
         kind = _to_spark(field.field_type, ids, (*path, field.name), problems)
         fields.append(StructField(field.name, kind, not field.required, metadata))
     return spark_types.StructType(fields)

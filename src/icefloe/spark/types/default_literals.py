@@ -1,0 +1,56 @@
+"""Default values as literals of Spark's SQL, and the metadata of a column that has one. Spec: Default values."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from icefloe.kernel.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    UUIDType,
+)
+from icefloe.kernel.values import to_human
+
+# The key of a column's metadata with the value of rows that come without the column.
+CURRENT_DEFAULT = "CURRENT_DEFAULT"
+
+
+def default_literal(field_type: IcebergType, value: Any) -> str | None:
+    """Return the literal of a value in Spark's SQL; None if its type has none."""
+    if value is None:
+        return "NULL"
+    literal = _LITERALS.get(type(field_type))
+    if isinstance(field_type, DecimalType):
+        return f"CAST('{value}' AS DECIMAL({field_type.precision}, {field_type.scale}))"
+    return None if literal is None else literal(field_type, value)
+
+
+def _quoted(text: str) -> str:
+    """Return the literal of a text; as bytes if `spark.sql.parser.escapedStringLiterals` would decide what its characters mean."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
+
+
+_LITERALS: Mapping[type[IcebergType], Callable[[Any, Any], str]] = {
+    BooleanType: lambda _, value: str(value).lower(),
+    IntegerType: lambda _, value: str(value),
+    LongType: lambda _, value: f"CAST('{value}' AS BIGINT)",
+    FloatType: lambda _, value: f"CAST('{float(value)!r}' AS FLOAT)",
+    DoubleType: lambda _, value: f"CAST('{float(value)!r}' AS DOUBLE)",
+    StringType: lambda _, value: _quoted(value),
+    UUIDType: lambda _, value: _quoted(str(value)),
+    BinaryType: lambda _, value: f"X'{value.hex()}'",
+    FixedType: lambda _, value: f"X'{value.hex()}'",
+    DateType: lambda field_type, value: f"DATE'{to_human(field_type, value)}'",
+    TimestampType: lambda field_type, value: f"TIMESTAMP_NTZ'{to_human(field_type, value)}'",
+    TimestamptzType: lambda field_type, value: f"TIMESTAMP_LTZ'{to_human(field_type, value)}'",
+}
