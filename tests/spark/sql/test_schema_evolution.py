@@ -238,7 +238,7 @@ def test_structs_without_a_field_get_its_default(spark: SparkSession, sql: Run, 
     default_row = lambda id: (  # noqa: E731 a row beside its query
         id, (id, 7, (id, "it's")), [(id, Decimal("1.50")), None], {"k": (id, date(2024, 2, 3))}, [[(id, 8)]]
     )  # fmt: skip
-    # Rows that name every field, and a null, keep what they say.
+    # Rows with every field, and nulls, stay as they are.
     sql(
         "INSERT INTO lake.db.t VALUES (1, named_struct('a', 0, 'x', NULL, 'e', named_struct('b', 0, 'x', 'own')), NULL, NULL, NULL),"
         " (2, NULL, NULL, NULL, NULL)"
