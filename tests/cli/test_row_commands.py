@@ -113,6 +113,29 @@ def test_head_reads_a_metadata_table_and_refuses_a_view(icefloe: Command, as_jso
     assert "'demo.nothing' does not exist" in icefloe("head", "demo.nothing", *place).stderr
 
 
+@pytest.mark.parametrize("names", [("a", "A"), ("A", "a")])
+def test_a_filter_is_on_the_field_that_is_spelled_as_in_it(
+    icefloe: Command, as_json: JsonCommand, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    catalog.create_namespace("db")
+    item = pa.struct([(name, pa.int64()) for name in names])
+    schema = pa.schema([("id", pa.int64()), ("s", item), ("l", pa.list_(item))])
+    rows = [{"id": 1, "s": {"a": 5, "A": 6}, "l": []}, {"id": 2, "s": {"a": 6, "A": 5}, "l": []}]
+    catalog.create_table("db.t", schema).append(pa.Table.from_pylist(rows, schema))
+    place = ("--warehouse", tmp_path)
+    for name, expected in (("a", 1), ("A", 2)):
+        assert as_json("head", "db.t", "--columns", f"id,s.{name}", "--where", f"s.{name} = 5", *place)["rows"] == [
+            {"id": expected, f"s.{name}": 5}
+        ]
+        assert as_json("sql", f"SELECT id FROM db.t WHERE s.{name} = 5", "--engine", "arrow", *place)["rows"] == [{"id": expected}]
+    for words in (("--where", "S.A = 5"), ("--columns", "S.A")):
+        assert "2 fields that differ by case: s." in " ".join(icefloe("head", "db.t", *words, *place).stderr.split())
+    refused = " ".join(icefloe("head", "db.t", "--columns", "id,l.element.A", *place).stderr.split())
+    assert "l.element.A is in a list or map" in refused
+    assert 'icefloe sql "SELECT id, l.element.A FROM db.t LIMIT 10"' in refused
+
+
 # ---- values ----
 
 

@@ -120,10 +120,16 @@ def head(
         limit=rows,
         offset=0,
     )
-    if isinstance(opened, TableReader):
-        source = run_on_table(statement, opened, tolerant=tolerant)
-    else:
-        source = run_on_metadata_table(statement, opened)
+    try:
+        if isinstance(opened, TableReader):
+            source = run_on_table(statement, opened, tolerant=tolerant)
+        else:
+            source = run_on_metadata_table(statement, opened)
+    except NeedsSparkError as reason:
+        query = f"SELECT {', '.join(names) or '*'} FROM {table} LIMIT {rows}"  # noqa: S608  text for a reader
+        raise UnsupportedFeatureError(
+            f"head selects columns and fields of structs, and {reason}", next_step=f'run icefloe sql "{query}"'
+        ) from reason
     print_rows(source, as_json=as_json, as_csv=as_csv, most=None)
 
 

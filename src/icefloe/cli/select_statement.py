@@ -279,18 +279,17 @@ def _resolved(statement: SelectStatement, schema: Schema) -> list[tuple[Path, st
 
 def _path_in(schema: Schema, path: Path) -> Path:
     """Return a path as the schema spells it; only fields of structs have one. Raises `InvalidSchemaError`, `NeedsSparkError`."""
+    schema.find_field(".".join(path), case_sensitive=False)  # raises an error that names the columns
     fields, found = schema.fields, []
     for place, name in enumerate(path):
         field = next((item for item in fields if item.name == name), None) or next(
             (f for f in fields if f.name.lower() == name.lower()), None
         )
         if field is None:
-            schema.find_field(".".join(path), case_sensitive=False)  # raises an error that names the columns
             raise NeedsSparkError(f"{'.'.join(path)} is in a list or map")
         found.append(field.name)
         if place < len(path) - 1:
             if not isinstance(field.field_type, StructType):
-                schema.find_field(".".join(path), case_sensitive=False)
                 raise NeedsSparkError(f"{'.'.join(path)} is in a list or map")
             fields = field.field_type.fields
     return tuple(found)

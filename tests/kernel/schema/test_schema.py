@@ -25,6 +25,26 @@ def test_a_nested_field_is_found_by_its_full_name() -> None:
     assert NESTED.find_column_name(11) == "place.City"
 
 
+@pytest.mark.parametrize(("prefix", "above"), [("", None), ("s.", "struct"), ("l.element.", "list"), ("l.", "list"), ("m.value.", "map")])
+@pytest.mark.parametrize("names", [("a", "A", "ab"), ("ab", "A", "a")])
+def test_a_name_in_any_case_is_first_that_of_the_field_with_exactly_this_name(
+    prefix: str, above: str | None, names: tuple[str, ...]
+) -> None:
+    fields = tuple(NestedField(number, name, LongType()) for number, name in enumerate(names, 10))
+    outer = {
+        "struct": StructType(*fields),
+        "list": ListType(2, StructType(*fields)),
+        "map": MapType(2, StringType(), 3, StructType(*fields)),
+    }
+    schema = Schema(*fields) if above is None else Schema(NestedField(1, prefix[0], outer[above]))
+    for number, name in enumerate(names, 10):
+        assert schema.find_id(prefix + name, case_sensitive=False) == number
+    assert schema.find_id(f"{prefix}AB", case_sensitive=False) == 10 + names.index("ab")
+    if above is not None:  # the upper part is spelled as none of the two is
+        with pytest.raises(InvalidSchemaError, match="2 fields that differ by case: "):
+            schema.find_id(f"{prefix.upper()}A", case_sensitive=False)
+
+
 def test_element_and_value_may_be_left_out_of_a_name() -> None:
     assert NESTED.find_id("points.x") == 4
     assert NESTED.find_id("tags.n") == 9

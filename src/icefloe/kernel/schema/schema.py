@@ -74,8 +74,12 @@ class Schema:
         return repeated_names(self.fields)
 
     @cached_property
-    def _by_lower_name(self) -> Mapping[str, int]:
-        return {name.lower(): field_id for name, field_id in reversed(list(self._by_name.items()))}
+    def _by_lower_name(self) -> Mapping[str, Mapping[int, str]]:
+        """The fields of each name in lower case: their names by their ids."""
+        names: dict[str, dict[int, str]] = {}
+        for name, field_id in self._by_name.items():
+            names.setdefault(name.lower(), {}).setdefault(field_id, name)
+        return names
 
     @property
     def field_ids(self) -> tuple[int, ...]:
@@ -117,16 +121,28 @@ class Schema:
     def find_id(self, name: str, case_sensitive: bool = True) -> int | None:
         """Return the id of a dotted name, or None.
 
+        JAVA: Schema.caseInsensitiveFindField, which refuses every name in a schema with names that differ by case alone.
+
         Args:
             name: The dotted name.
-            case_sensitive: Whether names are matched by letter case.
+            case_sensitive: Whether names are matched by letter case; the field with exactly this name has precedence.
 
         Raises:
             InvalidSchemaError: Two columns have the name.
         """
         if self.ambiguous_names:
             self._refuse_ambiguous(name, case_sensitive)
-        return self._by_name.get(name) if case_sensitive else self._by_lower_name.get(name.lower())
+        if case_sensitive or name in self._by_name:
+            return self._by_name.get(name)
+        found = self._by_lower_name.get(name.lower(), {})
+        if len(found) > 1:
+            spelled = list(found.values())
+            raise InvalidSchemaError(
+                f"{name} is the name of {len(found)} fields that differ by case: {', '.join(spelled)}",
+                problems=[Problem(where=text, what=f"field id {field_id}") for field_id, text in found.items()],
+                next_step=f"write the name as one of them is spelled, such as {spelled[0]}",
+            )
+        return next(iter(found), None)
 
     def _refuse_ambiguous(self, name: str, case_sensitive: bool) -> None:
         ambiguous = self.ambiguous_names if case_sensitive else frozenset(map(str.lower, self.ambiguous_names))
