@@ -199,6 +199,9 @@ def test_a_view_that_spark_cannot_parse_raises_the_error_of_spark(made: Run) -> 
 
 def test_views_compensate_for_other_types_and_nothing_else(made: Run) -> None:
     made("CREATE VIEW lake.db.w WITH SCHEMA COMPENSATION AS SELECT 1 AS one")
+    made("ALTER VIEW lake.db.w WITH SCHEMA COMPENSATION")
     for binding in ("BINDING", "TYPE EVOLUTION", "EVOLUTION"):
         with pytest.raises(PySparkException, match="WITH SCHEMA COMPENSATION"):
             made(f"CREATE OR REPLACE VIEW lake.db.w WITH SCHEMA {binding} AS SELECT 1 AS one")
+        with pytest.raises(PySparkException, match="WITH SCHEMA COMPENSATION"):
+            made(f"ALTER VIEW lake.db.w WITH SCHEMA {binding}")

@@ -110,13 +110,16 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
     )
 
 
-def _schema_binding(tokens: Tokens) -> None:
-    """Skip WITH SCHEMA COMPENSATION, Spark's default. Raises `UnsupportedFeatureError` for another binding."""
-    if tokens.take("WITH", "SCHEMA") and not tokens.take("COMPENSATION"):
+def _schema_binding(tokens: Tokens) -> bool:
+    """Skip WITH SCHEMA COMPENSATION, Spark's default, and return whether it was there. Raises `UnsupportedFeatureError` for another binding."""
+    if not tokens.take("WITH", "SCHEMA"):
+        return False
+    if not tokens.take("COMPENSATION"):
         raise UnsupportedFeatureError(
             "an Iceberg view keeps its columns, and casts those of its query to their types",
             next_step="write WITH SCHEMA COMPENSATION, which means this, or leave it out",
         )
+    return True
 
 
 def _create_view(
@@ -274,6 +277,9 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
         removals = _names(tokens)
         tokens.end()
         return Statement(name=name, run=lambda: _set_properties(place, {}, removals, if_exists=if_exists), is_of_view=True)
+    if _schema_binding(tokens):
+        tokens.end()
+        return Statement(name=name, run=lambda: _keep(place), is_of_view=True)
     return None
 
 
@@ -283,6 +289,11 @@ def _loaded(place: Place) -> View:
         return place[0].catalog.load_view(place[1])
     except NoSuchViewError as error:
         raise NoSuchTableError(f"there is no view {'.'.join(place[1])}", next_step="see SHOW VIEWS") from error
+
+
+def _keep(place: Place) -> Rows:
+    _loaded(place)
+    return []
 
 
 def _rename(place: Place, target: tuple[str, ...]) -> Rows:

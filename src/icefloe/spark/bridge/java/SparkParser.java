@@ -33,7 +33,7 @@ public final class SparkParser {
       new HashSet(
           Arrays.asList(
               new Object[] {
-                "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
+                "CreateView", "CreateViewCommand", "DropView", "ShowViews", "AlterViewAs", "AlterViewSchemaBinding", "SetViewProperties", "UnsetViewProperties", "RenameTable", "ShowCreateTable",
                 "CreateTableLike", "CreateTableLikeCommand", "ShowPartitions", "ShowFunctions", "DescribeFunction", "DescribeRelation", "ShowTableProperties", "CreateTable",
                 "CreateTableAsSelect"
               }));
