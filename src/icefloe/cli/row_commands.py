@@ -126,9 +126,9 @@ def head(
         else:
             source = run_on_metadata_table(statement, opened)
     except NeedsSparkError as reason:
-        query = f"SELECT {', '.join(names) or '*'} FROM {table} LIMIT {rows}"  # noqa: S608  text for a reader
         raise UnsupportedFeatureError(
-            f"head selects columns and fields of structs, and {reason}", next_step=f'run icefloe sql "{query}"'
+            f"head selects columns and fields of structs, and {reason}",
+            next_step="select the whole column, or run icefloe sql with the field in Spark's SQL, such as l[0].a or map_values(m)",
         ) from reason
     print_rows(source, as_json=as_json, as_csv=as_csv, most=None)
 
