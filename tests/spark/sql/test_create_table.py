@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 from tests.combinations import repetitions
 from tests.spark.sql.conftest import InsertOfSome, Run
 
@@ -132,3 +134,22 @@ def test_defaults_of_a_query_are_left_out_in_version_2_and_those_of_a_definition
     with pytest.raises(Exception, match="the table has version 2"):
         sql("CREATE OR REPLACE TABLE lake.db.t (n INT DEFAULT 7) USING iceberg")
     assert lake.load_table("db.t").metadata_location == before
+
+
+def test_a_table_of_a_query_has_the_latest_defaults_of_its_columns(sql: Run, spark: SparkSession) -> None:
+    fields = [
+        StructField("n", LongType(), metadata={"EXISTS_DEFAULT": "1L", "CURRENT_DEFAULT": "9L"}),
+        StructField("s", StringType(), metadata={"CURRENT_DEFAULT": "'it' || '\\'s'"}),
+        StructField("d", DateType(), metadata={"CURRENT_DEFAULT": "DATE'2024-02-03'"}),
+        StructField("id", LongType()),
+    ]
+    spark.createDataFrame([(2, "x", None, 1)], StructType(fields)).createOrReplaceTempView("with_defaults")
+    sql("CREATE TABLE lake.db.t TBLPROPERTIES ('format-version' = '3') AS SELECT * FROM with_defaults")
+    sql("INSERT INTO lake.db.t (id) VALUES (2)")
+    assert sql("SELECT n, s, CAST(d AS STRING), id FROM lake.db.t ORDER BY id") == [(2, "x", None, 1), (9, "it's", "2024-02-03", 2)]
+    metadata = {"CURRENT_DEFAULT": "uuid()"}
+    spark.createDataFrame([("x",)], StructType([StructField("s", StringType(), metadata=metadata)])).createOrReplaceTempView(
+        "with_defaults"
+    )
+    with pytest.raises(Exception, match=r"column s cannot have the default uuid\(\)"):
+        sql("CREATE TABLE lake.db.u TBLPROPERTIES ('format-version' = '3') AS SELECT * FROM with_defaults")

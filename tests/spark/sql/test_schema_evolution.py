@@ -120,17 +120,17 @@ def test_a_statement_that_is_explained_or_fails_changes_no_columns(spark: SparkS
 
 @evolves
 def test_a_narrower_source_is_cast_to_the_column_s_type(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, columns="id BIGINT, n DOUBLE")
-    sql("INSERT INTO lake.db.t VALUES (1, 1)")
-    source(spark, "SELECT CAST(1 AS INT) AS id, CAST(2.5 AS FLOAT) AS n, 'x' AS more")
+    made(sql, columns="id BIGINT, n DOUBLE, i INT, j INT")
+    sql("INSERT INTO lake.db.t VALUES (1, 1, 1, 1)")
+    source(spark, "SELECT CAST(1 AS INT) AS id, CAST(2.5 AS FLOAT) AS n, CAST(2 AS SMALLINT) AS i, CAST(3 AS TINYINT) AS j, 'x' AS more")
     if SPARK < (4, 2):
         with pytest.raises((AnalysisException, IllegalArgumentException), match="id"):
             sql(f"{MERGE} {BOTH}")
-        assert list(types(lake.load_table("db.t"))) == ["id", "n"]
+        assert list(types(lake.load_table("db.t"))) == ["id", "n", "i", "j"]
     else:
         sql(f"{MERGE} {BOTH}")
-        assert sql("SELECT * FROM lake.db.t") == [(1, 2.5, "x")]
-        assert types(lake.load_table("db.t")) == {"id": "long", "n": "double", "more": "string"}
+        assert sql("SELECT * FROM lake.db.t") == [(1, 2.5, 2, 3, "x")]
+        assert types(lake.load_table("db.t")) == {"id": "long", "n": "double", "i": "int", "j": "int", "more": "string"}
 
 
 @evolves

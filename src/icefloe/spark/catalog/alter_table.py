@@ -14,7 +14,6 @@ from icefloe.errors import IcefloeError, InvalidInputError, InvalidSchemaError, 
 from icefloe.spark.catalog.column_defaults import default_of_clause, evaluated_default
 from icefloe.spark.catalog.table_definition import iceberg_type
 from icefloe.spark.types.declared_types import COLLATION, check_collation, declared_types, takes_char_as_string
-from icefloe.spark.types.spark_types import spark_type
 from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
@@ -63,14 +62,19 @@ def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Chang
 
 
 def supports_change(spark: SparkSession, table: Table, change: Change) -> bool:
-    """Return False if a change gives a column a type that it cannot be promoted to; all other changes are checked when they are applied."""
+    """Return False if a change gives a column a type that it cannot be promoted to, or that Iceberg keeps as the one it has (SMALLINT as INT).
+
+    All other changes are checked when they are applied.
+    """
     if change["kind"] != "UpdateColumnType":
         return True
+    update = table.update_schema()
+    before = update.schema()
     try:
-        _change_column(spark, table.update_schema(), change)
+        _change_column(spark, update, change)
     except IcefloeError:
         return False
-    return True
+    return update.schema() != before
 
 
 def _change_property(tx: Transaction, change: Change) -> None:
@@ -164,8 +168,7 @@ def _set_default(spark: SparkSession, update: UpdateSchema, change: Change) -> N
         update.set_default_value(path, None)
         return
     field_type = update.schema().find_field(".".join(path)).field_type
-    type_text = spark_type(field_type).simpleString()  # type: ignore[arg-type, union-attr]  # nested types are refused below
-    update.set_default_value(path, evaluated_default(spark, sql, field_type, type_text, ".".join(path)))
+    update.set_default_value(path, evaluated_default(spark, sql, field_type, ".".join(path)))
 
 
 def _move_to(update: UpdateSchema, path: tuple[str, ...], position: Change | None) -> None:

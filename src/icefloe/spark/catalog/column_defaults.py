@@ -3,6 +3,7 @@
 Iceberg keeps values, not expressions: an expression whose value changes is refused. Spec: Default values.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
-from icefloe.kernel.types import DateType, IcebergType, PrimitiveType, TimestampType, TimestamptzType
+from icefloe.kernel.types import DateType, IcebergType, NestedField, PrimitiveType, TimestampType, TimestamptzType
 from icefloe.spark.scan.filter_pushdown import literal_value
 from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_literal
+from icefloe.spark.types.spark_types import spark_type
 
 # SQL functions whose value differs between calls.
 _VARIABLE = re.compile(
@@ -51,8 +53,34 @@ def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
     return value
 
 
-def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, type_text: str, column: str) -> Any:
-    """Return the value of the expression of `SET DEFAULT`, which Spark computes once.
+def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: NestedField) -> Any:
+    """Return the default of a column of a new table.
+
+    The SQL of the clause decides: its value is an older one, or missing, where the table of a query gave its column a new default later. A column that is made
+    without SQL may have the default in its metadata alone.
+
+    Args:
+        spark: the session that computes a default.
+        column: Spark's column as a mapping.
+        field: the column in the schema.
+
+    Returns:
+        The value as the schema takes it; None for no default.
+
+    Raises:
+        UnsupportedFeatureError: the value is not constant, or not of a primitive type.
+        InvalidInputError: Spark cannot compute it.
+    """
+    clause = column.get("defaultValue")
+    sql = json.loads(column.get("metadataInJSON") or "{}").get(CURRENT_DEFAULT) if clause is None else clause.get("getSql")
+    value = default_of_clause(clause, field.name)
+    if not sql or (value is not None and sql == default_literal(field.field_type, value)):
+        return value
+    return evaluated_default(spark, sql, field.field_type, field.name)
+
+
+def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, column: str) -> Any:
+    """Return the value of the expression of a default, which Spark computes once.
 
     Raises:
         UnsupportedFeatureError: the value is not constant, or the column is not of a primitive type.
@@ -67,8 +95,10 @@ def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, ty
     as_number = {DateType: f"unix_date(({sql}))", TimestamptzType: f"unix_micros(({sql}))"}.get(type(field_type))
     if isinstance(field_type, TimestampType):
         as_number = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST(({sql}) AS TIMESTAMP_NTZ))"
+    own = spark_type(field_type)
+    cast = sql if own is None else f"CAST(({sql}) AS {own.simpleString()})"
     try:
-        value = spark.range(1).selectExpr(as_number or f"CAST(({sql}) AS {type_text})").collect()[0][0]
+        value = spark.range(1).selectExpr(as_number or cast).collect()[0][0]
     except PySparkException as error:
         raise InvalidInputError(f"column {column} cannot have the default {sql}: {str(error).splitlines()[0]}") from error
     return bytes(value) if isinstance(value, bytearray) else value

@@ -21,7 +21,7 @@ from icefloe.kernel.schema.default_values import to_default_value
 from icefloe.kernel.schema.schema import Schema
 from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.kernel.types import IcebergType, NestedField
-from icefloe.spark.catalog.column_defaults import default_of_clause
+from icefloe.spark.catalog.column_defaults import default_of_column
 from icefloe.spark.types.declared_types import check_collation, declared_types, takes_char_as_string
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema, to_iceberg_type
 
@@ -45,7 +45,7 @@ def iceberg_type(data_type: DataType, column: str) -> IcebergType:
     return field_type
 
 
-def schema_of(columns: Sequence[Mapping[str, Any]], *, char_as_string: bool) -> Schema:
+def schema_of(spark: SparkSession, columns: Sequence[Mapping[str, Any]]) -> Schema:
     """Return the schema of Spark's columns, with new field ids and their defaults.
 
     Raises:
@@ -54,18 +54,19 @@ def schema_of(columns: Sequence[Mapping[str, Any]], *, char_as_string: bool) -> 
         InvalidSchemaError: the columns are not a valid schema.
     """
     fields = []
-    types = declared_types([(column["name"], column["dataType"]) for column in columns], char_as_string=char_as_string)
+    types = declared_types([(column["name"], column["dataType"]) for column in columns], char_as_string=takes_char_as_string(spark))
     for column, data_type in zip(columns, types, strict=True):
         metadata = {} if column.get("comment") is None else {COMMENT_KEY: column["comment"]}
         fields.append(StructField(column["name"], data_type, column["nullable"], metadata))
         if column.get("generationExpression") or column.get("identityColumnSpec"):
             raise UnsupportedFeatureError(f"column {column['name']} cannot be generated: Iceberg tables have no column expressions")
     schema = struct_to_schema(SparkStruct(fields))
-    return Schema(*(_with_default(field, column) for field, column in zip(schema.fields, columns, strict=True)))
+    return Schema(
+        *(_with_default(field, default_of_column(spark, column, field)) for field, column in zip(schema.fields, columns, strict=True))
+    )
 
 
-def _with_default(field: NestedField, column: Mapping[str, Any]) -> NestedField:
-    value = default_of_clause(column.get("defaultValue"), field.name)
+def _with_default(field: NestedField, value: Any) -> NestedField:
     # The table checks whether its format version allows defaults; the version is not known here.
     default = to_default_value(field.field_type, value, field.name, FIRST_VERSION_OF_DEFAULTS)
     return field if default is None else replace(field, initial_default=default, write_default=default)
@@ -112,7 +113,7 @@ def definition_of(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, 
     """Return the definition of a CREATE or REPLACE TABLE as arguments of `Catalog.create_table`. Raises the errors of this module's functions."""
     properties = request["properties"]
     check_collation(properties, ".".join(request["table"]))
-    schema = schema_of(request["columns"], char_as_string=takes_char_as_string(spark))
+    schema = schema_of(spark, request["columns"])
     identifiers = [name.strip() for name in properties.get("identifier-fields", "").strip("[]").split(",") if name.strip()]
     if identifiers:
         schema = Schema(*schema.fields, identifier_field_ids=[schema.find_field(name).field_id for name in identifiers])
