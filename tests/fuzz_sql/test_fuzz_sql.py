@@ -32,19 +32,24 @@ def small_statements(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
-def test_random_statements_have_the_rows_of_plain_parquet(small_statements: SparkSession, tmp_path: Path) -> None:
+# Nested and small, with changes of the schema and of rows; and partitioned by times of any year, with a time of day where Spark has one.
+@pytest.mark.parametrize(
+    ("family", "number", "statements", "after_a_step", "labels"),
+    [(MIXED, 0, 300, 30, QUERIES | STEPS), pytest.param(PARTITIONED, 141, 65, 10, OVERWRITES, marks=pytest.mark.slow)],
+    ids=["mixed", "partitioned"],
+)
+def test_random_statements_have_the_rows_of_plain_parquet(
+    small_statements: SparkSession, tmp_path: Path, family: str, number: int, statements: int, after_a_step: int, labels: set[str]
+) -> None:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"))
     catalog.create_namespace("db")
     attach(small_statements, "lake", catalog)
-    lake = Lake(small_statements, catalog, tmp_path)
-    # Nested and small, with changes of the schema and of rows; then partitioned by times of any year, with a time of day where Spark has one.
-    for family, number, statements, after_a_step, labels in ((MIXED, 0, 235, 24, QUERIES | STEPS), (PARTITIONED, 141, 65, 10, OVERWRITES)):
-        run = Run(lake, seed=SEED, shrink_seconds=0, queries_after_a_step=after_a_step)
-        reports = run.table(number, family, most=statements)
-        if reports:  # not made small; `make fuzz-sql` does that
-            pytest.fail(reports[0], pytrace=False)
-        # Statements that fail on both sides, and steps that are refused, compare little.
-        assert run.statements >= statements, run.labels
-        assert sum(run.both_refused.values()) < max(statements // 20, 5), run.both_refused
-        assert sum(run.refused.values()) < 5, run.refused
-        assert set(run.labels) >= labels, run.labels
+    run = Run(Lake(small_statements, catalog, tmp_path), seed=SEED, shrink_seconds=0, queries_after_a_step=after_a_step)
+    reports = run.table(number, family, most=statements)
+    if reports:  # not made small; `make fuzz-sql` does that
+        pytest.fail(reports[0], pytrace=False)
+    # Statements that fail on both sides, and steps that are refused, compare little.
+    assert run.statements >= statements, run.labels
+    assert sum(run.both_refused.values()) < max(statements // 20, 5), run.both_refused
+    assert sum(run.refused.values()) < 5, run.refused
+    assert set(run.labels) >= labels, run.labels
