@@ -1,5 +1,6 @@
 """CREATE and REPLACE TABLE in Spark SQL, with a query and without: the definition, one commit, and no files after a failure."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -147,9 +148,17 @@ def test_a_table_of_a_query_has_the_latest_defaults_of_its_columns(sql: Run, spa
     sql("CREATE TABLE lake.db.t TBLPROPERTIES ('format-version' = '3') AS SELECT * FROM with_defaults")
     sql("INSERT INTO lake.db.t (id) VALUES (2)")
     assert sql("SELECT n, s, CAST(d AS STRING), id FROM lake.db.t ORDER BY id") == [(2, "x", None, 1), (9, "it's", "2024-02-03", 2)]
-    metadata = {"CURRENT_DEFAULT": "uuid()"}
-    spark.createDataFrame([("x",)], StructType([StructField("s", StringType(), metadata=metadata)])).createOrReplaceTempView(
-        "with_defaults"
-    )
-    with pytest.raises(Exception, match=r"column s cannot have the default uuid\(\)"):
-        sql("CREATE TABLE lake.db.u TBLPROPERTIES ('format-version' = '3') AS SELECT * FROM with_defaults")
+
+
+@pytest.mark.parametrize(
+    "default", ["uuid()", "java_method('java.lang.System', 'lineSeparator')", "(SELECT max(name) FROM names)", "id", "1) + (id"]
+)
+def test_a_default_in_the_metadata_of_a_file_is_computed_only_if_it_is_constant(
+    sql: Run, spark: SparkSession, tmp_path: Path, default: str
+) -> None:
+    spark.createDataFrame([("secret",)], "name STRING").createOrReplaceTempView("names")
+    column = StructField("s", StringType(), metadata={"CURRENT_DEFAULT": default})
+    spark.createDataFrame([("x",)], StructType([column])).write.parquet(f"{tmp_path}/hostile")
+    with pytest.raises(Exception, match=r"column s cannot have the default " + re.escape(default)):
+        sql(f"CREATE TABLE lake.db.u TBLPROPERTIES ('format-version' = '3') AS SELECT * FROM parquet.`{tmp_path}/hostile`")
+    assert not spark.catalog.tableExists("lake.db.u")

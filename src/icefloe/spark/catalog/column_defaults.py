@@ -74,13 +74,16 @@ def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: Nes
     clause = column.get("defaultValue")
     sql = json.loads(column.get("metadataInJSON") or "{}").get(CURRENT_DEFAULT) if clause is None else clause.get("getSql")
     value = default_of_clause(clause, field.name)
-    if not sql or (value is not None and sql == default_literal(field.field_type, value)):
+    if not isinstance(sql, str) or not sql or (value is not None and sql == default_literal(field.field_type, value)):
         return value
     return evaluated_default(spark, sql, field.field_type, field.name)
 
 
 def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, column: str) -> Any:
     """Return the value of the expression of a default, which Spark computes once.
+
+    The expression may be text of others: columns of a query have the metadata that a file has for them. So it is computed only if Spark's analyzer finds it
+    constant: it then calls no Java method, reads no table and no file.
 
     Raises:
         UnsupportedFeatureError: the value is not constant, or the column is not of a primitive type.
@@ -96,9 +99,14 @@ def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, co
     if isinstance(field_type, TimestampType):
         as_number = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST(({sql}) AS TIMESTAMP_NTZ))"
     own = spark_type(field_type)
-    cast = sql if own is None else f"CAST(({sql}) AS {own.simpleString()})"
+    cast = f"({sql})" if own is None else f"CAST(({sql}) AS {own.simpleString()})"
     try:
-        value = spark.range(1).selectExpr(as_number or cast).collect()[0][0]
+        frame = spark.range(1).selectExpr(f"{as_number or cast} AS value")
+        if not frame._jdf.queryExecution().analyzed().expressions().head().child().foldable():
+            raise UnsupportedFeatureError(
+                f"column {column} cannot have the default {sql}: a default of Iceberg is a constant", next_step="give a constant"
+            )
+        value = frame.collect()[0][0]
     except PySparkException as error:
         raise InvalidInputError(f"column {column} cannot have the default {sql}: {str(error).splitlines()[0]}") from error
     return bytes(value) if isinstance(value, bytearray) else value
