@@ -27,9 +27,9 @@ from icefloe.loading.text_types import NEAR_SHARE, TextTypes, described, from_te
 from icefloe.table.upsert_source import Names
 
 # Characters that separate values in files that are not comma-separated.
+_OTHER_SEPARATORS: Final = ";\t|,"
 # Blocks are longer by their usual length for each so many columns, up to so many times it.
 _COLUMNS_OF_BLOCK, _LARGEST_BLOCK = 1000, 8
-_OTHER_SEPARATORS: Final = ";\t|,"
 
 # Values of a column that are tried before all of them are.
 _SAMPLE: Final = 1000

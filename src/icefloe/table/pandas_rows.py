@@ -214,12 +214,10 @@ def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Prob
 
 
 def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    pandas = sys.modules["pandas"]
-    if isinstance(
-        getattr(values, "dtype", None), pandas.PeriodDtype
-    ):  # Arrow would give the number of each, which has another meaning in a column
+    pandas, kind = sys.modules["pandas"], getattr(values, "dtype", None)
+    if isinstance(kind, pandas.PeriodDtype):  # Arrow would give the number of each, which has another meaning in a column
         return _refuse(values, path, problems, "has periods; to_timestamp makes times of them, and astype(str) texts")
-    if isinstance(getattr(values, "dtype", None), pandas.SparseDtype):
+    if isinstance(kind, pandas.SparseDtype):
         values = values.sparse.to_dense()
     try:
         array = pa.array(values, from_pandas=True)
