@@ -275,7 +275,7 @@ def test_the_versions_are_shown_without_pyspark(tmp_path: Path) -> None:
 def test_a_missing_package_is_an_error_of_the_command_line_without_a_stack(tmp_path: Path) -> None:
     script = "sys.argv = ['icefloe', 'demo', '--dir', 'demo']\nfrom icefloe.cli.main import main\nmain()"
     result = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS + script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert result.returncode != 0
+    assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert '"icefloe[' in " ".join((result.stdout + result.stderr).split())
     assert list(tmp_path.iterdir()) == []

@@ -92,5 +92,5 @@ def test_the_command_line_refuses_a_misspelt_property(catalog: SqlCatalog, tmp_p
     catalog.create_table("db.t", SCHEMA)
     arguments = ["properties", "db.t", "set", "write.delete.mod=merge-on-read"]
     result = CliRunner().invoke(app, [*arguments, "--uri", f"sqlite:///{tmp_path}/catalog.db", "--catalog", "lake"])
-    assert result.exit_code != 0
+    assert result.exit_code == 1
     assert "write.delete.mode" in result.output + result.stderr

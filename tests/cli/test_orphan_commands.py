@@ -53,7 +53,7 @@ def test_wrong_options_are_refused(icefloe: Command, path: Path, tmp_path: Path)
         (("--delay-days", "0"), "at least one day"),
     ):
         result = icefloe(*words, *wrong)
-        assert result.exit_code != 0
+        assert result.exit_code == 1
         assert text in result.stderr
     assert path.exists()
 

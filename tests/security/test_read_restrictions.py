@@ -248,7 +248,7 @@ def test_no_command_shows_anything_of_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYICEBERG_CATALOG__R__TYPE", "rest")
     result = CliRunner().invoke(app, [*words, "--catalog", "r", "--uri", server.uri])
-    assert result.exit_code != 0
+    assert result.exit_code == 1
     assert "restricts what may be read" in " ".join(result.output.split()), result.output
     assert SECRET not in result.output
     assert not Path("page.html").exists()
