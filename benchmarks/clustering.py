@@ -14,7 +14,7 @@ import pyarrow as pa
 from benchmarks import measure
 from benchmarks.measure import Comparison, say
 from icefloe import SqlCatalog
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
 
 DAYS, SHOPS, COMMITS = 400, 250, 100
 FILTERS = {"day": DAYS, "shop": SHOPS}

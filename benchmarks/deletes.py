@@ -16,11 +16,11 @@ from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_vect
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, LongType, NestedField, StringType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DoubleType, LongType, NestedField, StringType
 
 REPEATS = 5
 ROWS = 10_000_000

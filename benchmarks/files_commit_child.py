@@ -56,8 +56,8 @@ def since(begin: tuple[float, float]) -> tuple[float, float]:
 
 def icefloe(table: Any, count: int) -> tuple[float, float]:
     """Append the files with Icefloe."""
-    data_file = import_module("icefloe.kernel.manifest.data_file")
-    append = import_module("icefloe.kernel.commit.append").Append
+    data_file = import_module("icefloe.spec.manifest.data_file")
+    append = import_module("icefloe.commit.append").Append
     context = import_module("icefloe.table.rows.write_context").commit_context
     files = []
     for one in described(count):
@@ -108,7 +108,7 @@ def main(engine: str, folder: str, count: int) -> None:
     name = f"bench.t{time.time_ns()}"
     table = catalog.create_table(name, schema=SCHEMA)
     with table.update_spec() as update:
-        transforms = import_module("icefloe.kernel.partitioning.transforms" if engine == "icefloe" else "pyiceberg.transforms")
+        transforms = import_module("icefloe.spec.partitioning.transforms" if engine == "icefloe" else "pyiceberg.transforms")
         update.add_field("c01", transforms.BucketTransform(16), "c01_bucket")
         update.add_field("c02", transforms.TruncateTransform(10), "c02_trunc")
     table = catalog.load_table(name)

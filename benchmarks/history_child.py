@@ -16,10 +16,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from icefloe import SqlCatalog
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.table_history import SnapshotLogEntry
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.table_history import SnapshotLogEntry
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 COMMITTED = 10  # snapshots that are created by commits
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("amount", pa.float64())])

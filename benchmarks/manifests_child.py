@@ -14,9 +14,9 @@ from typing import Any
 def icefloe(folder: Path, count: int) -> dict[str, Any]:
     """Measure Icefloe: write a manifest from columns, and merge manifests as bytes."""
     arrow = import_module("pyarrow")
-    read = import_module("icefloe.kernel.manifest.manifest_reader").read_columns
-    writing = import_module("icefloe.kernel.manifest.manifest_column_writer")
-    merge = import_module("icefloe.kernel.manifest.manifest_merge").merge_manifests
+    read = import_module("icefloe.spec.manifest.manifest_reader").read_columns
+    writing = import_module("icefloe.spec.manifest.manifest_column_writer")
+    merge = import_module("icefloe.spec.manifest.manifest_merge").merge_manifests
     table = import_module("icefloe.table.static_table").StaticTable.from_metadata(str(folder / "00001-table.metadata.json"))
     manifests = table.current_snapshot().manifests(table.io)[:count]
     spec, kind = table.spec(), manifests[0].partition_type

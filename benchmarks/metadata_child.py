@@ -15,10 +15,10 @@ NEW_SNAPSHOT_ID, LATER_MS = 4711, 10_000
 
 def icefloe(content: bytes) -> tuple[Callable[[], Any], Callable[[Any], int], Callable[[Any], bytes]]:
     """Return the tasks with Icefloe: read the file, visit every snapshot, write it with one more."""
-    read = importlib.import_module("icefloe.kernel.metadata.metadata_reader").read_table_metadata
-    write = importlib.import_module("icefloe.kernel.metadata.metadata_writer").write_table_metadata
-    snapshot = importlib.import_module("icefloe.kernel.metadata.snapshot").Snapshot
-    add = importlib.import_module("icefloe.kernel.metadata.snapshot_updates").AddSnapshot
+    read = importlib.import_module("icefloe.spec.metadata.metadata_reader").read_table_metadata
+    write = importlib.import_module("icefloe.spec.metadata.metadata_writer").write_table_metadata
+    snapshot = importlib.import_module("icefloe.spec.metadata.snapshot").Snapshot
+    add = importlib.import_module("icefloe.spec.metadata.snapshot_updates").AddSnapshot
 
     def written(metadata: Any) -> bytes:
         now_ms = metadata.last_updated_ms + LATER_MS

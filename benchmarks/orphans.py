@@ -22,8 +22,8 @@ from benchmarks.measure import Comparison, interleaved, median, say, seconds
 from benchmarks.orphans_child import made_up_names
 from icefloe import load_catalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.commit.append import Append
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.table.rows.write_context import commit_context
 
 FILES = int(os.environ.get("ICEFLOE_ORPHAN_FILES", "1000000"))

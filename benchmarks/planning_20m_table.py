@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from benchmarks.planning_table import DAYS, FIRST_DAY, MICROS_OF_A_DAY, metadata_of_one_snapshot, schema_json, snapshot_json
-from icefloe.kernel.manifest.manifest_column_writer import ManifestTarget, write_manifest_columns
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
-from icefloe.kernel.metadata.manifests import spec_partition_type
+from icefloe.spec.manifest.manifest_column_writer import ManifestTarget, write_manifest_columns
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.table.static_table import StaticTable
 
 MANIFESTS, FILES_PER_MANIFEST = 200, 100_000

@@ -5,7 +5,7 @@ import statistics
 import sys
 import time
 
-from icefloe.kernel.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.filter_parser import parse_filter
 from icefloe.table.static_table import StaticTable
 
 TURNS = 9

@@ -23,7 +23,7 @@ def main(engine: str, metadata: str, result: str, row_filter: str = "") -> None:
     """Open the table, plan the scan and visit every path; PyIceberg always creates tasks."""
     static_table = import_module(MODULE_OF_STATIC_TABLE[engine]).StaticTable
     if engine == "icefloe":  # the parser is imported at the first filter; PyIceberg imports its own with the table
-        import_module("icefloe.kernel.expressions.filter_parser").parse_filter("a = 1")
+        import_module("icefloe.spec.expressions.filter_parser").parse_filter("a = 1")
     before = megabytes("VmRSS")
     started, started_cpu = time.perf_counter(), time.process_time()
     table = static_table.from_metadata(metadata)

@@ -10,7 +10,7 @@ from planning_child import megabytes
 
 def main(_engine: str, metadata: str, what: str) -> None:
     """Do one of both; importing is not measured."""
-    validation = import_module("icefloe.validation.table_validation")
+    validation = import_module("icefloe.checks.table_validation")
     local_io = import_module("icefloe.io.local_file_io").LocalFileIO
     static_table = import_module("icefloe.table.static_table").StaticTable
     before = megabytes("VmRSS")

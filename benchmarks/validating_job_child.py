@@ -16,7 +16,7 @@ from planning_child import megabytes
 
 def main(_engine: str, metadata: str) -> None:
     """Validate once; starting the session is not measured."""
-    validation = import_module("icefloe.validation.table_validation")
+    validation = import_module("icefloe.checks.table_validation")
     local_io = import_module("icefloe.io.local_file_io").LocalFileIO
     spark = import_module("icefloe.spark").session(**{"spark.master": "local[2]", "spark.driver.memory": "1g"})
     validation.MANIFEST_BYTES_FOR_SPARK = 0  # the manifests of this table are compressed well

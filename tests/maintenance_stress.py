@@ -35,7 +35,7 @@ from tests.stress import COPIES, SCHEMA, Place, checked, fork, rows_after, void,
 from tests.table.reachable import everything, on_disk
 
 from icefloe.errors import CommitConflictError, CommitInvalidatedError
-from icefloe.kernel.manifest.data_file import FileContent
+from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table import Table
 from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import FaultyStore

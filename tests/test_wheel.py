@@ -14,15 +14,15 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-from tests.kernel.avro.both_readers import needs_module
+from tests.spec.avro.both_readers import needs_module
 from trove_classifiers import classifiers
 
-from icefloe.kernel.avro import compiled_codec
+from icefloe.spec.avro import compiled_codec
 
 ROOT = Path(__file__).parents[1]
-CODEC = "icefloe/kernel/avro/native/_manifest.abi3.so"
+CODEC = "icefloe/spec/avro/native/_manifest.abi3.so"
 USE = """
-from icefloe.kernel.avro import compiled_codec
+from icefloe.spec.avro import compiled_codec
 assert compiled_codec.AVAILABLE
 print(compiled_codec.native().__file__, compiled_codec.native().INTERFACE)
 """
@@ -162,7 +162,7 @@ def test_a_release_has_manylinux_wheels_one_for_any_platform_the_sdist_and_the_s
         assert f'"manylinux_2_17_{architecture}"' in shown
     with tarfile.open(tmp_path / f"{start}.tar.gz") as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"src/icefloe/kernel/avro/native/read.c", "THIRD-PARTY-NOTICES.md", "requirements/dev.txt", "Makefile", "scripts/setup"} <= names
+    assert {"src/icefloe/spec/avro/native/read.c", "THIRD-PARTY-NOTICES.md", "requirements/dev.txt", "Makefile", "scripts/setup"} <= names
     bill = json.loads((tmp_path / f"{start}.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
     assert bill["metadata"]["component"]["name"] == "icefloe"

@@ -42,8 +42,8 @@ from icefloe.errors import (
     UnsupportedError,
     ViewAlreadyExistsError,
 )
-from icefloe.kernel.limits import Limits, limits_from_environment, set_limits
 from icefloe.lazy_imports import lazy_exports
+from icefloe.spec.limits import Limits, limits_from_environment, set_limits
 
 if TYPE_CHECKING:
     from icefloe.catalog.catalog import Catalog
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from icefloe.catalog.catalog_loader import open_location as open  # noqa: F401
     from icefloe.catalog.in_memory_catalog import InMemoryCatalog
     from icefloe.catalog.sql_catalog import SqlCatalog
-    from icefloe.kernel.expressions.predicate import (
+    from icefloe.spec.expressions.predicate import (
         AlwaysFalse,
         AlwaysTrue,
         And,
@@ -74,9 +74,9 @@ if TYPE_CHECKING:
         Or,
         StartsWith,
     )
-    from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionField, PartitionSpec
-    from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
-    from icefloe.kernel.partitioning.transforms import (
+    from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionField, PartitionSpec
+    from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
+    from icefloe.spec.partitioning.transforms import (
         BucketTransform,
         DayTransform,
         HourTransform,
@@ -86,8 +86,8 @@ if TYPE_CHECKING:
         VoidTransform,
         YearTransform,
     )
-    from icefloe.kernel.schema.schema import Schema
-    from icefloe.kernel.types import (
+    from icefloe.spec.schema.schema import Schema
+    from icefloe.spec.types import (
         BinaryType,
         BooleanType,
         DateType,
@@ -113,9 +113,9 @@ if TYPE_CHECKING:
         UUIDType,
         VariantType,
     )
-    from icefloe.kernel.variant import encode as variant_from_python
-    from icefloe.kernel.variant import to_json as variant_to_json
-    from icefloe.kernel.variant import to_python as variant_to_python
+    from icefloe.spec.variant import encode as variant_from_python
+    from icefloe.spec.variant import to_json as variant_to_json
+    from icefloe.spec.variant import to_python as variant_to_python
     from icefloe.table.static_table import StaticTable
     from icefloe.table.table import Table
     from icefloe.version import VERSION as __version__  # noqa: N811
@@ -128,35 +128,35 @@ else:
             "icefloe.catalog.catalog_loader": "load_catalog, open_location as open",
             "icefloe.catalog.in_memory_catalog": "InMemoryCatalog",
             "icefloe.catalog.sql_catalog": "SqlCatalog",
-            "icefloe.kernel.expressions.predicate": (
+            "icefloe.spec.expressions.predicate": (
                 "AlwaysFalse, AlwaysTrue, And, EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNaN, IsNull, LessThan, "
                 "LessThanOrEqual, Not, NotEqualTo, NotIn, NotNaN, NotNull, NotStartsWith, Or, StartsWith"
             ),
-            "icefloe.kernel.partitioning.partition_spec": "UNPARTITIONED_SPEC, PartitionField, PartitionSpec",
-            "icefloe.kernel.partitioning.sort_order": "UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder",
-            "icefloe.kernel.partitioning.transforms": (
+            "icefloe.spec.partitioning.partition_spec": "UNPARTITIONED_SPEC, PartitionField, PartitionSpec",
+            "icefloe.spec.partitioning.sort_order": "UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder",
+            "icefloe.spec.partitioning.transforms": (
                 "BucketTransform, DayTransform, HourTransform, IdentityTransform, MonthTransform, TruncateTransform, "
                 "VoidTransform, YearTransform"
             ),
-            "icefloe.kernel.schema.schema": "Schema",
-            "icefloe.kernel.types": (
+            "icefloe.spec.schema.schema": "Schema",
+            "icefloe.spec.types": (
                 "BinaryType, BooleanType, DateType, DecimalType, DoubleType, FixedType, FloatType, GeographyType, "
                 "GeometryType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, "
                 "TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType, UnknownType, UUIDType, "
                 "VariantType"
             ),
-            "icefloe.kernel.variant": "encode as variant_from_python, to_json as variant_to_json, to_python as variant_to_python",
+            "icefloe.spec.variant": "encode as variant_from_python, to_json as variant_to_json, to_python as variant_to_python",
             "icefloe.table.static_table": "StaticTable",
             "icefloe.table.table": "Table",
             "icefloe.version": "VERSION as __version__",
             "icefloe.view.view": "View",
             "icefloe.catalog": "",
-            "icefloe.catalog_store": "",
+            "icefloe.stores": "",
             "icefloe.datafile": "",
             "icefloe.display": "",
             "icefloe.inspect": "",
             "icefloe.io": "",
-            "icefloe.kernel": "",
+            "icefloe.spec": "",
             "icefloe.loading": "",
             "icefloe.procedures": "",
             "icefloe.spark": "",
@@ -166,7 +166,7 @@ else:
         unlisted=("spark",),
     )
 
-# Every process imports this package, also the Python workers of Spark, and the kernel does not read environment variables.
+# Every process imports this package, also the Python workers of Spark, and `spec` does not read environment variables.
 set_limits(limits_from_environment(os.environ))
 
 __all__ = [

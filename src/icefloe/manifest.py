@@ -1,9 +1,9 @@
 """Manifests, their entries and data files under the module name of PyIceberg: `from icefloe.manifest import DataFile, FileFormat`."""
 
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.manifest.data_file import FileContent as DataFileContent
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.data_file import FileContent as DataFileContent
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 
 __all__ = [
     "DataFile",

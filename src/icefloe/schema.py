@@ -1,10 +1,10 @@
 """`Schema` and functions on schemas under the module name of PyIceberg: `from icefloe.schema import Schema`."""
 
 from icefloe.errors import InvalidSchemaError
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema import assign_fresh_ids as assign_fresh_schema_ids
-from icefloe.kernel.schema.type_promotion import is_promotion
-from icefloe.kernel.types import BinaryType, FixedType, IcebergType, StringType, UUIDType
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema import assign_fresh_ids as assign_fresh_schema_ids
+from icefloe.spec.schema.type_promotion import is_promotion
+from icefloe.spec.types import BinaryType, FixedType, IcebergType, StringType, UUIDType
 
 __all__ = ["Schema", "assign_fresh_schema_ids", "promote"]
 

@@ -1,6 +1,6 @@
 """Partition transforms under the module name of PyIceberg: `from icefloe.transforms import DayTransform`."""
 
-from icefloe.kernel.partitioning.transforms import (
+from icefloe.spec.partitioning.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,

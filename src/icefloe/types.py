@@ -1,6 +1,6 @@
 """The types of columns, under the module name of PyIceberg: `from icefloe.types import LongType, NestedField`. The names are also those of `icefloe`."""
 
-from icefloe.kernel.types import (
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,

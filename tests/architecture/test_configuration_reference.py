@@ -18,15 +18,15 @@ from icefloe.catalog.options import CATALOG_OPTIONS, ENVIRONMENT
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.io import object_store_options
 from icefloe.io.storage_options import STORAGE_OPTIONS
-from icefloe.kernel.limits import PREFIX
-from icefloe.kernel.metadata import maintenance_properties, table_properties
-from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
-from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
-from icefloe.kernel.view import view_properties
 from icefloe.spark.connect import connect_options as data_source
 from icefloe.spark.scan import read_options
 from icefloe.spark.scan.read_options import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write import write_options
+from icefloe.spec.limits import PREFIX
+from icefloe.spec.metadata import maintenance_properties, table_properties
+from icefloe.spec.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
+from icefloe.spec.ports import VENDED_GOOGLE_TOKEN
+from icefloe.spec.view import view_properties
 
 ROOT = Path(__file__).parents[2]
 

@@ -32,9 +32,9 @@ def constants(path: str) -> dict[str, str]:
     texts: dict[str, str] = {}
     for module in (
         SOURCE / path,
-        SOURCE / "kernel/commit/newer_snapshots.py",
-        SOURCE / "kernel/metadata/requirement.py",
-        SOURCE / "catalog_store/rest/http_reply.py",
+        SOURCE / "commit/newer_snapshots.py",
+        SOURCE / "spec/metadata/requirement.py",
+        SOURCE / "stores/rest/http_reply.py",
     ):
         for node in ast.parse(module.read_text()).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):

@@ -57,7 +57,7 @@ def test_an_environment_is_out_of_date_once_its_pins_change(setup: ModuleType, t
 
 
 def test_an_environment_that_is_up_to_date_gets_the_codec_of_its_sources(setup: ModuleType, tmp_path: Path) -> None:
-    checkout, native = tmp_path / "checkout", Path("src/icefloe/kernel/avro/native")
+    checkout, native = tmp_path / "checkout", Path("src/icefloe/spec/avro/native")
     for name in ("scripts/setup", "scripts/build_native.py", "requirements/dev.txt", "requirements/build.txt", "pyproject.toml"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, checkout / name)

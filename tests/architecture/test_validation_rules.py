@@ -3,8 +3,8 @@
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from icefloe.validation.rule import Level
-from icefloe.validation.rules import RULES
+from icefloe.checks.rule import Level
+from icefloe.checks.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 

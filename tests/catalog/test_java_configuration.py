@@ -6,8 +6,8 @@ import pytest
 
 from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.catalog_store.database_uri import uri_of_jdbc
 from icefloe.errors import UnsupportedFeatureError
+from icefloe.stores.database_uri import uri_of_jdbc
 
 SPARK = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "cache-enabled": "false"}
 

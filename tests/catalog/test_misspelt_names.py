@@ -43,7 +43,7 @@ def test_a_property_of_the_user_is_kept(catalog: SqlCatalog) -> None:
 
 def test_a_misspelt_property_that_a_table_has_already_stops_nothing(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("icefloe.kernel.metadata.table_properties.KNOWN_NAMES", ())
+        patch.setattr("icefloe.spec.metadata.table_properties.KNOWN_NAMES", ())
         table = catalog.create_table("db.t", SCHEMA, properties={"write.format.defualt": "orc"})
     table.append(pa.table({"id": [1]}))
     table.set_properties({"owner": "me"})

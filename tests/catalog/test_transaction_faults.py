@@ -7,9 +7,9 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.commit.outcome import Refused
 from icefloe.errors import CommitConflictError, CommitUnknownError, StoragePermissionError
-from icefloe.kernel.commit.outcome import Refused
+from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore, SimulatedCrash
 
 SCHEMA = pa.schema([("n", pa.int64())])

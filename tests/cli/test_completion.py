@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.inspect.example import make_lake
 
-from icefloe.kernel.types import LongType
+from icefloe.spec.types import LongType
 
 SHELLS = Path(sys.executable).parent
 

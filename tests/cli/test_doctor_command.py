@@ -16,7 +16,7 @@ from typer.testing import Result
 from icefloe.cli import doctor_command
 from icefloe.cli.installed_versions import Versions
 from icefloe.errors import EngineError, StoragePermissionError
-from icefloe.kernel.avro import compiled_codec
+from icefloe.spec.avro import compiled_codec
 
 HEALTHY = Versions(
     icefloe="1.0",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.checks.file_breaks import file_of
 from tests.cli.conftest import Command
 from tests.repair.broken_table import BrokenTable
-from tests.validation.file_breaks import file_of
 
 from icefloe import SqlCatalog
 from icefloe.errors import InvalidInputError

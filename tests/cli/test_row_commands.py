@@ -23,7 +23,7 @@ from icefloe.cli import row_commands
 from icefloe.cli.row_view import RowBatches, print_rows
 from icefloe.cli.select_statement import NeedsSparkError, parse_select
 from icefloe.errors import NotInstalledError
-from icefloe.kernel.tolerance import Deviation
+from icefloe.spec.tolerance import Deviation
 
 JsonCommand = Callable[..., Any]
 

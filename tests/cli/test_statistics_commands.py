@@ -10,9 +10,9 @@ from tests.cli.conftest import Command
 
 from icefloe import SqlCatalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.transforms import IdentityTransform
 from icefloe.procedures import call
+from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.table import Table
 
 JsonCommand = Callable[..., Any]

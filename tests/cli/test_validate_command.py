@@ -7,8 +7,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from jsonschema import Draft4Validator
+from tests.checks.stored_table import StoredTable
 from tests.cli.conftest import Command
-from tests.validation.stored_table import StoredTable
 
 LEVELS = {"none", "note", "warning", "error"}
 

@@ -13,7 +13,7 @@ from tests.datafile.delete_files import vectors
 from icefloe import SqlCatalog
 from icefloe.inspect import validate
 from icefloe.inspect.validation import Validation
-from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("day", pa.string()), ("n", pa.int64())])

@@ -11,10 +11,10 @@ import pyarrow as pa
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.arrow_values import numbers_array
-from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import FixedType, LongType, NestedField
+from icefloe.spec.arrow_values import numbers_array
+from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import FixedType, LongType, NestedField
 
 PARTITIONS, ROWS, WIDTH, BATCHES = 1_000, 8_192, 500, 120
 SCHEMA = Schema(NestedField(1, "p", LongType(), required=False), NestedField(2, "content", FixedType(WIDTH), required=False))

@@ -13,13 +13,13 @@ from tests.datafile.tables import read, same, target, task_of, write
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.parquet import parquet_rows as read_module
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, LongType, NestedField, StringType
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DoubleType, LongType, NestedField, StringType
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "type", StringType()), NestedField(3, "x", DoubleType()))
 ROWS: list[dict[str, Any]] = [

@@ -25,17 +25,17 @@ from icefloe.datafile.projection import Projector
 from icefloe.datafile.stored_batch import StoredBatch
 from icefloe.errors import DataFileFormatError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysFalse
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
-from icefloe.kernel.schema.metadata_columns import POS
-from icefloe.kernel.schema.name_mapping import mapping_from_json
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import AlwaysFalse
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.spec.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
+from icefloe.spec.schema.metadata_columns import POS
+from icefloe.spec.schema.name_mapping import mapping_from_json
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,

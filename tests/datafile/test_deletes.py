@@ -23,18 +23,18 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.matching_positions import matching_positions
 from icefloe.datafile.parquet import parquet_rows
 from icefloe.errors import DataFileFormatError, PuffinFormatError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_from_positions
-from icefloe.kernel.puffin.puffin_file import write_puffin
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import DELETED, POS
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.puffin.deletion_vector import deletion_vector_blob, deletion_vector_from_positions
+from icefloe.spec.puffin.puffin_file import write_puffin
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import DELETED, POS
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DoubleType, IntegerType, LongType, NestedField, StringType, StructType
 
 SPECS = {0: UNPARTITIONED_SPEC}
 INNER = StructType(NestedField(6, "a", LongType()), NestedField(7, "b", StringType()))

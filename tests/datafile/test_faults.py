@@ -26,12 +26,12 @@ from icefloe.errors import (
 )
 from icefloe.io import local_file_io
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import DecimalType, DoubleType, GeometryType, ListType, LongType, NestedField, StringType
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DecimalType, DoubleType, GeometryType, ListType, LongType, NestedField, StringType
 
 SCHEMA = Schema(NestedField(1, "p", LongType()), NestedField(2, "n", LongType()))
 ROWS = pa.table({"p": pa.array([i % 3 for i in range(3000)]), "n": pa.array(range(3000))})

@@ -18,9 +18,9 @@ from tests.datafile.tables import tables, target, write
 from icefloe.datafile import file_metrics as metrics_module
 from icefloe.datafile.file_metrics import Leaf, leaves_of
 from icefloe.errors import InvalidPropertyError
-from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spec.partitioning.sort_order import SortField, SortOrder
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -41,7 +41,7 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.kernel.values import from_bytes, to_bytes, to_physical
+from icefloe.spec.values import from_bytes, to_bytes, to_physical
 
 
 def _values_of(leaf: Leaf, rows: list[dict[str, Any]]) -> Iterator[Any]:

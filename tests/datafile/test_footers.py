@@ -19,7 +19,7 @@ from icefloe.datafile.parquet import parquet_footer
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
 from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.schema.name_mapping import mapping_for
+from icefloe.spec.schema.name_mapping import mapping_for
 
 SCHEMA = Schema(
     NestedField(field_id=1, name="id", required=True, field_type=LongType()),

@@ -13,11 +13,11 @@ from pyarrow import orc
 from tests.datafile.tables import read, target, write
 
 from icefloe.errors import SchemaMismatchError, UnsupportedFeatureError
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY
-from icefloe.kernel.schema.name_mapping import mapping_for
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DecimalType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampType
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.schema.arrow_types import FIELD_ID_KEY
+from icefloe.spec.schema.name_mapping import mapping_for
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DecimalType, ListType, LongType, MapType, NestedField, StringType, StructType, TimestampType
 
 _NESTED = Schema(
     NestedField(1, "l", ListType(element_id=2, element=LongType(), element_required=False)),

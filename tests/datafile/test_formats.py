@@ -25,15 +25,15 @@ from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tabl
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
-from icefloe.kernel.avro.avro_container import open_container, write_container
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.name_mapping import mapping_for
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
-from icefloe.kernel.temporal_arrays import as_numbers, times_in
-from icefloe.kernel.types import (
+from icefloe.spec.avro.avro_container import open_container, write_container
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.name_mapping import mapping_for
+from icefloe.spec.schema.schema import Schema, assign_fresh_ids
+from icefloe.spec.temporal_arrays import as_numbers, times_in
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -56,7 +56,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.kernel.variant import encode
+from icefloe.spec.variant import encode
 
 FORMATS = ("parquet", "orc", "avro")
 OTHERS = ("orc", "avro")

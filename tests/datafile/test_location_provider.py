@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import Table, load_catalog
-from icefloe.kernel.metadata.data_location import hash_folders
+from icefloe.spec.metadata.data_location import hash_folders
 
 ROWS = pa.table({"id": [1, 2], "kind": ["a b", "c"]})
 

@@ -15,15 +15,15 @@ from tests.datafile.tables import IO, target, task_of, write
 from icefloe.datafile.copy_data_file import rewrite_task
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema import metadata_columns as columns
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IntegerType, LongType, NestedField, StringType, StructType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
+from icefloe.spec.schema import metadata_columns as columns
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import IntegerType, LongType, NestedField, StringType, StructType
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "s", StringType()))
 SPECS = {0: UNPARTITIONED_SPEC}

@@ -19,12 +19,12 @@ from tests.datafile.tables import _VALUES, read, same, target, write
 from icefloe.datafile import data_file_writer as write_module
 from icefloe.datafile.data_file_writer import write_partition
 from icefloe.datafile.partition_splitter import PartitionSplitter
-from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.partitioning.transforms import VoidTransform
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DateType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType, TimestampType, UUIDType
-from icefloe.kernel.values import to_bytes, to_physical
+from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_spec_from_text
+from icefloe.spec.partitioning.transforms import VoidTransform
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DateType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType, TimestampType, UUIDType
+from icefloe.spec.values import to_bytes, to_physical
 
 EVENTS = Schema(
     NestedField(1, "id", LongType()),

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from tests.datafile.tables import read, same, tables, target, write
 
 from icefloe.errors import InvalidPropertyError, SchemaMismatchError
-from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import BinaryType, BooleanType, DecimalType, LongType, NestedField, StringType, TimestamptzType, UUIDType
+from icefloe.spec.manifest.data_file import FileFormat
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import BinaryType, BooleanType, DecimalType, LongType, NestedField, StringType, TimestamptzType, UUIDType
 
 TWO = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
 

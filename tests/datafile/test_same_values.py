@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.table.format_values import Plain, as_arrow, present, types
 
 from icefloe.datafile.same_values import differing
-from icefloe.kernel.types import IcebergType, ListType, MapType, StructType
+from icefloe.spec.types import IcebergType, ListType, MapType, StructType
 
 
 def alike(kind: IcebergType, value: Plain) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from icefloe.datafile.variant_shredding import unshredded
 from icefloe.errors import FormatError, UnsupportedFeatureError
-from icefloe.kernel.variant import encode, to_python
+from icefloe.spec.variant import encode, to_python
 
 _MISSING = {"value": None, "typed_value": None}
 

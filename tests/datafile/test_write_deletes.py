@@ -19,13 +19,13 @@ from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equa
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, SchemaMismatchError, StorageUnavailableError
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_file_metadata
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import POS
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.spec.puffin.puffin_file import in_memory_puffin, read_file_metadata
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import POS
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.validation.stored_table import StoredTable, edit_avro, records_of
+from tests.checks.stored_table import StoredTable, edit_avro, records_of
 
 from icefloe import SqlCatalog
 from icefloe.table import Table

@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 from tests.explorer.conftest import Served, base_of, page
 
 from icefloe import SqlCatalog
-from icefloe.catalog_store.identifier import dotted, to_identifier
 from icefloe.errors import NoSuchTableError
 from icefloe.explorer.page import MOST_BYTES, SECTIONS
 from icefloe.explorer.server import CatalogTables, OneTable, ServedLinks, application, is_allowed_host
 from icefloe.explorer.standalone import standalone
+from icefloe.stores.identifier import dotted, to_identifier
 from icefloe.table import Table
 
 LONG_NAME = "w" * 1_000_000

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-from tests.kernel.manifest.made_up_entries import (
+from tests.spec.manifest.made_up_entries import (
     EVERY_PARTITION,
     ONE_OF_EACH,
     SNAPSHOT_ID,
@@ -24,26 +24,26 @@ from tests.kernel.manifest.made_up_entries import (
     data_file,
     written,
 )
-from tests.kernel.metadata.made_up_tables import with_snapshots
-from tests.kernel.puffin.test_theta_sketch import NOTHING, ONE, TWO, TWO_COMPRESSED
+from tests.spec.metadata.made_up_tables import with_snapshots
+from tests.spec.puffin.test_theta_sketch import NOTHING, ONE, TWO, TWO_COMPRESSED
 
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.deletion_vector import deletion_vector_blob, deletion_vector_from_positions, encode_deletion_vector
-from icefloe.kernel.puffin.puffin_file import Blob, write_puffin
-from icefloe.kernel.puffin.theta_hash import theta_hashes
-from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.puffin.deletion_vector import deletion_vector_blob, deletion_vector_from_positions, encode_deletion_vector
+from icefloe.spec.puffin.puffin_file import Blob, write_puffin
+from icefloe.spec.puffin.theta_hash import theta_hashes
+from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BooleanType,
     DateType,
     DecimalType,

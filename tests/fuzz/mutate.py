@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 from icefloe.errors import IcefloeError
-from icefloe.kernel.avro.avro_container import block_bytes, header_bytes, open_container, raw_blocks, read_block
-from icefloe.kernel.avro.varint import encode_long
+from icefloe.spec.avro.avro_container import block_bytes, header_bytes, open_container, raw_blocks, read_block
+from icefloe.spec.avro.varint import encode_long
 
 Mutate = Callable[[Random, Sequence[bytes]], bytes]
 

@@ -13,46 +13,39 @@ from typing import Any
 
 import pyarrow as pa
 from tests.fuzz import corpus, mutate
-from tests.kernel.avro.both_readers import READERS, reading_by
-from tests.kernel.manifest.made_up_entries import EVERY_PARTITION
 from tests.server import planned_streams
+from tests.spec.avro.both_readers import READERS, reading_by
+from tests.spec.manifest.made_up_entries import EVERY_PARTITION
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns, read_position_deletes
 from icefloe.errors import EngineError, FormatError, IcefloeError, NoSuchFileError, Problem, PuffinFormatError
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.manifest_reader import (
-    fill_counts,
-    open_manifest,
-    read_columns,
-    read_entries,
-    read_manifest_header,
-    read_records,
-)
-from icefloe.kernel.manifest_list.manifest_list_reader import has_row_ids, read_manifest_list
-from icefloe.kernel.metadata.metadata_reader import check_table_metadata, read_table_metadata
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.requirement_json import requirement_from_json, requirement_to_json
-from icefloe.kernel.metadata.update_json import update_from_json, update_to_json
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location
-from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
-from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, sketch_from_bytes, union
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import mapping_from_json, mapping_to_json
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json
-from icefloe.kernel.types import LongType
-from icefloe.kernel.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode
-from icefloe.kernel.view.view_metadata_json import read_view_metadata, write_view_metadata
-from icefloe.kernel.wkb import text_of_wkb, wkb_of_text
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.task_errors import error_in, sealed
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.expression_json import expression_from_json, expression_to_json
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.geo_bounds import geospatial_bound_from_bytes
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.manifest_reader import fill_counts, open_manifest, read_columns, read_entries, read_manifest_header, read_records
+from icefloe.spec.manifest_list.manifest_list_reader import has_row_ids, read_manifest_list
+from icefloe.spec.metadata.metadata_reader import check_table_metadata, read_table_metadata
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.requirement_json import requirement_from_json, requirement_to_json
+from icefloe.spec.metadata.update_json import update_from_json, update_to_json
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location
+from icefloe.spec.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
+from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH, sketch_from_bytes, union
+from icefloe.spec.schema.name_mapping import mapping_from_json, mapping_to_json
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_json import schema_from_json, schema_to_json
+from icefloe.spec.types import LongType
+from icefloe.spec.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode
+from icefloe.spec.view.view_metadata_json import read_view_metadata, write_view_metadata
+from icefloe.spec.wkb import text_of_wkb, wkb_of_text
 
 PATH = "fuzz://some.file"
 

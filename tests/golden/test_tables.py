@@ -19,11 +19,11 @@ from uuid import UUID
 import pytest
 from tests.oracle.rows import comparable
 
+from icefloe.checks.rule import Level
+from icefloe.checks.rules import rule_named
 from icefloe.errors import FormatWarning
 from icefloe.inspect import validate
 from icefloe.table import StaticTable
-from icefloe.validation.rule import Level
-from icefloe.validation.rules import rule_named
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 PERSISTENT = Path("data/persistent")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.golden.test_tables import GOLDEN, PERSISTENT
 
+from icefloe.checks.table_validation import validate_table
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.validation.table_validation import validate_table
 
 RELATIVE = {"table-location", "metadata-path", "file-path"}
 TRULY_WRONG = {

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
+from icefloe.commit.retry_record import MOST_BASES, read_retry_record
 from icefloe.errors import CommitConflictError, NoSuchSnapshotError
 from icefloe.inspect import explain_commit
-from icefloe.kernel.commit.retry_record import MOST_BASES, read_retry_record
-from icefloe.kernel.metadata.snapshot import Snapshot
 from icefloe.procedures import call
+from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table import StaticTable, Table
 
 FAST = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}

@@ -15,13 +15,13 @@ import icefloe.inspect as look
 from icefloe import SqlCatalog
 from icefloe.inspect.branches_and_tags import duration_text
 from icefloe.inspect.graph_layout import column, draw, newest_first
-from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField
+from icefloe.spec.metadata.new_table import new_table_metadata
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField
 from icefloe.table.table_reader import TableReader
 
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog
-from icefloe.comparison import file_changes
-from icefloe.comparison.row_hashes import RowHasher
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, SchemaMismatchError
 from icefloe.inspect import diff
+from icefloe.inspect.comparison import file_changes
+from icefloe.inspect.comparison.row_hashes import RowHasher
 from icefloe.procedures import call
 from icefloe.table import StaticTable, Table
 from icefloe.types import LongType

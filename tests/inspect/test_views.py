@@ -15,7 +15,7 @@ from tests.inspect.example import WHERE
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog
-from icefloe.display.formatting import count_text, share_text, size_text, time_text, within
+from icefloe.formatting import count_text, share_text, size_text, time_text, within
 from icefloe.inspect.inspection import View
 from icefloe.inspect.terminal import text_of
 from icefloe.table import Table

@@ -10,7 +10,7 @@ from icefloe.io.file_io_by_scheme import SchemeFileIO, load_file_io
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.ports import FileIO
 
 
 @pytest.fixture(params=["local", "file-uri", "memory", "fsspec", "by-scheme"])

@@ -19,7 +19,7 @@ from icefloe.errors import (
 )
 from icefloe.io import local_file_io
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.ports import PAGE_BYTES
+from icefloe.spec.ports import PAGE_BYTES
 
 IO = LocalFileIO()
 needs_user = pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")

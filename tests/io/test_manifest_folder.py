@@ -26,7 +26,7 @@ __all__ = ["decoded", "empty_caches"]
 NEXT_PROCESS = """
 import json, sys
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.kernel.manifest import manifest_reader
+from icefloe.spec.manifest import manifest_reader
 
 opened, decoded = manifest_reader.open_manifest, []
 manifest_reader.open_manifest = lambda content, manifest: decoded.append(manifest.manifest_path) or opened(content, manifest)

@@ -20,7 +20,7 @@ from icefloe.io import object_store_file_io, object_store_options
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import fsspec_options
-from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
+from icefloe.spec.ports import VENDED_GOOGLE_TOKEN
 
 
 def test_properties_of_the_catalog_become_options_of_the_store() -> None:

@@ -14,12 +14,12 @@ import pytest
 from tests.loading.conftest import Load, rows_of, types_of
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
-from icefloe.kernel.temporal_arrays import as_numbers
 from icefloe.loading import csv_input, text_types
 from icefloe.loading.csv_records import MAX_RECORD_BYTES, CsvDialect, read_records
 from icefloe.loading.input_files import open_bytes
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_types import TextTypes, nearest_type
+from icefloe.spec.temporal_arrays import as_numbers
 
 
 class Blocks:

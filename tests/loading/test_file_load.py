@@ -17,7 +17,6 @@ from tests.loading.conftest import Load, rows_of, types_of
 
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import (
     CommitInvalidatedError,
     CommitUnknownError,
@@ -35,6 +34,7 @@ from icefloe.errors import (
 from icefloe.loading import LoadProgress, LoadRequest, LoadResult, file_load, load_files
 from icefloe.loading.csv_input import CsvInput
 from icefloe.loading.input_files import find_files
+from icefloe.stores.sql_store import SqlCatalogStore
 
 DIRTY = b"""id,name,at
 1,plain,2024-01-05

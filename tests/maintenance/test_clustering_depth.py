@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.maintenance.clustering_depth import clustering_depths, unclustered
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.table.table import Table
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.float64()), ("text", pa.string()), ("kind", pa.string())])

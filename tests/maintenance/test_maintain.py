@@ -24,12 +24,12 @@ from icefloe.errors import (
     StorageError,
 )
 from icefloe.inspect import health
-from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
 from icefloe.maintenance import maintain as module
 from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.procedures import call
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.table.table import Table
 
 

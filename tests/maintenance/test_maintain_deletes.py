@@ -14,11 +14,11 @@ from tests.maintenance.test_maintain import aged, states
 from tests.maintenance.test_rewrite_data_files import content, made, other_writer, small_files
 
 from icefloe.errors import CommitConflictError, StorageError
-from icefloe.kernel.manifest.data_file import FileContent
 from icefloe.maintenance.convert_equality_deletes import EqualityDeleteConversion
 from icefloe.maintenance.equality_delete_groups import equality_delete_groups
 from icefloe.maintenance.health_measures import files_of_branch
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
+from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table.files.file_operations import RowChanges
 from icefloe.table.table import Table
 

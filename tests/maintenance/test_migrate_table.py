@@ -25,12 +25,12 @@ from icefloe.errors import (
     StorageUnavailableError,
     TableAlreadyExistsError,
 )
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.maintenance import existing_files
 from icefloe.maintenance.existing_files import SourceFolders, SourceTable
 from icefloe.maintenance.migrate_table import migrate_table
 from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.procedures import call
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
 
 

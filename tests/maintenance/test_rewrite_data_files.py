@@ -26,13 +26,13 @@ from icefloe.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.maintenance import group_rewrite
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.table import available_engines
 from icefloe.table.available_engines import InProcessEngine
 from icefloe.table.files.file_operations import RewriteDataFiles

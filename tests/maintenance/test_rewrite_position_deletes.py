@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.maintenance.test_convert_equality_deletes import any_change, any_table, draw_rows, every_row
 from tests.maintenance.test_rewrite_data_files import content, data_files, made, other_writer, small_files
 
+from icefloe.commit.file_changes import delete_key
 from icefloe.datafile.deletes import delete_file_output, merge_deletes
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_position_deletes
 from icefloe.errors import (
@@ -26,7 +27,6 @@ from icefloe.errors import (
     NoSuchSnapshotError,
     StorageError,
 )
-from icefloe.kernel.commit.file_changes import delete_key
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
 from icefloe.table import available_engines
 from icefloe.table.available_engines import InProcessEngine

@@ -17,9 +17,9 @@ from icefloe.errors import (
     SchemaMismatchError,
     TableAlreadyExistsError,
 )
-from icefloe.kernel.types import DateType, IntegerType, LongType, StringType
 from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.procedures import call
+from icefloe.spec.types import DateType, IntegerType, LongType, StringType
 
 
 @pytest.fixture

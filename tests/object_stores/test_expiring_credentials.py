@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.catalog_store.rest.own_server import own_server
 from tests.emulators import ObjectStore
 from tests.object_stores.enforcing_store import ROLE, EnforcingStore
+from tests.stores.rest.own_server import own_server
 
 import icefloe.spark
 from icefloe.catalog.rest_catalog import RestCatalog

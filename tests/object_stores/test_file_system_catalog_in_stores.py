@@ -8,10 +8,10 @@ from tests.emulators import ObjectStore
 
 from icefloe import Catalog, load_catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.catalog_store.catalog_store import CommitRequest
+from icefloe.commit.outcome import Committed, Conflicted
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchTableError, UnsupportedFeatureError
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
-from icefloe.kernel.commit.outcome import Committed, Conflicted
+from icefloe.stores.catalog_store import CommitRequest
 from icefloe.testing.catalog_suite import QUICK, SCHEMA, CatalogSuite, numbers, rows
 
 pytestmark = pytest.mark.emulator

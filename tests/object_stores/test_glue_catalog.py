@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.catalog_store.rest.own_server import serving
 from tests.emulators import KEY, SECRET, ObjectStore, new_bucket, running, s3_properties
+from tests.stores.rest.own_server import serving
 
 from icefloe import Catalog, load_catalog
 from icefloe.catalog.glue_catalog import GlueCatalog
-from icefloe.catalog_store import glue_client
-from icefloe.catalog_store.catalog_store import CommitRequest
+from icefloe.commit.outcome import Committed, Conflicted, Unknown
 from icefloe.errors import (
     InvalidIdentifierError,
     NoSuchTableError,
@@ -24,7 +23,8 @@ from icefloe.errors import (
     StorageUnavailableError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Unknown
+from icefloe.stores import glue_client
+from icefloe.stores.catalog_store import CommitRequest
 from icefloe.testing.catalog_suite import QUICK, SCHEMA, CatalogSuite, numbers, rows
 
 pytestmark = pytest.mark.emulator

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from tests.catalog_store.rest.rest_double import Answer, Request, RestDouble, problem, running
+from tests.stores.rest.rest_double import Answer, Request, RestDouble, problem, running
 
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.errors import IcefloeError, StoragePermissionError

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.maven_jars import maven_jars
 from tests.postgres import OWNER, PASSWORD, running_postgres
 
-from icefloe.catalog_store.hive_metastore import MetastoreSession, hive_types
+from icefloe.stores.hive_metastore import MetastoreSession, hive_types
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = {3: "hive3_fixture", 4: "hive_fixture"}

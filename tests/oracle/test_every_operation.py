@@ -15,8 +15,8 @@ from tests.oracle.rows import comparable
 
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.maintenance.table_maintenance import TableMaintenance
+from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table import Table
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.changes.manage_snapshots import ManageSnapshots

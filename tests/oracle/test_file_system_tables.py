@@ -11,7 +11,7 @@ import pytest
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import NoSuchTableError
 from icefloe.io.local_folders import OpenFolder
-from icefloe.kernel.types import StringType
+from icefloe.spec.types import StringType
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 

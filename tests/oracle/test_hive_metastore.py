@@ -15,9 +15,7 @@ from tests.oracle.hive_metastore import hive_metastore
 
 from icefloe import Catalog, load_catalog
 from icefloe.catalog.hive_catalog import HiveCatalog
-from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.hive_lock import LockError, MetastoreLock
-from icefloe.catalog_store.hive_metastore import MetastoreError, MetastoreSession, hive_types
+from icefloe.commit.outcome import Committed, Conflicted, Unknown
 from icefloe.errors import (
     InvalidIdentifierError,
     InvalidInputError,
@@ -26,7 +24,9 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Unknown
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.hive_lock import LockError, MetastoreLock
+from icefloe.stores.hive_metastore import MetastoreError, MetastoreSession, hive_types
 from icefloe.testing.catalog_suite import QUICK, SCHEMA, UNUSUAL_NAMES, CatalogSuite, numbers, rows
 
 pytestmark = pytest.mark.oracle

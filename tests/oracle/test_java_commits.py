@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.kernel.commit.snapshot_attempt import path_of_partition
-from icefloe.kernel.commit.summary import build_summary
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_reader import has_row_ids
-from icefloe.kernel.manifest_list.row_ids import assign_first_row_ids
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.commit.snapshot_attempt import path_of_partition
+from icefloe.commit.summary import build_summary
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_columns, read_entries
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.manifest_list.manifest_list_reader import has_row_ids
+from icefloe.spec.manifest_list.row_ids import assign_first_row_ids
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 # Keys that are not compared: how many manifests were made and reused, and the engine.

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import pytest
 
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.expression_json import expression_from_json, expression_to_json
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import (
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.expression_json import expression_from_json, expression_to_json
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import (
     And,
     BooleanExpression,
     EqualTo,
@@ -33,12 +33,12 @@ from icefloe.kernel.expressions.predicate import (
     Or,
     StartsWith,
 )
-from icefloe.kernel.schema.name_mapping import NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
-from icefloe.kernel.schema.schema_change import AddColumn, DeleteColumn, RenameColumn, SchemaChange, UpdateColumn
-from icefloe.kernel.schema.schema_evolution import evolve_schema
-from icefloe.kernel.schema.schema_json import schema_to_json
-from icefloe.kernel.types import (
+from icefloe.spec.schema.name_mapping import NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
+from icefloe.spec.schema.schema import Schema, assign_fresh_ids
+from icefloe.spec.schema.schema_change import AddColumn, DeleteColumn, RenameColumn, SchemaChange, UpdateColumn
+from icefloe.spec.schema.schema_evolution import evolve_schema
+from icefloe.spec.schema.schema_json import schema_to_json
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,

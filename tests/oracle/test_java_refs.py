@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from icefloe import IcefloeError, SqlCatalog
-from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table import StaticTable, Table
 from icefloe.table.table_reader import TableReader
 

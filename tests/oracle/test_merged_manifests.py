@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.kernel.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, rows
+from tests.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, rows
 
 from icefloe import SqlCatalog
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.overwrite import Overwrite
+from icefloe.commit.append import Append
+from icefloe.commit.overwrite import Overwrite
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 

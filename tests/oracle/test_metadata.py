@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.kernel.metadata.made_up_tables import START, with_snapshots
-from tests.kernel.metadata.test_update_json import REQUIREMENTS, UPDATES
-from tests.kernel.view.test_view import UPDATES as VIEW_UPDATES
-from tests.kernel.view.test_view import document as view_document
-from tests.kernel.view.test_view import read as read_view
+from tests.spec.metadata.made_up_tables import START, with_snapshots
+from tests.spec.metadata.test_update_json import REQUIREMENTS, UPDATES
+from tests.spec.view.test_view import UPDATES as VIEW_UPDATES
+from tests.spec.view.test_view import document as view_document
+from tests.spec.view.test_view import read as read_view
 
-from icefloe.kernel.metadata.encrypted_key import EncryptedKey
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.requirement_json import requirement_from_json
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
-from icefloe.kernel.metadata.statistics_updates import SetPartitionStatistics, SetStatistics
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_updates import AddEncryptionKey
-from icefloe.kernel.metadata.update_json import update_from_json
-from icefloe.kernel.view.view_metadata_json import read_view_metadata
-from icefloe.kernel.view.view_update_json import view_update_from_json, view_update_to_json
+from icefloe.spec.metadata.encrypted_key import EncryptedKey
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.requirement_json import requirement_from_json
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
+from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
+from icefloe.spec.metadata.statistics_updates import SetPartitionStatistics, SetStatistics
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_updates import AddEncryptionKey
+from icefloe.spec.metadata.update_json import update_from_json
+from icefloe.spec.view.view_metadata_json import read_view_metadata
+from icefloe.spec.view.view_update_json import view_update_from_json, view_update_to_json
 
 pytestmark = pytest.mark.oracle
 Run = Callable[..., str]

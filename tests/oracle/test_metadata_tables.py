@@ -12,7 +12,7 @@ import pytest
 from icefloe import SqlCatalog, StaticTable
 from icefloe.inspect.metadata_tables.changes import changes
 from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
-from icefloe.kernel import types
+from icefloe.spec import types
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 
 pytestmark = pytest.mark.oracle
 Run = Callable[..., str]

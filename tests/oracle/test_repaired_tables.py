@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.checks.breaks import BREAKS
+from tests.checks.file_breaks import FILE_BREAKS, file_of
 from tests.oracle.conftest import ORACLES, run
 from tests.oracle.rows import comparable
 from tests.oracle.test_every_operation import _DUCKDB, _JAVA
 from tests.repair.broken_table import BrokenTable
 from tests.repair.test_repairs_of_rules import STATE_KEEPING
-from tests.validation.breaks import BREAKS
-from tests.validation.file_breaks import FILE_BREAKS, file_of
 
 Step = tuple[str, str, int, list[str]]
 

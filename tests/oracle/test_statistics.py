@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe import SqlCatalog, StaticTable
-from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
+from icefloe.spec.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
 from icefloe.table import Table
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

@@ -11,7 +11,7 @@ from tests.oracle.java_jdbc import java_jdbc
 
 from icefloe import SqlCatalog
 from icefloe.errors import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
-from icefloe.kernel.types import StringType
+from icefloe.spec.types import StringType
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from icefloe.kernel.partitioning.transforms import parse_transform
-from icefloe.kernel.schema.schema_json import schema_from_json, schema_to_json, type_from_json
-from icefloe.kernel.types import PrimitiveType
-from icefloe.kernel.values import from_bytes, from_json_value, to_bytes, to_json_value
+from icefloe.spec.partitioning.transforms import parse_transform
+from icefloe.spec.schema.schema_json import schema_from_json, schema_to_json, type_from_json
+from icefloe.spec.types import PrimitiveType
+from icefloe.spec.values import from_bytes, from_json_value, to_bytes, to_json_value
 
 pytestmark = pytest.mark.oracle
 

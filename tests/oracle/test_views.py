@@ -12,7 +12,7 @@ from tests.oracle.java_jdbc import sqlite_driver
 
 from icefloe import SqlCatalog
 from icefloe.errors import NoSuchViewError
-from icefloe.kernel.view.view_metadata import view_problems
+from icefloe.spec.view.view_metadata import view_problems
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 

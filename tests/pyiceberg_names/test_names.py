@@ -26,18 +26,7 @@ from icefloe.table.refs import MAIN_BRANCH, SnapshotRefType
 from icefloe.table.snapshots import Operation, Summary
 from icefloe.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.transforms import BucketTransform, DayTransform, IdentityTransform
-from icefloe.types import (
-    FloatType,
-    GeometryType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    UUIDType,
-)
+from icefloe.types import FloatType, GeometryType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, UUIDType
 
 ROWS = pa.table({"id": [1, 2, 3], "city": ["Paris", "Oslo", "Rome"]})
 

@@ -5,18 +5,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.validation.breaks import Break
-from tests.validation.file_breaks import written_files
-from tests.validation.stored_table import StoredTable, written_table
+from tests.checks.breaks import Break
+from tests.checks.file_breaks import written_files
+from tests.checks.stored_table import StoredTable, written_table
 
 from icefloe import SqlCatalog
+from icefloe.checks.finding import Finding
+from icefloe.checks.rule import Depth
+from icefloe.checks.table_validation import ValidationArguments, validate_table
 from icefloe.repair import plan, undo
 from icefloe.repair.repair_plan import RepairPlan, RepairResult
 from icefloe.table import Table
 from icefloe.table.table_handle import METADATA_FILES
-from icefloe.validation.finding import Finding
-from icefloe.validation.rule import Depth
-from icefloe.validation.table_validation import ValidationArguments, validate_table
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.checks.file_breaks import FILE_BREAKS, file_of
+from tests.checks.stored_table import SCHEMA
 from tests.repair.broken_table import BrokenTable
-from tests.validation.file_breaks import FILE_BREAKS, file_of
-from tests.validation.stored_table import SCHEMA
 
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, NoSuchSnapshotError
+from icefloe.stores.sql_store import SqlCatalogStore
 
 MakeTable = Callable[[str, int], BrokenTable]
 ROW = pa.table({"day": ["new"], "n": [1]}, schema=SCHEMA)

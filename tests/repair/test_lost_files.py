@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.checks.file_breaks import FILE_BREAKS, file_of
+from tests.checks.stored_table import SCHEMA, Record
 from tests.repair.broken_table import BrokenTable
-from tests.validation.file_breaks import FILE_BREAKS, file_of
-from tests.validation.stored_table import SCHEMA, Record
 
 from icefloe.errors import InvalidInputError, StoragePermissionError
 from icefloe.io.local_file_io import LocalFileIO

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.checks.stored_table import SCHEMA, StoredTable, edit_avro, records_of
 from tests.repair.broken_table import BrokenTable
-from tests.validation.stored_table import SCHEMA, StoredTable, edit_avro, records_of
 
 from icefloe import SqlCatalog
 from icefloe.table import Table

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.checks.stored_table import SCHEMA
 from tests.repair.broken_table import BrokenTable
-from tests.validation.stored_table import SCHEMA
 
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import (

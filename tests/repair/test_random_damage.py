@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from tests.checks.stored_table import Record, edit_avro, records_of
 from tests.repair.broken_table import BrokenTable
-from tests.validation.stored_table import Record, edit_avro, records_of
 
 from icefloe.errors import IcefloeError
 from icefloe.repair.repair_kinds import REPAIRS

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
-from tests.catalog_store.rest.own_server import own_server
+from tests.stores.rest.own_server import own_server
 
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.repair import plan, undo

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 
 import pytest
+from tests.checks.breaks import BREAKS, Break
+from tests.checks.file_breaks import FILE_BREAKS, file_of, metric
+from tests.checks.stored_table import Record
 from tests.repair.broken_table import BrokenTable
-from tests.validation.breaks import BREAKS, Break
-from tests.validation.file_breaks import FILE_BREAKS, file_of, metric
-from tests.validation.stored_table import Record
 
+from icefloe.checks.rules import RULES
 from icefloe.datafile.foreign_files import FooterReader
 from icefloe.errors import StorageError, StoragePermissionError, StorageUnavailableError
 from icefloe.repair.repair_kinds import REPAIRS, Scope, repairs_of
-from icefloe.validation.rules import RULES
 
 # Rules that are broken so that no row changes, and mended without a repair that has to be named.
 STATE_KEEPING = {

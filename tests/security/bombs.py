@@ -24,25 +24,25 @@ from pyarrow import orc
 from icefloe import Limits, set_limits
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.kernel.avro.avro_columns import read_batches
-from icefloe.kernel.avro.avro_container import header_bytes, open_container
-from icefloe.kernel.avro.avro_schema import field, record
-from icefloe.kernel.avro.projection_tree import ProjectedField, Struct, Value
-from icefloe.kernel.avro.varint import decode_long, encode_long
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.manifest_reader import read_columns, read_entries
-from icefloe.kernel.manifest.manifest_schema import manifest_schema
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import mapping_from_json
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import schema_from_json
-from icefloe.kernel.types import FixedType, ListType, LongType, NestedField, StructType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.avro.avro_columns import read_batches
+from icefloe.spec.avro.avro_container import header_bytes, open_container
+from icefloe.spec.avro.avro_schema import field, record
+from icefloe.spec.avro.projection_tree import ProjectedField, Struct, Value
+from icefloe.spec.avro.varint import decode_long, encode_long
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest.manifest_reader import read_columns, read_entries
+from icefloe.spec.manifest.manifest_schema import manifest_schema
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.puffin.puffin_file import in_memory_puffin, read_blob, read_file_metadata
+from icefloe.spec.schema.name_mapping import mapping_from_json
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_json import schema_from_json
+from icefloe.spec.types import FixedType, ListType, LongType, NestedField, StructType
 
 SYNC = b"s" * 16
 PATH = "s3://bucket/table/file"

@@ -20,15 +20,15 @@ from icefloe.datafile.foreign_files import FooterReader, FooterRequest
 from icefloe.errors import IcefloeError
 from icefloe.inspect.data_file_contents import parquet_footer
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField, StringType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField, StringType
 
 PATH = "memory://footers/file.parquet"
 SCHEMA = Schema(NestedField(1, "n", LongType()), NestedField(2, "s", StringType()))

@@ -14,8 +14,8 @@ from tests.security.bombs import BOMBS
 
 from icefloe import Limits
 from icefloe.errors import AvroFormatError, PuffinFormatError
-from icefloe.kernel.avro import avro_codec
-from icefloe.kernel.puffin import puffin_codec
+from icefloe.spec.avro import avro_codec
+from icefloe.spec.puffin import puffin_codec
 
 LIMITS = {field.name for field in fields(Limits)}
 AVRO = ("manifest", "entries", "schema_of")  # read by the compiled reader and by the one over fastavro
@@ -55,7 +55,7 @@ def outcomes() -> dict[tuple[str, str], dict[str, Any]]:
     """Return the outcome of each bomb, by reader; fastavro reads where the compiled reader is missing."""
     bombs = [(name, limits, megabytes) for name, (_, _, limits, megabytes) in REFUSED.items()]
     readers = {NATIVE: [*bombs, ("names_of_structs_in_lists", {}, 200)], FASTAVRO: [bomb for bomb in bombs if bomb[0].startswith(AVRO)]}
-    hide = "import sys; sys.modules['icefloe.kernel.avro.native._manifest'] = None; "
+    hide = "import sys; sys.modules['icefloe.spec.avro.native._manifest'] = None; "
     results = {}
     for reader, bombs in readers.items():
         start = hide if reader == FASTAVRO else ""

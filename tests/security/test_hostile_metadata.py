@@ -13,7 +13,7 @@ import icefloe.inspect as look
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import DataFileFormatError, ManifestFormatError, MetadataFormatError, StorageError
-from icefloe.kernel.scan.file_objects import file_objects
+from icefloe.scan.file_objects import file_objects
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.catalog_store.rest.rest_double import Answer, OneTable, Request, RestDouble, problem, running
 from tests.security.forging import forged
+from tests.stores.rest.rest_double import Answer, OneTable, Request, RestDouble, problem, running
 
 from icefloe import SqlCatalog
 from icefloe.catalog.rest_catalog import RestCatalog
-from icefloe.catalog_store.rest import http_client
-from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.errors import CommitConflictError, IcefloeError, LocationNotAllowedError
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
 from icefloe.repair import plan
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.stores.rest import http_client
+from icefloe.stores.rest.rest_paths import Endpoint
 from icefloe.table import Table
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})

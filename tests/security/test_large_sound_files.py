@@ -5,14 +5,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.kernel.manifest.made_up_entries import NO_PARTITION, SNAPSHOT_ID, added, data_file, written
 from tests.security.bombs import metadata_with
+from tests.spec.manifest.made_up_entries import NO_PARTITION, SNAPSHOT_ID, added, data_file, written
 
-from icefloe.kernel.avro.avro_container import block_bytes, header_bytes, open_container, unpacked_blocks
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
-from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.avro.avro_container import block_bytes, header_bytes, open_container, unpacked_blocks
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
 
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "zstandard", "snappy"])

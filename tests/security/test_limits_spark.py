@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import InvalidSchemaError, Limits, SqlCatalog, set_limits
-from icefloe.kernel.limits import limits
 from icefloe.spark.runtime.start_session import active_session
+from icefloe.spec.limits import limits
 
 pytestmark = pytest.mark.spark
 Run = Callable[[str], list[tuple[Any, ...]]]

@@ -11,11 +11,11 @@ from tests.security.bombs import metadata_with, nested_type
 
 from icefloe import Catalog, FormatError, InvalidSchemaError, Limits, SqlCatalog, set_limits
 from icefloe.errors import IcefloeError, MetadataFormatError
-from icefloe.kernel.limits import limits
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
-from icefloe.kernel.schema.nesting import nesting_of
-from icefloe.kernel.types import IcebergType, ListType, LongType
+from icefloe.spec.limits import limits
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
+from icefloe.spec.schema.nesting import nesting_of
+from icefloe.spec.types import IcebergType, ListType, LongType
 
 KINDS = ("list", "struct", "map")
 ALLOWED = Limits().write_nesting

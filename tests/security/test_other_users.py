@@ -12,9 +12,9 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
-from icefloe.catalog_store.dropped_folders import DroppedFolders
 from icefloe.errors import LocationNotAllowedError, NotFoundError, StorageError
 from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.stores.dropped_folders import DroppedFolders
 from icefloe.table.expiry import expire_snapshots
 from icefloe.table.own_location import own_location
 

@@ -8,16 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
-from tests.catalog_store.rest.conftest import server
-from tests.catalog_store.rest.rest_double import Answer, OneTable, RestDouble
+from tests.stores.rest.conftest import server
+from tests.stores.rest.rest_double import Answer, OneTable, RestDouble
 from typer.testing import CliRunner
 
 from icefloe.catalog.rest_catalog import RestCatalog
-from icefloe.catalog_store.rest.rest_paths import Endpoint
 from icefloe.cli.application import app
 from icefloe.errors import IcefloeError, LocationNotAllowedError, UnsupportedFeatureError
 from icefloe.explorer.server import CatalogTables, application
 from icefloe.repair import plan
+from icefloe.stores.rest.rest_paths import Endpoint
 
 __all__ = ["server"]  # a fixture
 

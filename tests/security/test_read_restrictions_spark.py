@@ -2,9 +2,9 @@
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.catalog_store.rest.conftest import server
-from tests.catalog_store.rest.rest_double import OneTable, RestDouble
 from tests.security.test_read_restrictions import SECRET, stored
+from tests.stores.rest.conftest import server
+from tests.stores.rest.rest_double import OneTable, RestDouble
 
 import icefloe.spark
 from icefloe.catalog.rest_catalog import RestCatalog

@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog, load_catalog
-from icefloe.catalog_store.database_uri import without_password
 from icefloe.cli.application import app
 from icefloe.errors import IcefloeError
 from icefloe.io import object_store_file_io
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.kernel.storage_errors import cause_without_secrets, without_secrets
+from icefloe.io.storage_errors import cause_without_secrets, without_secrets
+from icefloe.stores.database_uri import without_password
 
 SECRET = "hunter2XYZ"  # noqa: S105  planted
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})

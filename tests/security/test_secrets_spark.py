@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.catalog_store.glue_client import SECRETS as GLUE_SECRETS
-from icefloe.catalog_store.rest.settings import REST_SECRETS
 from icefloe.io.object_store_options import SECRETS as STORAGE_SECRETS
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, is_secret, shown, warn_of_shown_secrets
+from icefloe.stores.glue_client import SECRETS as GLUE_SECRETS
+from icefloe.stores.rest.settings import REST_SECRETS
 
 SECRET = "hunter2XYZ"  # noqa: S105  planted
 

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from icefloe.errors import EngineError, MetadataFormatError
-from icefloe.kernel.schema.schema_json import type_from_json
 from icefloe.spark.scan.input_file_rows import _clearer
+from icefloe.spec.schema.schema_json import type_from_json
 
 LENGTH = 200_000
 

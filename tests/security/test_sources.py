@@ -73,7 +73,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ): "calls the Python of this process, which workers run too, with a constant script that prints where it finds Icefloe, without a shell",
     ("spark/write/start_workers.py", "subprocess.SubprocessError"): "an exception",
     (
-        "catalog_store/rest/auth_sessions.py",
+        "stores/rest/auth_sessions.py",
         "importlib.import_module",
     ): "a class of the user's own, which the user's properties name and never a server's, where no other authentication fits",
     ("table/table.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.repair` is used",

@@ -13,10 +13,10 @@ from tests.security.forged_errors import pickled_attack
 
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError, NoSuchFileError, StoragePermissionError
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField, StringType
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField, StringType
 
 pytestmark = pytest.mark.spark
 Run = Callable[[str], list[tuple[Any, ...]]]

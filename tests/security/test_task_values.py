@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from tests.security.forged_errors import MakesFolder
 
 from icefloe.errors import EngineError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DecimalType, DoubleType, ListType, LongType, NestedField, StringType, StructType, UUIDType
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, joined_positions
 from icefloe.spark.write.data_file_job import TaskFiles
 from icefloe.spark.write.failed_attempt_cleanup import Attempt
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DecimalType, DoubleType, ListType, LongType, NestedField, StringType, StructType, UUIDType
 
 VALUES = TaskValues(TaskFiles, Attempt)
 SCALARS = (

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField, StringType
 from icefloe.spark import attach
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField, StringType
 
 pytestmark = pytest.mark.spark
 COLUMNS = Schema(NestedField(1, "x", StringType(), False))

@@ -16,8 +16,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from icefloe.kernel.manifest.manifest_columns import STATISTICS
-from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE
+from icefloe.scan.scan_task_stream import MEDIA_TYPE
+from icefloe.spec.manifest.manifest_columns import STATISTICS
 
 VARIABLE = "ICEFLOE_REST_OPENAPI"
 # Statuses that a server may return to any request, and that the document has in no operation. Spec: RFC 9110.

@@ -4,16 +4,16 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from tests.kernel.scan.test_plan_deletes import DeletedFrom, equality, vector
-from tests.kernel.scan.test_scan_planner import BY_MONTH, MARCH, UNPARTITIONED
+from tests.scan.test_plan_deletes import DeletedFrom, equality, vector
+from tests.scan.test_scan_planner import BY_MONTH, MARCH, UNPARTITIONED
 
-from icefloe.catalog_store.rest.scan_tasks import ScanTasks, TaskReader
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_task_stream import written_stream
-from icefloe.kernel.scan.server_plan import PlanRequest
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_task_stream import written_stream
+from icefloe.scan.server_plan import PlanRequest
 from icefloe.server.scan_task_json import ScanTaskJson
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.rest.scan_tasks import ScanTasks, TaskReader
 
 STATISTICS = (1, 3)
 

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
-from tests.catalog_store.glue_double import Glue
 from tests.server.conftest import SCHEMA, Served, serve
+from tests.stores.glue_double import Glue
 
 from icefloe.catalog import load_catalog
 from icefloe.catalog.glue_catalog import GlueCatalog

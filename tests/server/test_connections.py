@@ -14,10 +14,10 @@ import uvicorn
 from tests.server.test_access_control import TOKENS, USERS
 
 from icefloe.catalog import load_catalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.server.serve import server_config
 from icefloe.server.served_locations import strict_properties
 from icefloe.server.server_settings import ServerLimits, ServerSettings
+from icefloe.stores.sql_store import SqlCatalogStore
 
 MOST = 10
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"

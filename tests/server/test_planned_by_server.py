@@ -15,18 +15,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.catalog_store.rest.own_server import own_server
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
+from tests.stores.rest.own_server import own_server
 from tests.table.test_planning_elsewhere import FILTERS
 from tests.table.test_whole_format import compare_with_model, start
 
 from icefloe.catalog.rest_catalog import RestCatalog
-from icefloe.catalog_store.rest import scan_planner
-from icefloe.catalog_store.rest.scan_tasks import TaskReader
 from icefloe.errors import InvalidFilterError, InvalidPropertyError
 from icefloe.inspect import trace
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.stores.rest import scan_planner
+from icefloe.stores.rest.scan_tasks import TaskReader
 from icefloe.table import Table
 from icefloe.table.data_scan import DataScan
 

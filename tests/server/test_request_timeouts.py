@@ -10,10 +10,10 @@ from tests.server.conftest import SCHEMA, Served, serve
 from tests.server.test_access_control import view_body
 
 from icefloe.catalog import load_catalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.server.operations import OPERATIONS, Operation, Role
 from icefloe.server.request_handler import _timed_out
 from icefloe.server.server_settings import ServerLimits
+from icefloe.stores.sql_store import SqlCatalogStore
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

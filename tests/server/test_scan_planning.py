@@ -14,15 +14,15 @@ from tests.server.conftest import Served, serve
 from tests.spark.merge_on_read import delete_positions
 
 from icefloe.catalog import load_catalog
-from icefloe.kernel.expressions.expression_json import joined_pairwise
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE, ScanTaskStream
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_task_stream import MEDIA_TYPE, ScanTaskStream
 from icefloe.server import planned_scans, scan_operations
 from icefloe.server.error_response import RefusedRequest
 from icefloe.server.planned_scans import PlanIds, PlannedScans
 from icefloe.server.server_settings import ServerLimits
+from icefloe.spec.expressions.expression_json import joined_pairwise
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.schema.schema import Schema
 
 PLAN = "/namespaces/db/tables/t/plan"
 TASKS = "/namespaces/db/tables/t/tasks"
@@ -270,7 +270,7 @@ def test_a_table_without_rows_has_no_files(served: Served) -> None:
 PLANNED_WITHOUT_PANDAS = """
 import sys
 from pathlib import Path
-from tests.catalog_store.rest.own_server import own_server
+from tests.stores.rest.own_server import own_server
 from icefloe.catalog.rest_catalog import RestCatalog
 
 folder = Path(sys.argv[1])

@@ -17,8 +17,8 @@ from tests.server.openapi import json_of_stream
 from tests.server.planned_streams import STATISTICS, planned, read, stream, streams
 
 from icefloe.errors import MetadataFormatError
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_task_stream import DELETES, FORMAT, RESIDUAL, written_stream
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_task_stream import DELETES, FORMAT, RESIDUAL, written_stream
 from icefloe.server.scan_task_json import ScanTaskJson
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.commit.attempt import CommitContext
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.row_delta import RowDelta
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.commit.attempt import CommitContext
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.table import Table
 from icefloe.table.rows.table_writes import write_target
 from icefloe.table.table_handle import metadata_folder

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_type
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import PrimitiveType
-from icefloe.kernel.values import physical_arrow_type
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_type
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import PrimitiveType
+from icefloe.spec.values import physical_arrow_type
 from icefloe.table.engine import ScanRequest
 
 

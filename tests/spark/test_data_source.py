@@ -23,10 +23,7 @@ from icefloe.errors import (
     NoSuchFileError,
     StorageUnavailableError,
 )
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.tolerance import Deviation
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
 from icefloe.spark.connect.connect_table import table as spark_table
@@ -37,6 +34,9 @@ from icefloe.spark.connect.register import register
 from icefloe.spark.connect.table_writer import FilesMessage
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.tolerance import Deviation
 from icefloe.table import Table, warnings_once
 
 

@@ -15,10 +15,10 @@ from tests.spark.comparing import plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_keys_everywhere, delete_positions
 
 from icefloe import DateType, IntegerType, LongType, NestedField, Schema, SqlCatalog, TimestampType, TimestamptzType
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.types import IcebergType
 from icefloe.spark.scan import deleted_keys, equality_deletes
 from icefloe.spark.scan.deleted_keys import DeletedKeys, KeyList
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.types import IcebergType
 
 pytestmark = pytest.mark.spark
 

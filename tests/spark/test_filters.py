@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType as LongSpark
 
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import (
+from icefloe.spark.scan.expression_to_column import filter_to_column
+from icefloe.spark.types.arrow_conversion import to_spark_form
+from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import (
     BooleanExpression,
     EqualTo,
     GreaterThan,
@@ -29,11 +32,11 @@ from icefloe.kernel.expressions.predicate import (
     NotStartsWith,
     StartsWith,
 )
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -49,9 +52,6 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.spark.scan.expression_to_column import filter_to_column
-from icefloe.spark.types.arrow_conversion import to_spark_form
-from icefloe.spark.types.spark_types import schema_to_struct
 
 NAN, INF = float("nan"), float("inf")
 UTC = dt.UTC

@@ -20,9 +20,9 @@ from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import StorageError
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, delete_files_of_operation, delete_lost_attempts
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 SCHEMA_OF_CHANGES = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "v", LongType()), identifier_field_ids=(1,))

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe import SqlCatalog, Table
-from icefloe.kernel.types import LongType
+from icefloe.spec.types import LongType
 
 INNER = pa.struct([("y", pa.int64()), ("Y", pa.int64())])
 OUTER = pa.struct([("x", pa.int64()), ("X", INNER)])

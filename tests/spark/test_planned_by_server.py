@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.catalog_store.rest.own_server import own_server
 from tests.spark.merge_on_read import delete_keys_everywhere
+from tests.stores.rest.own_server import own_server
 
 import icefloe.spark
 from icefloe.catalog.rest_catalog import RestCatalog
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_plan import ScanPlan
 from icefloe.table.data_scan import DataScan
 
 pytestmark = pytest.mark.spark

@@ -23,7 +23,7 @@ from tests.spark.merge_on_read import delete_positions
 
 import icefloe.spark
 from icefloe import SqlCatalog
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.bridge import java_compiler as compiled
 from icefloe.spark.bridge.gateway import class_folder, gateway_of
 from icefloe.spark.scan.python_scan import BYTES_PER_TASK, _task_groups

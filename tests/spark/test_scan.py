@@ -16,10 +16,15 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.planned import Part, request, write_file
 
 from icefloe.io.file_io_by_scheme import SchemeFileIO
-from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.transforms import IdentityTransform, MonthTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spark.connect import parquet_reader
+from icefloe.spark.scan import read_strategy
+from icefloe.spark.scan.native_scan import schemes_without_file_system
+from icefloe.spark.scan.read_strategy import read
+from icefloe.spark.types.spark_types import SPARK_TIME
+from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from icefloe.spec.partitioning.transforms import IdentityTransform, MonthTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -40,11 +45,6 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.spark.connect import parquet_reader
-from icefloe.spark.scan import read_strategy
-from icefloe.spark.scan.native_scan import schemes_without_file_system
-from icefloe.spark.scan.read_strategy import read
-from icefloe.spark.types.spark_types import SPARK_TIME
 from icefloe.table.engine import ScanRequest
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,9 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import StructField
 
 from icefloe.errors import UnsupportedTypeError
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
-from icefloe.kernel.types import (
+from icefloe.spark.types.spark_types import SPARK_TIME, schema_to_struct, struct_to_schema
+from icefloe.spec.schema.schema import Schema, assign_fresh_ids
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -33,7 +34,6 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.types.spark_types import SPARK_TIME, schema_to_struct, struct_to_schema
 
 POINT = StructType(NestedField(7, "x", DoubleType(), required=True, doc="east"), NestedField(8, "y", DoubleType()))
 SCHEMA = Schema(

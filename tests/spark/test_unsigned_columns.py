@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
 from icefloe.spark import attach
 from icefloe.spark.scan import native_scan, read_strategy
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.validation.file_breaks import FILE_BREAKS, VALUES, written_files
+from tests.checks.file_breaks import FILE_BREAKS, VALUES, written_files
 
+from icefloe.checks import file_check
 from icefloe.spark.spark_engine import SparkEngine
-from icefloe.validation import file_check
 
 pytestmark = pytest.mark.spark
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.validation.breaks import BREAKS
-from tests.validation.stored_table import StoredTable, written_table
+from tests.checks.breaks import BREAKS
+from tests.checks.stored_table import StoredTable, written_table
 
 from icefloe import SqlCatalog
+from icefloe.checks import table_validation
 from icefloe.spark import attach
 from icefloe.spark.spark_engine import SparkEngine
-from icefloe.validation import table_validation
 
 pytestmark = pytest.mark.spark
 

@@ -17,12 +17,17 @@ from icefloe import SqlCatalog
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import EngineError, SchemaMismatchError, StoragePermissionError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
-from icefloe.kernel.partitioning.transforms import BucketTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.spark_engine import SparkEngine
+from icefloe.spark.write.data_file_job import ready_to_write
+from icefloe.spark.write.distribution import SourceColumns
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
+from icefloe.spec.partitioning.transforms import BucketTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -37,11 +42,6 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.spark_engine import SparkEngine
-from icefloe.spark.write.data_file_job import ready_to_write
-from icefloe.spark.write.distribution import SourceColumns
 
 pytestmark = pytest.mark.spark
 

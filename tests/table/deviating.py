@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 
 from icefloe import FormatWarning, SqlCatalog
-from icefloe.kernel.tolerance import Deviation
+from icefloe.spec.tolerance import Deviation
 from icefloe.table import Table
 
 ROWS = pa.table({"n": pa.array([*range(99), None], pa.int64()), "part": pa.array([n % 3 for n in range(99)] + [None], pa.int32())})

@@ -30,7 +30,7 @@ from icefloe import (
     Or,
     StartsWith,
 )
-from icefloe.kernel.types import (
+from icefloe.spec.types import (
     DateType,
     DoubleType,
     FloatType,

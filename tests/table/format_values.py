@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
-from icefloe.kernel.types import (
+from icefloe.spec.schema.arrow_types import field_to_arrow, type_to_arrow
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -39,7 +39,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.kernel.variant import encode
+from icefloe.spec.variant import encode
 
 Plain = Any
 DAY = 86_400 * 10**9

@@ -11,21 +11,21 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from tests.kernel.commit.made_up_table import BY_NAME, MadeUpTable, equality_deletes, position_deletes, rows, vector
+from tests.commit.made_up_table import BY_NAME, MadeUpTable, equality_deletes, position_deletes, rows, vector
 
+from icefloe.commit.append import Append
+from icefloe.commit.attempt import Action
+from icefloe.commit.change_properties import property_requirements, set_property_updates
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.change_properties import property_requirements, set_property_updates
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.expressions.predicate import AlwaysTrue, EqualTo
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.layout_updates import SetDefaultSpec
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.requirement import AssertTableUUID
-from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.types import LongType
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysTrue, EqualTo
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.layout_updates import SetDefaultSpec
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.requirement import AssertTableUUID
+from icefloe.spec.metadata.snapshot_updates import RemoveSnapshots
+from icefloe.spec.types import LongType
 from icefloe.table.changes.update_partitioning import UpdateSpec
 from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.files.update_snapshot import UpdateSnapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import fastavro
 
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 DELETED = 2
 

@@ -25,10 +25,10 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.transforms import BucketTransform
-from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import DateType
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.transforms import BucketTransform
+from icefloe.spec.schema.schema import walk
+from icefloe.spec.types import DateType
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64()), ("at", pa.timestamp("us")), ("on", pa.date32())])

@@ -7,8 +7,8 @@ import pytest
 
 import icefloe
 from icefloe import CommitConflictError, CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, SqlCatalog
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.snapshot_updates import RemoveSnapshots
+from icefloe.commit.metadata_change import MetadataChange
+from icefloe.spec.metadata.snapshot_updates import RemoveSnapshots
 from icefloe.table import Table, write_audit_publish
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog, StaticTable
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import (
     CommitConflictError,
     InvalidInputError,
@@ -20,11 +21,10 @@ from icefloe.errors import (
     ReadOnlyTableError,
     StorageUnavailableError,
 )
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.statistics_file import StatisticsBlob
-from icefloe.kernel.metadata.statistics_updates import SetStatistics
-from icefloe.kernel.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
-from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE
+from icefloe.spec.metadata.statistics_file import StatisticsBlob
+from icefloe.spec.metadata.statistics_updates import SetStatistics
+from icefloe.spec.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
+from icefloe.spec.puffin.theta_sketch import BLOB_TYPE
 from icefloe.table import Table
 from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO

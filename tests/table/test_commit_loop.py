@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.commit.outcome import Refused
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -17,7 +17,7 @@ from icefloe.errors import (
     NoSuchTableError,
     StoragePermissionError,
 )
-from icefloe.kernel.commit.outcome import Refused
+from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
 from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore

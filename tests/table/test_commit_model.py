@@ -23,22 +23,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from icefloe import LongType
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import CommitInvalidatedError, CommitUnknownError
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
-from icefloe.kernel.schema.schema import assign_fresh_ids
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.new_table import new_table_metadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, partition_spec_from_text
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
+from icefloe.spec.schema.schema import assign_fresh_ids
+from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows.row_change import specs_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType
 from icefloe.errors import InvalidInputError, InvalidSchemaError, SchemaMismatchError, UnsupportedFeatureError
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64())])

@@ -11,7 +11,7 @@ import pytest
 from tests.combinations import repetitions
 
 from icefloe.catalog.sql_catalog import SqlCatalog
-from icefloe.kernel.manifest.data_file import FileContent
+from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table import Table
 
 DELETER = Path(__file__).with_name("deleting.py")

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import DecimalType, DoubleType, IntegerType, InvalidPartitionSpecError, InvalidSchemaError, LongType, SqlCatalog, StringType
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DateType, FloatType, IcebergType, NestedField, StructType, TimestampType
-from icefloe.kernel.values import to_python
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DateType, FloatType, IcebergType, NestedField, StructType, TimestampType
+from icefloe.spec.values import to_python
 from icefloe.table import Table
 
 Row = dict[str, Any]

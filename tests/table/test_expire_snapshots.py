@@ -11,6 +11,8 @@ import pytest
 from tests.table.reachable import everything, files_of, on_disk
 
 from icefloe import LongType, SqlCatalog
+from icefloe.commit.append import Append
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import (
     CommitInvalidatedError,
     CommitUnknownError,
@@ -21,10 +23,8 @@ from icefloe.errors import (
     ReadOnlyTableError,
     StorageError,
 )
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.table import StaticTable, Table
 from icefloe.table.expiry.expire_report import ExpireState
 from icefloe.table.rows.write_context import commit_context

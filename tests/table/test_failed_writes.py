@@ -10,7 +10,7 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import IcefloeError, NoSuchFileError, StorageUnavailableError
-from icefloe.kernel.ports import Content
+from icefloe.spec.ports import Content
 from icefloe.table.table_handle import load_metadata
 
 

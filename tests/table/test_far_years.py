@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from icefloe import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, NotEqualTo, SqlCatalog, Table
 from icefloe.cli.application import app
 from icefloe.errors import InvalidInputError, SchemaMismatchError
-from icefloe.kernel.temporal_arrays import python_list, text_list
+from icefloe.spec.temporal_arrays import python_list, text_list
 
 FAR_DAYS = [6_660_000, -735_600, 0, None]  # +20204-06-18, -0045-12-31
 FAR_MICROS = [2**62, -(2**62), 0, None]

@@ -10,8 +10,8 @@ import pytest
 from tests.inspect.metadata_tables.tables import SCHEMA, new_catalog, rows
 
 from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.types import LongType
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.types import LongType
 from icefloe.table import Table
 
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog, Table
-from icefloe.kernel.metadata import raw_entries
-from icefloe.kernel.metadata.json_text import JsonText
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.raw_entries import EntryKind, RawEntries
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.table_history import SnapshotLogEntry
+from icefloe.spec.metadata import raw_entries
+from icefloe.spec.metadata.json_text import JsonText
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.raw_entries import EntryKind, RawEntries
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.table_history import SnapshotLogEntry
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

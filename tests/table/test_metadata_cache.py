@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.kernel.metadata.made_up_tables import table as made_up_table
-from tests.kernel.metadata.made_up_tables import with_snapshots
+from tests.spec.metadata.made_up_tables import table as made_up_table
+from tests.spec.metadata.made_up_tables import with_snapshots
 
 from icefloe import SqlCatalog, StringType, Table
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
@@ -20,9 +20,9 @@ from icefloe.errors import LocationNotAllowedError, MetadataFormatError, NoSuchF
 from icefloe.io import local_file_io
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.metadata import json_text
-from icefloe.kernel.metadata.metadata_writer import table_metadata_parts, write_table_metadata
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata import json_text
+from icefloe.spec.metadata.metadata_writer import table_metadata_parts, write_table_metadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table import table_handle
 from icefloe.table.table_handle import METADATA_FILES, MetadataCache, read_metadata_at
 

@@ -7,11 +7,11 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.datafile.data_file_reader import read_task
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import parse_filter
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import parse_filter
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
+from icefloe.spec.schema.schema import Schema
 from icefloe.table import Table
 
 COLUMNS = ("a", "_file", "_pos", "_spec_id")

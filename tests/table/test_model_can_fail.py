@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.table.test_commit_model import ManyWriters
 
-from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.sql_store import SqlCatalogStore
-from icefloe.kernel.commit import cherry_pick, snapshot_attempt
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.commit import cherry_pick, snapshot_attempt
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Unknown
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table.commits import commit_loop
 from icefloe.table.commits.commit_loop import TableCommit
 from icefloe.table.rows import delete_keys

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitConflictError, NoSuchTableError
-from icefloe.kernel.types import LongType
+from icefloe.spec.types import LongType
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("n", pa.int64()), ("note", pa.string())])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.kernel.avro.both_readers import READERS, reading_by
-from tests.validation.file_breaks import VALUES
-from tests.validation.stored_table import Record, StoredTable, edit_avro
+from tests.checks.file_breaks import VALUES
+from tests.checks.stored_table import Record, StoredTable, edit_avro
+from tests.spec.avro.both_readers import READERS, reading_by
 
 from icefloe import SqlCatalog
 from icefloe.errors import AvroFormatError

@@ -17,10 +17,10 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import SchemaMismatchError
-from icefloe.kernel.schema.arrow_schema import to_schema
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import cast_to_schema
-from icefloe.kernel.types import NestedField, StringType
+from icefloe.spec.schema.arrow_schema import to_schema
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
+from icefloe.spec.types import NestedField, StringType
 from icefloe.table.pandas_rows import arrow_of_frame
 
 ROWS = pd.DataFrame({"day": ["mon", "mon", "tue"], "kind": ["x", "x", "y"], "n": [1, 2, 3]})

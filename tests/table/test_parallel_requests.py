@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from icefloe.kernel.avro import compiled_codec
+from icefloe.spec.avro import compiled_codec
 from icefloe.table.parallel_requests import in_threads
 
 

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from icefloe import SqlCatalog, StaticTable
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError, ReadOnlyTableError
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.manifest.data_file import FileContent, FileFormat
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, SetPartitionStatistics
+from icefloe.spec.manifest.data_file import FileContent, FileFormat
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.metadata.statistics_updates import RemovePartitionStatistics, SetPartitionStatistics
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("kind", pa.string()), ("day", pa.date32()), ("level", pa.float64())])

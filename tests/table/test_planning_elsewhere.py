@@ -14,7 +14,7 @@ from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.io.manifest_cache import clear_manifest_caches
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_plan import ScanPlan
 from icefloe.table import Table, data_scan
 
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from icefloe import SqlCatalog
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.row_filter import to_expression
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import PositionsRequest
 

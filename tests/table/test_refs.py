@@ -15,7 +15,7 @@ from icefloe import (
     SqlCatalog,
     StaticTable,
 )
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.table import Table
 from icefloe.testing.reference_reader import ReferenceReader
 

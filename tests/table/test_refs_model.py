@@ -8,16 +8,16 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from icefloe.commit.attempt import Action
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.new_table import new_table_metadata
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.pending_change import MutationContext
 

@@ -12,7 +12,7 @@ from tests.datafile.delete_files import position_deletes
 
 from icefloe import SqlCatalog
 from icefloe.errors import DataFileFormatError, FormatWarning, NoSuchFileError
-from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table import Table
 
 DAYS = ("2024-01-03", "2024-02-04")

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from icefloe.datafile.copy_file_group import RewriteGroup
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.partitioning.sort_order import SortField, SortOrder
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.partitioning.sort_order import SortField, SortOrder
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField
 from icefloe.table.rows.copy_on_write_groups import LARGE_AMONG_NEW_BYTES, LARGE_NEW_FILE_BYTES, groups_of
 
 MB = 1024 * 1024

@@ -8,7 +8,7 @@ import pytest
 
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.static_table import StaticTable
 
 KINDS = "cabacb"

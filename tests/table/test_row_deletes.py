@@ -7,7 +7,7 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.errors import NoSuchFileError, StorageFullError, UnsupportedFeatureError
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])

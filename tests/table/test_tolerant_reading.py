@@ -11,7 +11,7 @@ from tests.table.deviating import list_path, local, made, one_more_added, rewrit
 
 from icefloe.errors import FormatError, IcefloeError, ManifestFormatError
 from icefloe.inspect import trace
-from icefloe.kernel.tolerance import Deviation
+from icefloe.spec.tolerance import Deviation
 from icefloe.table import Table
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -22,7 +22,7 @@ from icefloe import (
     Table,
     UnsupportedError,
 )
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "kind": ["a", "b", "c"]})
 QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}

@@ -11,9 +11,9 @@ from tests.table.test_add_files import live, make
 from icefloe.datafile.field_ids import inner_fields
 from icefloe.datafile.projection import Projector
 from icefloe.errors import DataFileFormatError, SchemaMismatchError
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IcebergType, ListType, LongType, MapType, NestedField, StringType, StructType, children
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import IcebergType, ListType, LongType, MapType, NestedField, StringType, StructType, children
 
 
 def put(path: Path, values: list[int | None], kind: pa.DataType) -> str:

@@ -11,8 +11,8 @@ from tests.java_names import CATALOG_PROPERTIES, TABLE_PROPERTIES
 from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.errors import InvalidPropertyError
-from icefloe.kernel.metadata.table_properties import ALL, BLOOM_ENABLED_PREFIX, DERIVED, METRICS_COLUMN_PREFIX
-from icefloe.kernel.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
+from icefloe.spec.metadata.table_properties import ALL, BLOOM_ENABLED_PREFIX, DERIVED, METRICS_COLUMN_PREFIX
+from icefloe.spec.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
 from icefloe.table import warnings_once
 
 ARROW = pa.schema([("id", pa.int64()), ("v", pa.string())])

@@ -28,12 +28,12 @@ from icefloe import (
     StructType,
     TimestampType,
 )
-from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.sql_store import SqlCatalogStore
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.commit.outcome import Conflicted, Outcome
-from icefloe.kernel.metadata.layout_updates import LAST_ADDED, AddSchema, SetCurrentSchema
-from icefloe.kernel.schema.name_mapping import mapping_for, mapping_from_json, mapping_to_json
+from icefloe.commit.metadata_change import MetadataChange
+from icefloe.commit.outcome import Conflicted, Outcome
+from icefloe.spec.metadata.layout_updates import LAST_ADDED, AddSchema, SetCurrentSchema
+from icefloe.spec.schema.name_mapping import mapping_for, mapping_from_json, mapping_to_json
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
 
 ROWS = pa.table(

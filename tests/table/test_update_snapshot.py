@@ -8,8 +8,8 @@ import pytest
 
 from icefloe import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, SqlCatalog, Table
 from icefloe.errors import InvalidFilterError
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows.write_context import write_target
 

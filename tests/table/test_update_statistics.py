@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import NoSuchSnapshotError, ReadOnlyTableError, SqlCatalog, StaticTable, Table
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
+from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 

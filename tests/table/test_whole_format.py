@@ -30,9 +30,9 @@ from icefloe import (
 )
 from icefloe.catalog.catalog import Catalog
 from icefloe.inspect import validate
-from icefloe.kernel.metadata.metadata_reader import check_table_metadata
-from icefloe.kernel.schema.schema import assign_fresh_ids
-from icefloe.kernel.types import IcebergType, ListType, MapType
+from icefloe.spec.metadata.metadata_reader import check_table_metadata
+from icefloe.spec.schema.schema import assign_fresh_ids
+from icefloe.spec.types import IcebergType, ListType, MapType
 from icefloe.table import Table
 
 Row = dict[int, Plain]

@@ -11,8 +11,8 @@ from tests.table.format_values import LATER, Plain, arrow_of_rows, values
 from tests.table.test_whole_format import Model, Row
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField, StructType
 
 
 def alike(value: Plain) -> Plain:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.sql_store import SqlCatalogStore
+from icefloe.commit.outcome import Committed, Conflicted, Unknown
 from icefloe.errors import FileAlreadyExistsError, InvalidInputError, StorageFullError, StoragePermissionError, StorageUnavailableError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Unknown
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.testing.fault_injection import Event, Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 
 NAME = ("db", "t")

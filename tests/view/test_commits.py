@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe import SqlCatalog
-from icefloe.catalog_store.sql_store import SqlLocations
+from icefloe.commit.outcome import Refused
 from icefloe.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -22,10 +22,10 @@ from icefloe.errors import (
     StoragePermissionError,
 )
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.kernel.commit.outcome import Refused
-from icefloe.kernel.schema.arrow_schema import to_schema
-from icefloe.kernel.view.view_definition import ViewDefinition
-from icefloe.kernel.view.view_metadata import view_problems
+from icefloe.spec.schema.arrow_schema import to_schema
+from icefloe.spec.view.view_definition import ViewDefinition
+from icefloe.spec.view.view_metadata import view_problems
+from icefloe.stores.sql_store import SqlLocations
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 from icefloe.view.view import View
 from icefloe.view.view_handle import ViewHandle, create_view_metadata, load_view_metadata

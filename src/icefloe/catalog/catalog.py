@@ -1,6 +1,6 @@
 """`Catalog`: tables by name, over any catalog store; namespaces are `catalog_namespaces.py`, views `catalog_views.py`. `load_catalog` opens a catalog.
 
-Names and metadata locations are kept by `icefloe.catalog_store`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
+Names and metadata locations are kept by `icefloe.stores`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +16,7 @@ from icefloe.catalog.catalog_transaction import CatalogTransaction, CreateTableT
 from icefloe.catalog.catalog_views import CatalogViews
 from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog.unused_options import warn_of_options
-from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.commit.replace_table import ReplaceTable
 from icefloe.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -31,15 +30,16 @@ from icefloe.errors import (
 )
 from icefloe.io.locations import join, qualified
 from icefloe.io.manifest_cache import CacheSettings
-from icefloe.kernel.commit.replace_table import ReplaceTable
-from icefloe.kernel.metadata.new_table import new_table_metadata
-from icefloe.kernel.metadata.property_kinds import property_texts
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.ports import StorageAccess
-from icefloe.kernel.schema.arrow_schema import to_schema
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.metadata.new_table import new_table_metadata
+from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import StorageAccess
+from icefloe.spec.schema.arrow_schema import to_schema
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.catalog_store import CatalogStore, TableLocation
+from icefloe.stores.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.purge_table import PurgeReport, purge_table
 from icefloe.table.own_location import warn_of_places

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from icefloe.catalog_store.identifier import Identifier, to_identifier
 from icefloe.errors import InvalidIdentifierError
+from icefloe.stores.identifier import Identifier, to_identifier
 
 Name = str | Iterable[str]
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
-from icefloe.kernel.similar_names import similar_name
+from icefloe.formatting import shortened
 from icefloe.optional_packages import optional_module
+from icefloe.similar_names import similar_name
 
 DEFAULT_CATALOG = "default"
 FILE_KEYS = ("catalog", "default-catalog")  # of a configuration file; PyIceberg's files have others too

@@ -20,18 +20,18 @@ from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.catalog.hive_catalog import HiveCatalog
 from icefloe.catalog.options import check_names
-from icefloe.catalog_store.database_uri import JDBC, uri_of_jdbc
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, StorageError, UnsupportedFeatureError, in_one_line
 from icefloe.io.locations import local_path, qualified, scheme_of
 from icefloe.lazy_imports import lazy_module
+from icefloe.stores.database_uri import JDBC, uri_of_jdbc
 
 if TYPE_CHECKING:  # SQLAlchemy and httpx are imported when a catalog that needs them is opened
     from icefloe.catalog import rest_catalog, sql_catalog
-    from icefloe.catalog_store import sql_store
+    from icefloe.stores import sql_store
 else:
     rest_catalog = lazy_module("icefloe.catalog.rest_catalog")
     sql_catalog = lazy_module("icefloe.catalog.sql_catalog")
-    sql_store = lazy_module("icefloe.catalog_store.sql_store")
+    sql_store = lazy_module("icefloe.stores.sql_store")
 
 # File name of the catalog database of a warehouse.
 CATALOG_FILE = "catalog.db"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from icefloe.catalog.catalog_base import CatalogBase, Name
-from icefloe.catalog_store.catalog_store import CatalogStore
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import InvalidInputError, NamespaceAlreadyExistsError, NoSuchNamespaceError
-from icefloe.kernel.metadata.property_kinds import property_texts
+from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.stores.catalog_store import CatalogStore
+from icefloe.stores.identifier import Identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,12 +12,12 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 
 from icefloe.catalog.catalog_base import Name
-from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.commit.attempt import Action
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import IdSource
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import IdSource
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata, TableHandle

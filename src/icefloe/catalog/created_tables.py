@@ -6,13 +6,13 @@ if it has no file but the first metadata file when the table is created. See `ic
 
 import logging
 
-from icefloe.catalog_store.catalog_store import TableLocation
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, InvalidInputError, NoSuchFileError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, files_for
 from icefloe.io.locations import Place, place_of_file, place_of_folder
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO
+from icefloe.stores.catalog_store import TableLocation
+from icefloe.stores.identifier import Identifier
 from icefloe.table.own_location import is_of_metadata_file, own_location
 from icefloe.table.table_handle import TableHandle
 

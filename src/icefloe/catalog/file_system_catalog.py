@@ -7,15 +7,15 @@ from icefloe.catalog.catalog import UNIQUE_TABLE_LOCATION, Catalog
 from icefloe.catalog.catalog_config import is_true
 from icefloe.catalog.catalog_transaction import CatalogTransaction
 from icefloe.catalog.options import check_names
-from icefloe.catalog_store.file_system_store import FileSystemCatalogStore
-from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.object_store_tables import ObjectStoreTables
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import SchemeFileIO, load_file_io
 from icefloe.io.local_folders import LocalFolders
 from icefloe.io.locations import LocationPolicy, is_same_folder, qualified, scheme_of
 from icefloe.io.object_folders import ObjectFolders
 from icefloe.io.object_store_file_io import CREATES_EXCLUSIVELY, PROTOCOLS
+from icefloe.stores.file_system_store import FileSystemCatalogStore
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.object_store_tables import ObjectStoreTables
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_handle import load_metadata

@@ -2,7 +2,7 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.options import check_names
-from icefloe.catalog_store.memory_store import MemoryCatalogStore
+from icefloe.stores.memory_store import MemoryCatalogStore
 from icefloe.table.table_handle import RandomIds
 
 

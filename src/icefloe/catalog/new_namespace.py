@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import CommitUnknownError, NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError, in_one_line
+from icefloe.stores.identifier import Identifier, dotted
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)

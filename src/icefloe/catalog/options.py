@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from icefloe.catalog.catalog import DEFAULT_NAMESPACE, TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, UNIQUE_TABLE_LOCATION
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
-from icefloe.catalog_store.catalog_store import SCHEMA_VERSION
-from icefloe.catalog_store.rest.settings import REST_OPTIONS
-from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidPropertyError
+from icefloe.formatting import shortened
 from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
-from icefloe.kernel.option import Option
-from icefloe.kernel.similar_names import similar_name
+from icefloe.option import Option
+from icefloe.similar_names import similar_name
+from icefloe.stores.catalog_store import SCHEMA_VERSION
+from icefloe.stores.rest.settings import REST_OPTIONS
 
 CATALOG_OPTIONS = (
     Option(

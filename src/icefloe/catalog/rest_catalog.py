@@ -1,6 +1,6 @@
 """`RestCatalog`: a catalog behind the REST catalog protocol, such as Lakekeeper, Polaris, Unity Catalog, Gravitino, S3 Tables or `icefloe serve`.
 
-Requests are `icefloe.catalog_store.rest`. Which storage the tables of a server may use is decided here: a server elsewhere cannot lead this process to files of
+Requests are `icefloe.stores.rest`. Which storage the tables of a server may use is decided here: a server elsewhere cannot lead this process to files of
 this machine, and the folders that it names are not trusted for that. Spec: REST catalog.
 """
 
@@ -11,18 +11,18 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
 from icefloe.catalog.created_tables import CreatedTables
 from icefloe.catalog.options import check_names
-from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.rest import settings
-from icefloe.catalog_store.rest.origins import is_loopback
-from icefloe.catalog_store.rest.rest_functions import CatalogFunction, list_functions, load_function
-from icefloe.catalog_store.rest.rest_store import RestCatalogStore
-from icefloe.catalog_store.rest.rest_views import RestViews
-from icefloe.catalog_store.rest.table_access import STORAGE_PREFIXES
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES, load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, listed, qualified, scheme_of
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO, StorageAccess
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO, StorageAccess
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.rest import settings
+from icefloe.stores.rest.origins import is_loopback
+from icefloe.stores.rest.rest_functions import CatalogFunction, list_functions, load_function
+from icefloe.stores.rest.rest_store import RestCatalogStore
+from icefloe.stores.rest.rest_views import RestViews
+from icefloe.stores.rest.table_access import STORAGE_PREFIXES
 from icefloe.table.expiry.purge_table import PurgeReport
 from icefloe.table.table import Table
 from icefloe.table.table_handle import TableHandle

@@ -7,9 +7,9 @@ from sqlalchemy import Engine
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import is_true
 from icefloe.catalog.options import check_names
-from icefloe.catalog_store.catalog_store import SCHEMA_VERSION
-from icefloe.catalog_store.sql_store import SqlCatalogStore
 from icefloe.errors import InvalidPropertyError
+from icefloe.stores.catalog_store import SCHEMA_VERSION
+from icefloe.stores.sql_store import SqlCatalogStore
 
 
 class SqlCatalog(Catalog):

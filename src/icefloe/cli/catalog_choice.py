@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name
 from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
-from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
 from icefloe.io.locations import qualified
+from icefloe.stores.identifier import dotted
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader

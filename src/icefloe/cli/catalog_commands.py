@@ -14,8 +14,6 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.new_namespace import NewNamespace
-from icefloe.catalog_store.database_uri import without_password
-from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.expire_command import deletions_of
 from icefloe.cli.interrupts import AFTER_DROP, state_after_interrupt
@@ -24,16 +22,13 @@ from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_pr
 from icefloe.cli.screen import confirm, print_message
 from icefloe.cli.shared_options import Properties, complete_name, properties_of
 from icefloe.cli.table_command import creates_in_catalog, looks_at_catalog
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
-from icefloe.errors import (
-    InvalidInputError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    in_one_line,
-)
+from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, in_one_line
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.branches_and_tags import Properties as PropertyView
 from icefloe.inspect.inspection import MOST_LINES, View
+from icefloe.stores.database_uri import without_password
+from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.expiry.purge_table import PurgeReport
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from icefloe.cli.maintenance_commands import DryRun, Options, RewrittenBranch, Where, fields_of, given_up, snapshots_text
 from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Facts, Report
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.maintenance.group_rewrite import FailedGroup
 from icefloe.table.table import Table

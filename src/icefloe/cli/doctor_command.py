@@ -18,21 +18,21 @@ import typer
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import configuration_files, configured_default_name, known_catalogs
-from icefloe.catalog_store.database_uri import without_password
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.installed_versions import Versions, versions
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse
 from icefloe.cli.spark_access import spark_module, start_spark
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.errors import IcefloeError
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import join, local_path, scheme_of
-from icefloe.kernel.avro import compiled_codec
 from icefloe.optional_packages import install_command
+from icefloe.spec.avro import compiled_codec
+from icefloe.stores.database_uri import without_password
 
 # Bytes of free disk below which a check is a warning, and a fault.
 LITTLE_SPACE = 1 << 30

@@ -15,9 +15,9 @@ from icefloe.cli.catalog_choice import CatalogChoice, open_table
 from icefloe.cli.interrupts import AFTER_EXPIRY, state_after_interrupt
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, utc_time_of
-from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
+from icefloe.formatting import count_text, size_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
 from icefloe.table.expiry.purge_table import PurgeReport

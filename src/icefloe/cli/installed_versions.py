@@ -8,7 +8,7 @@ from icefloe.cli.spark_access import spark_module
 from icefloe.display.report import Facts, Report
 from icefloe.errors import EngineError, NotInstalledError
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.avro import compiled_codec
+from icefloe.spec.avro import compiled_codec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,12 @@ from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.errors import DataFileFormatError, InvalidInputError, InvalidPartitionSpecError, MetadataFormatError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import qualified
-from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
-from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
-from icefloe.kernel.schema.arrow_schema import to_schema
-from icefloe.kernel.schema.column_text import columns_from_text
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import schema_from_json
+from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
+from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
+from icefloe.spec.schema.arrow_schema import to_schema
+from icefloe.spec.schema.column_text import columns_from_text
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_json import schema_from_json
 
 _COMMA = re.compile(r",(?![^()]*\))")
 _SORT_KEY = re.compile(r"(?P<term>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE | re.DOTALL)

@@ -14,15 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.database_uri import without_password
-from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
 from icefloe.cli.catalog_choice import CatalogChoice, may_be_service, open_catalog
 from icefloe.cli.screen import print_message, step, write_json
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse, pairs_of, properties_of
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
-from icefloe.display.formatting import size_text
 from icefloe.display.progress import BYTES
 from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
+from icefloe.formatting import size_text
 from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
@@ -31,6 +29,8 @@ from icefloe.loading.input_files import CODECS, FileFormat, InputFiles, find_fil
 from icefloe.loading.load_progress import LoadProgress, ProgressCallback
 from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.optional_packages import not_installed
+from icefloe.stores.database_uri import without_password
+from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 
 # A name that needs no backticks in Spark SQL.

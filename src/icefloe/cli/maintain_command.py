@@ -8,22 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import dotted
 from icefloe.cli.screen import step
 from icefloe.cli.shared_options import complete_name
 from icefloe.cli.table_command import changes_tables_of_catalog
-from icefloe.display.formatting import count_text, shortened, size_text
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.errors import NoSuchNamespaceError
+from icefloe.formatting import count_text, shortened, size_text
 from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.maintenance.maintain import (
-    MaintenanceArguments,
-    MaintenanceProgress,
-    maintain_table,
-)
+from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceProgress, maintain_table
 from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.maintenance_report import ActionReport, MaintenanceReport
+from icefloe.stores.identifier import dotted
 
 Name = Annotated[
     str,

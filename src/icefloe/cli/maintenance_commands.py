@@ -15,13 +15,13 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.cli.row_view import cell_text
 from icefloe.cli.shared_options import pairs_of, utc_time_of
 from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Grid, Prose, Report, grid
 from icefloe.errors import InvalidInputError
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, TimestamptzType
 from icefloe.maintenance.group_rewrite import FailedGroup
 from icefloe.procedures import call, procedure_named, procedure_names
+from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, TimestamptzType
 from icefloe.table.table import Table
 
 SpecId = Annotated[

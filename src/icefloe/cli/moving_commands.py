@@ -11,12 +11,12 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.schema.schema import Schema
 from icefloe.maintenance.migrate_table import migrate_table
 from icefloe.maintenance.snapshot_table import snapshot_table
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
 
 Source = Annotated[str, typer.Argument(metavar="SOURCE", help="The prefix of all paths of the table, such as its location.")]

@@ -8,9 +8,9 @@ import typer
 
 from icefloe.cli.shared_options import utc_time_of
 from icefloe.cli.table_command import changes_table
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.errors import InvalidInputError, Problem
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table import Table
 

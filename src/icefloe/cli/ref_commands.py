@@ -15,7 +15,7 @@ from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.inspection import View
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader

@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.checks.table_validation import ValidationProgress
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import show, step
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
-from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.repair import plan, undo
-from icefloe.validation.table_validation import ValidationProgress
+from icefloe.spec.metadata.snapshot_ref import MAIN
 
 Name = Annotated[
     str,

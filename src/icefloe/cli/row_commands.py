@@ -13,17 +13,10 @@ import typer
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import known_catalogs
-from icefloe.catalog_store.identifier import to_identifier
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_table
 from icefloe.cli.row_view import RowBatches, check_formats, print_rows, rows_of_arrow
 from icefloe.cli.screen import most_lines, print_message, step
-from icefloe.cli.select_statement import (
-    NeedsSparkError,
-    SelectStatement,
-    parse_select,
-    run_on_metadata_table,
-    run_on_table,
-)
+from icefloe.cli.select_statement import NeedsSparkError, SelectStatement, parse_select, run_on_metadata_table, run_on_table
 from icefloe.cli.shared_options import (
     AsJson,
     CatalogName,
@@ -46,8 +39,9 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.inspect import METADATA_TABLES, MetadataTable
-from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.optional_packages import install_command
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.stores.identifier import to_identifier
 from icefloe.table.table_reader import TableReader
 
 _WITHOUT_SPARK = "without Spark a statement is SELECT columns FROM table [WHERE condition] [ORDER BY columns] [LIMIT n]"

@@ -18,13 +18,13 @@ from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.nested_values import nested_from_json, nested_to_json
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec, partition_spec_from_text, spec_to_json
-from icefloe.kernel.partitioning.sort_order import SortDirection, SortOrder, sort_order_to_json
-from icefloe.kernel.schema.column_text import columns_from_text, type_from_text
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.schema.schema_json import schema_to_json
-from icefloe.kernel.types import BooleanType, DoubleType, FloatType, IcebergType, IntegerType, LongType, PrimitiveType, children
+from icefloe.spec.nested_values import nested_from_json, nested_to_json
+from icefloe.spec.partitioning.partition_spec import PartitionSpec, partition_spec_from_text, spec_to_json
+from icefloe.spec.partitioning.sort_order import SortDirection, SortOrder, sort_order_to_json
+from icefloe.spec.schema.column_text import columns_from_text, type_from_text
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.schema.schema_json import schema_to_json
+from icefloe.spec.types import BooleanType, DoubleType, FloatType, IcebergType, IntegerType, LongType, PrimitiveType, children
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 

@@ -18,14 +18,14 @@ from sqlglot.errors import SqlglotError
 from icefloe.cli.row_view import RowBatches
 from icefloe.errors import InvalidFilterError, InvalidInputError
 from icefloe.inspect import MetadataTable
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.filter_parser import filter_of_condition
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, sorted_positions
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IcebergType, LongType, NestedField, PrimitiveType, StructType
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.filter_parser import filter_of_condition
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, sorted_positions
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import IcebergType, LongType, NestedField, PrimitiveType, StructType
 from icefloe.table.data_scan import DataScan
 from icefloe.table.table_reader import TableReader
 

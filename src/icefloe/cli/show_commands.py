@@ -9,16 +9,16 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import dotted
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import SingleValue
 from icefloe.cli.shared_options import SnapshotName, Tolerant, complete_column, complete_ref
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
-from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Report, grid
 from icefloe.errors import InvalidInputError
+from icefloe.formatting import count_text, size_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import snapshot_id_of
+from icefloe.stores.identifier import dotted
 from icefloe.table.table_reader import TableReader
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True, cls=PlainGroup)

@@ -9,8 +9,8 @@ import icefloe.inspect as look
 from icefloe.cli.maintenance_commands import fields_of
 from icefloe.cli.shared_options import SnapshotName
 from icefloe.cli.table_command import changes_table
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Facts, Report
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.table.statistics_plan import StatisticsPlan

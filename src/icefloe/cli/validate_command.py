@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from icefloe.checks.finding import MOST_FINDINGS, Severity
+from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, depths_of, validate_table
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.screen import json_text, show, step
@@ -17,8 +19,6 @@ from icefloe.inspect.validation import Validation
 from icefloe.inspect.validation import validate as validated
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.table.table_folder import metadata_file_of
-from icefloe.validation.finding import MOST_FINDINGS, Severity
-from icefloe.validation.table_validation import ValidationArguments, ValidationProgress, depths_of, validate_table
 
 
 class FailOn(StrEnum):

@@ -17,7 +17,7 @@ from icefloe.cli.shared_options import Properties, properties_of
 from icefloe.cli.table_command import looks_at_catalog
 from icefloe.errors import InvalidInputError, NoSuchFileError
 from icefloe.inspect.inspection import View as Shown
-from icefloe.kernel.schema.column_text import columns_from_text
+from icefloe.spec.schema.column_text import columns_from_text
 
 app = typer.Typer(help="Views: stored queries, each in one or several SQL dialects.", no_args_is_help=True, cls=PlainGroup)
 

@@ -1,6 +1,6 @@
 """Theta sketches of columns, computed from batches of rows in this process and in Spark's tasks.
 
-The sketches are `kernel/puffin/theta_sketch.py`, the hashes of values `kernel/distinct_values.py`. Spec: Puffin file format.
+The sketches are `spec/puffin/theta_sketch.py`, the hashes of values `spec/distinct_values.py`. Spec: Puffin file format.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.kernel.distinct_values import column_hashes
-from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch
-from icefloe.kernel.types import PrimitiveType
+from icefloe.spec.distinct_values import column_hashes
+from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch
+from icefloe.spec.types import PrimitiveType
 
 # Threads that hash columns side by side; hashing is numpy's and Arrow's native code for the most part.
 _HASH_THREADS = 4

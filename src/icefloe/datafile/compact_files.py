@@ -15,11 +15,11 @@ from icefloe.datafile.data_file_writer import write_batches, write_partition
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.live_rows import live_rows
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema, schema_with_lineage
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.spec.schema.schema import Schema, schema_with_lineage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,14 +17,14 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.file_metrics import leaves_of
 from icefloe.datafile.live_rows import LiveRows, live_rows
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.expressions.bind import filter_field_ids
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import SortOrder, sorted_rows
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema, schema_with_lineage
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.bind import filter_field_ids
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import SortOrder, sorted_rows
+from icefloe.spec.schema.schema import Schema, schema_with_lineage
 
 # Copies of files are sorted in memory if their rows take at most this many bytes of Arrow memory; and the assumed bytes of a value.
 SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24

@@ -20,15 +20,15 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import decode_dictionaries
 from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.arrow_values import mask_array, numpy_of
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import POS
-from icefloe.kernel.schema.schema import Schema, schema_with_lineage
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import mask_array, numpy_of
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import POS
+from icefloe.spec.schema.schema import Schema, schema_with_lineage
 
 # Positions of rows in their file, counted from 0, ascending.
 Positions = NDArray[np.int64]

@@ -22,19 +22,19 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import RowTest, StoredBatch, decode_dictionaries, filter_batch, without_columns
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.arrow_values import mask_array
-from icefloe.kernel.expressions.bind import filter_field_ids, predicates, simplify
-from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema, fields_to_read, select_fields
-from icefloe.kernel.types import NestedField
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import mask_array
+from icefloe.spec.expressions.bind import filter_field_ids, predicates, simplify
+from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema, fields_to_read, select_fields
+from icefloe.spec.types import NestedField
 
 # Rows. Looking up a batch in a set of equality deletes costs time for each deleted key, so batches are joined until they have as many rows, up to this.
 MAX_JOINED_ROWS, MAX_JOINED_BYTES = 1_048_576, 128 * 1024 * 1024

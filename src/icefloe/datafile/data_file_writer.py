@@ -22,17 +22,17 @@ from icefloe.datafile.parquet.parquet_appender import parquet_appender_factory
 from icefloe.datafile.partition_splitter import Part, PartitionSplitter, SortedParts
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import FileAlreadyExistsError, StorageError
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.data_location import new_data_location
-from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
-from icefloe.kernel.partitioning.curve_cells import in_curve_order
-from icefloe.kernel.partitioning.partition_spec import partition_kinds, partition_path_of
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder, sorted_rows
-from icefloe.kernel.ports import write_unique
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import cast_to_schema
-from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import IcebergType
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.data_location import new_data_location
+from icefloe.spec.metadata.table_properties import DEFAULT_FILE_FORMAT
+from icefloe.spec.partitioning.curve_cells import in_curve_order
+from icefloe.spec.partitioning.partition_spec import partition_kinds, partition_path_of
+from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER, SortOrder, sorted_rows
+from icefloe.spec.ports import write_unique
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
+from icefloe.spec.types import IcebergType
 
 # Rows. The usual bound of Arrow's own writer on a row group: wide enough to compress well, small enough to read in parallel.
 MAX_ROW_GROUP_ROWS = 1_048_576

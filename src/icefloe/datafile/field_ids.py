@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY
-from icefloe.kernel.schema.name_mapping import NameMapping
+from icefloe.spec.schema.arrow_types import FIELD_ID_KEY
+from icefloe.spec.schema.name_mapping import NameMapping
 
 # Function from a field of a file to its id or None. It receives the names from the top-level column down (a list's child is `element`, a map's are `key` and
 # `value`) and the Arrow field.

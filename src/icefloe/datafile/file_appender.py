@@ -16,11 +16,11 @@ import pyarrow as pa
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, MetricsMode
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.errors import UnsupportedTypeError
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.ports import FileIO, unique_output
-from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, MAX_USER_FIELD_ID
-from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import BooleanType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.ports import FileIO, unique_output
+from icefloe.spec.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, MAX_USER_FIELD_ID
+from icefloe.spec.types import BooleanType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType
 
 # The column of a file, or the field of a struct, whose columns are all of unknown type. The ids are reserved by the format and have no other use; more structs
 # of a file than there are ids share them.

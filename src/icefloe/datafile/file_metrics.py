@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.kernel.bounds import truncate_lower_bound, truncate_upper_bound
-from icefloe.kernel.metadata.table_properties import METRICS_DEFAULT, METRICS_MAX_INFERRED_COLUMNS, column_metrics_modes
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import (
+from icefloe.spec.bounds import truncate_lower_bound, truncate_upper_bound
+from icefloe.spec.metadata.table_properties import METRICS_DEFAULT, METRICS_MAX_INFERRED_COLUMNS, column_metrics_modes
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import (
     BinaryType,
     DecimalType,
     DoubleType,
@@ -41,7 +41,7 @@ from icefloe.kernel.types import (
     VariantType,
     children,
 )
-from icefloe.kernel.values import decimal_bytes, from_bytes, to_bytes
+from icefloe.spec.values import decimal_bytes, from_bytes, to_bytes
 
 # Name of the repeated group inside the group of a list or a map. Spec: Parquet, Nested Types.
 _REPEATED_GROUP: dict[type[IcebergType], str] = {ListType: "list", MapType: "key_value"}

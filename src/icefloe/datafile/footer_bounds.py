@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.kernel.types import (
+from icefloe.spec.types import (
     DateType,
     DecimalType,
     DoubleType,

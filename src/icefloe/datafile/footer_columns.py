@@ -14,9 +14,9 @@ from icefloe.datafile.file_metrics import Leaf, leaves_of
 from icefloe.datafile.orc.orc_timestamps import UTC
 from icefloe.datafile.projection import FileColumn, file_columns, is_readable_as
 from icefloe.errors import Problem
-from icefloe.kernel.schema.arrow_schema import plain_type
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spec.schema.arrow_schema import plain_type
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     IcebergType,
     ListType,
     MapType,

@@ -13,7 +13,7 @@ import pyarrow as pa
 from icefloe.datafile.file_metrics import BoundsInBytes, FileMetrics, MetricsMode, bounds_in_bytes, split_offsets
 from icefloe.datafile.footer_bounds import Extremes, conversion, is_exact
 from icefloe.datafile.footer_columns import StoredLeaf
-from icefloe.kernel.types import DoubleType, FloatType
+from icefloe.spec.types import DoubleType, FloatType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

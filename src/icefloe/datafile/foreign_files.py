@@ -22,12 +22,12 @@ from icefloe.datafile.orc.orc_timestamps import has_local_timestamps, time_zone_
 from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, known_since_1900
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 
 _MAGIC_BYTES = 4
 _SMALL_BYTES = 64 * 1024  # of a file that is read as a whole

@@ -8,11 +8,11 @@ import pyarrow as pa
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.schema.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Values of the metadata columns of a data file's rows: file, position, partition, whether a row is deleted, and its row lineage.
 
-`kernel/schema/metadata_columns.py` has the ids and names of these columns.
+`spec/schema/metadata_columns.py` has the ids and names of these columns.
 Spec: Reserved Field IDs; Row Lineage; Row lineage assignment; Row Lineage for Upgraded Tables.
 """
 
@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.arrow_values import mask_array, numbers_array, scalar_of
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema import metadata_columns as names
-from icefloe.kernel.schema.arrow_types import type_to_arrow
-from icefloe.kernel.types import NestedField, PrimitiveType, StructType
-from icefloe.kernel.values import physical_array
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import mask_array, numbers_array, scalar_of
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.schema import metadata_columns as names
+from icefloe.spec.schema.arrow_types import type_to_arrow
+from icefloe.spec.types import NestedField, PrimitiveType, StructType
+from icefloe.spec.values import physical_array
 
 
 def metadata_array(

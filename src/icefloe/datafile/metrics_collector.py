@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, MetricsMode, count_nans, set_bounds
-from icefloe.kernel.types import (
+from icefloe.spec.types import (
     BinaryType,
     DecimalType,
     DoubleType,
@@ -24,7 +24,7 @@ from icefloe.kernel.types import (
     StringType,
     UUIDType,
 )
-from icefloe.kernel.values import physical_arrow_type, unscaled
+from icefloe.spec.values import physical_arrow_type, unscaled
 
 # The bytes of geometries have no order.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)

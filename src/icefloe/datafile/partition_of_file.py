@@ -14,10 +14,10 @@ from typing import Any
 from icefloe.datafile.file_metrics import physical_value
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest, StoredDataFile
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_folders import folders_in_path, hive_value, iceberg_value
-from icefloe.kernel.partitioning.partition_spec import PartitionField, PartitionSpec
-from icefloe.kernel.partitioning.transforms import (
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_folders import folders_in_path, hive_value, iceberg_value
+from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
+from icefloe.spec.partitioning.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -26,10 +26,10 @@ from icefloe.kernel.partitioning.transforms import (
     VoidTransform,
     YearTransform,
 )
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DateType, IntegerType, PrimitiveType
-from icefloe.kernel.values import to_physical
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DateType, IntegerType, PrimitiveType
+from icefloe.spec.values import to_physical
 
 _NOT_IN_PATH = object()
 _YEAR_ZERO = 1970

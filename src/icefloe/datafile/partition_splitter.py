@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidPartitionSpecError
-from icefloe.kernel.arrow_values import positions_array
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import Transform, VoidTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType, children
-from icefloe.kernel.values import physical_arrow_type, physical_list
+from icefloe.spec.arrow_values import positions_array
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.transforms import Transform, VoidTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType, children
+from icefloe.spec.values import physical_arrow_type, physical_list
 
 # Number of codes up to which numpy uses a radix sort: its stable sort of 16-bit numbers is one.
 _MAX_RADIX_CODES = 1 << 16

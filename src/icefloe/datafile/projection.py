@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from icefloe.datafile.field_ids import id_of, inner_fields, is_list
 from icefloe.datafile.variant_shredding import is_variant, unshredded
 from icefloe.errors import DataFileFormatError, FormatError
-from icefloe.kernel.schema.default_values import initial_default_column
-from icefloe.kernel.types import (
+from icefloe.spec.schema.default_values import initial_default_column
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -43,7 +43,7 @@ from icefloe.kernel.types import (
     VariantType,
     children,
 )
-from icefloe.kernel.values import physical_array
+from icefloe.spec.values import physical_array
 
 _NANOS_PER_MICRO = 1000
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, mask_array, numpy_of, positions_array
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
+from icefloe.spec.arrow_values import array_of_chunks, mask_array, numpy_of, positions_array
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField, StructType
 
 Positions = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.datafile.field_ids import is_list
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of, positions_array
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of, offsets_of, positions_array
 
 Mask = NDArray[np.bool_]
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import DataFileFormatError, IcefloeError, OutOfMemoryError, UnsupportedFeatureError
-from icefloe.kernel.arrow_values import numbers_array, numpy_of
-from icefloe.kernel.limits import raise_limit
-from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import NestedField
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.arrow_values import numbers_array, numpy_of
+from icefloe.spec.limits import raise_limit
+from icefloe.spec.types import NestedField
 
 # Rows of a batch. Large enough that the work for each batch is negligible, small enough that a query with a limit reads little.
 BATCH_ROWS = 131_072

@@ -17,12 +17,12 @@ from icefloe.datafile.parquet.parquet_annotations import MAGIC
 from icefloe.datafile.parquet.parquet_rows import ParquetRows
 from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, RowTest, StoredBatch
 from icefloe.errors import DataFileFormatError, FormatError, FormatWarning, NoSuchFileError, UnsupportedFeatureError, in_one_line
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.ports import FileIO, OpensSizedFiles
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.types import NestedField
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.ports import FileIO, OpensSizedFiles
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.types import NestedField
 
 
 class StoredFile(Protocol):
@@ -117,7 +117,7 @@ def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
 def _check_counts(file: DataFile, counts: StoredCounts) -> None:
     """Refuse a file with another number of rows than its manifest entry; warn of one with as many rows and another size.
 
-    A size alone is no reason to refuse a file, as for manifests (`kernel/manifest/manifest_length.py`): some tables have files that were rewritten in place
+    A size alone is no reason to refuse a file, as for manifests (`spec/manifest/manifest_length.py`): some tables have files that were rewritten in place
     with the same rows.
     """
     path = file.file_path

@@ -1,6 +1,6 @@
 """`unshredded`: reconstruction of shredded variants, whose parts a file stores in separate columns, as structs of `metadata` and `value`.
 
-`kernel/variant_bytes.py` encodes the values. Icefloe does not write shredded variants. Spec: Parquet, Variant Shredding.
+`spec/variant_bytes.py` encodes the values. Icefloe does not write shredded variants. Spec: Parquet, Variant Shredding.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.field_ids import is_list
 from icefloe.errors import FormatError, UnsupportedFeatureError
-from icefloe.kernel import variant_bytes
-from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE
+from icefloe.spec import variant_bytes
+from icefloe.spec.schema.arrow_extensions import VARIANT_STORAGE
 
 _METADATA, _VALUE, _TYPED = "metadata", "value", "typed_value"
 _UUID_BYTES = 16

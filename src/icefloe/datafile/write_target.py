@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from icefloe.kernel.partitioning.curve_cells import CurveOrder
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.partitioning.curve_cells import CurveOrder
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,19 +12,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.display.figures.ranges import Ranges, Span
-from icefloe.display.formatting import count_text
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.concerns import quoted
 from icefloe.explorer.section import Request, copyable, drawn, panel
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
-from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns
-from icefloe.kernel.scan.pruning import column_bounds
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, UnknownType
-from icefloe.kernel.values import physical_list, to_human
+from icefloe.formatting import count_text
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths
 from icefloe.maintenance.health_measures import FilesOfBranch
+from icefloe.scan.pruning import column_bounds
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of
+from icefloe.spec.expressions.metrics_evaluator import valid_bounds
+from icefloe.spec.manifest.manifest_columns import ManifestColumns
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, UnknownType
+from icefloe.spec.values import physical_list, to_human
 
 # Ranges that are drawn one by one; more are drawn in groups.
 _MOST_SPANS = 240

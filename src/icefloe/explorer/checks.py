@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from icefloe.display.formatting import count_text
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.concerns import Concern, Weight, by_weight, commit_concerns, health_concerns, rule_concerns
 from icefloe.explorer.opened_table import MOST_CHECKED_FILES
 from icefloe.explorer.report_markup import report_markup
 from icefloe.explorer.section import Request, anchor, copyable, panel
+from icefloe.formatting import count_text
 
 _NAMES = {Weight.ERROR: "error", Weight.WARNING: "warning", Weight.CARE: "care", Weight.NOTE: "note"}
 _SIGNS = {Weight.ERROR: "✕", Weight.WARNING: "!", Weight.CARE: "↻", Weight.NOTE: "i"}

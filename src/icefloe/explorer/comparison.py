@@ -1,12 +1,12 @@
 """The differences of two snapshots, branches or tags, and how a commit came about. No rows are read."""
 
-from icefloe.display.formatting import time_text
 from icefloe.display.markup import Markup, element
 from icefloe.errors import NoSuchSnapshotError
 from icefloe.explorer.checks import fault
 from icefloe.explorer.concerns import quoted
 from icefloe.explorer.report_markup import report_markup
 from icefloe.explorer.section import Request, copyable, panel
+from icefloe.formatting import time_text
 from icefloe.inspect.commit_explanation import explain_commit
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.inspect.table_diff import diff

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from icefloe.display.formatting import count_text, shortened, within
+from icefloe.checks.finding import Finding
+from icefloe.checks.rules import rule_named
+from icefloe.commit.retry_record import read_retry_record
+from icefloe.formatting import count_text, shortened, within
 from icefloe.inspect.table_health import HealthMeasure, HealthState, TableHealth
 from icefloe.inspect.validation import Validation
-from icefloe.kernel.commit.retry_record import read_retry_record
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.maintenance.health_measures import PartitionMeasures
 from icefloe.repair.repair_kinds import RepairKind, repairs_of
-from icefloe.validation.finding import Finding
-from icefloe.validation.rules import rule_named
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 # Places of one rule that are listed.
 _MOST_PLACES = 5

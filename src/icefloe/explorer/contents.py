@@ -6,25 +6,25 @@ rules of the table's storage. Long content is divided into pages.
 
 from collections.abc import Callable
 
-from icefloe.comparison.table_version import is_own_metadata_file
-from icefloe.display.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.display.markup import Markup, element
 from icefloe.display.report import Facts, Report
 from icefloe.errors import IcefloeError, InvalidInputError, LocationNotAllowedError, MetadataFormatError
 from icefloe.explorer.checks import fault
 from icefloe.explorer.report_markup import DOCUMENT_LINES, document_lines, document_text, facts, report_markup
 from icefloe.explorer.section import PAGE_LINES, Request, anchor, pager, panel, table
+from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.as_json import json_ready
+from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.inspect.data_file_contents import data_file_contents
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.lookup import existing_snapshot_of
 from icefloe.inspect.manifest_contents import EntryOverview, ManifestOverview, entry_overview, manifest_overview, statistics_grid
 from icefloe.inspect.metadata_file import check_has_file
-from icefloe.kernel.avro.avro_container import open_container
-from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.kernel.metadata.json_file import inflated, parsed
-from icefloe.kernel.puffin.puffin_file import PuffinSource, read_file_metadata
+from icefloe.spec.avro.avro_container import open_container
+from icefloe.spec.manifest.data_file import FileFormat
+from icefloe.spec.manifest.entry import ManifestEntry
+from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.puffin.puffin_file import PuffinSource, read_file_metadata
 from icefloe.table.pyiceberg_compat import TableManifest
 
 # Bytes of a JSON file that is decoded for a page.

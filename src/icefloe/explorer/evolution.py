@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from icefloe.comparison.table_version import is_own_metadata_file
-from icefloe.display.formatting import count_text, file_name, shortened, time_text
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor, panel
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import NestedField, children
+from icefloe.formatting import count_text, file_name, shortened, time_text
+from icefloe.inspect.comparison.table_version import is_own_metadata_file
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import NestedField, children
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_reader import TableReader, partition_text, sort_texts, source_name
 

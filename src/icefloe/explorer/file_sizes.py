@@ -3,13 +3,13 @@
 import numpy as np
 
 from icefloe.display.figures.bars import Bar, Bars, mini_bars
-from icefloe.display.formatting import count_text, share_text, size_text
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import LiveFiles, Longs, SpecFiles
 from icefloe.explorer.section import Request, drawn, pager, panel, table
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.formatting import count_text, share_text, size_text
 from icefloe.maintenance.rewrite_options import rewrite_options
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
 
 # Classes of sizes: powers of 2 from 1 KiB to 1 GiB, and what is smaller and larger.
 _FIRST_POWER, _LAST_POWER = 10, 30

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icefloe.display.figures.blocks import Block, Blocks, Level
-from icefloe.display.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor, drawn
+from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.lookup import size_of
 from icefloe.inspect.table_tree import FileNode, ManifestNode, manifest_node
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 from icefloe.table.table import Table
 

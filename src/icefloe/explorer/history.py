@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from icefloe.display.figures.commit_lanes import lane_cells
-from icefloe.display.formatting import size_text, time_text
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.concerns import attempts
 from icefloe.explorer.section import Request, anchor, pager, panel
+from icefloe.formatting import size_text, time_text
 from icefloe.inspect.commit_graph import Commit, log
 from icefloe.inspect.table_overview import summary_number
-from icefloe.kernel.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot import Snapshot
 
 _COMMITS = 50
 _SIGNS = {"append": "+", "delete": "−", "overwrite": "±", "replace": "↻"}

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
-from icefloe.kernel.arrow_values import array_of_chunks, filled, numbers_array, numpy_of
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.values import physical_list
 from icefloe.maintenance.health_measures import FilesOfBranch
 from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.spec.arrow_values import array_of_chunks, filled, numbers_array, numpy_of
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.values import physical_list
 
 Longs = NDArray[np.int64]
 _UNKNOWN_SNAPSHOT = -1

@@ -21,8 +21,8 @@ from icefloe.inspect.scan_trace import ScanTrace
 from icefloe.inspect.table_health import TableHealth, health_of_files
 from icefloe.inspect.table_overview import summary_number
 from icefloe.inspect.validation import Validation
-from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.maintenance.health_measures import FilesOfBranch, files_of_branch
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader
 
 T = TypeVar("T")

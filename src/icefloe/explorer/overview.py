@@ -1,12 +1,12 @@
 """The first page of a table: its numbers, what needs attention, its hierarchy, and what its metadata costs."""
 
-from icefloe.display.formatting import count_text, share_text, size_text
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.checks import attention, fault
 from icefloe.explorer.hierarchy import hierarchy
 from icefloe.explorer.opened_table import StillRunningError
 from icefloe.explorer.section import Request, panel
+from icefloe.formatting import count_text, share_text, size_text
 from icefloe.inspect.metadata_overhead import LevelSize, MetadataOverhead
 from icefloe.inspect.table_overview import TableOverview, table
 

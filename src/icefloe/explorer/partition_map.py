@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.display.figures.cells import Cell, Cells
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import Longs, SpecFiles
 from icefloe.explorer.section import Request, drawn, panel
+from icefloe.formatting import count_text, size_text
 
 # Rows and columns that are drawn; neighbours share a cell where there are more partitions.
 _MOST_ROWS, _MOST_COLUMNS = 40, 60

@@ -1,10 +1,10 @@
 """A query box, and its trace: what a scan reads and skips at each level, with the bound that decided. Spec: Scan Planning."""
 
-from icefloe.display.formatting import share_text, size_text, within
 from icefloe.display.markup import Markup, element
 from icefloe.errors import InvalidFilterError, InvalidInputError
 from icefloe.explorer.concerns import quoted
 from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, drawn, pager, panel, table
+from icefloe.formatting import share_text, size_text, within
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
 
 # Characters of a filter.

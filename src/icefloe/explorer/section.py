@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.figures.figure import Figure
-from icefloe.display.formatting import age_text
 from icefloe.display.markup import Child, Markup, element
 from icefloe.explorer.opened_table import OpenedTable
+from icefloe.formatting import age_text
 
 # Lines of a list on one page.
 PAGE_LINES = 100

@@ -1,7 +1,7 @@
 """`parse` under the module name of PyIceberg: `from icefloe.expressions.parser import parse`."""
 
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
 
 __all__ = ["parse"]
 

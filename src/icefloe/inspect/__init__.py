@@ -1,6 +1,6 @@
 """Contents of a table, and why a query reads what it reads, as values. A public package.
 
-    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics,
+    from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics
         refs, properties, log, health, validate, diff, explain_commit, view_history, view_listing
 
 Each function takes a table (or a catalog) and returns a frozen value: `print` it, display it in a notebook, or call `to_dict()`. The metadata tables, with the

@@ -6,12 +6,12 @@ Spec: Snapshot References; Snapshot Retention Policy; Table Metadata Fields (`pr
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, time_text
 from icefloe.display.report import Column, Report, grid
+from icefloe.formatting import count_text, time_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_history import ancestors
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_history import ancestors
 from icefloe.table.table_reader import TableReader
 
 

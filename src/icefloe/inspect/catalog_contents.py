@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.database_uri import without_password
-from icefloe.catalog_store.identifier import dotted
-from icefloe.catalog_store.namespace_tree import namespaces_below
-from icefloe.display.formatting import count_text
 from icefloe.display.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
 from icefloe.errors import UnsupportedFeatureError
+from icefloe.formatting import count_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.lazy_imports import lazy_module
+from icefloe.stores.database_uri import without_password
+from icefloe.stores.identifier import dotted
+from icefloe.stores.namespace_tree import namespaces_below
 
 if TYPE_CHECKING:
-    from icefloe.catalog_store import sql_store
+    from icefloe.stores import sql_store
 else:
-    sql_store = lazy_module("icefloe.catalog_store.sql_store")
+    sql_store = lazy_module("icefloe.stores.sql_store")
 
 # In characters; longer values make a grid of a catalog's rows hard to read.
 LONGEST_CELL = 40

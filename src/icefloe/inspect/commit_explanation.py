@@ -1,6 +1,6 @@
 """Why a stored commit was retried, and what it was checked against: the attempts that lost, and the snapshots of the other writers that came between.
 
-The record is in the summary of the snapshot (`icefloe.kernel.commit.retry_record`). Of snapshots of other writers the number of attempts is read from the name
+The record is in the summary of the snapshot (`icefloe.commit.retry_record`). Of snapshots of other writers the number of attempts is read from the name
 of the manifest list, as Java writes it. Spec: Snapshots; Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from icefloe.display.formatting import count_text, time_text
+from icefloe.commit.retry_record import RetryRecord, read_retry_record
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.formatting import count_text, time_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
 from icefloe.inspect.table_overview import summary_number
-from icefloe.kernel.commit.retry_record import RetryRecord, read_retry_record
-from icefloe.kernel.metadata.snapshot import Snapshot, engine_of
-from icefloe.kernel.metadata.table_history import ancestors, snapshots_between
+from icefloe.spec.metadata.snapshot import Snapshot, engine_of
+from icefloe.spec.metadata.table_history import ancestors, snapshots_between
 from icefloe.table.table_reader import TableReader
 
 _LIST_NAME = re.compile(r"snap-\d+-(\d{1,6})-[^/]*\.avro")

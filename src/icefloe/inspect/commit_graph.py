@@ -6,15 +6,15 @@ The drawing is made in `graph_layout.py`; snapshots by age, with both logs, are 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, time_text
+from icefloe.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
 from icefloe.display.report import Column, Grid, Report
+from icefloe.formatting import count_text, time_text
 from icefloe.inspect.graph_layout import draw, newest_first
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
-from icefloe.kernel.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
-from icefloe.kernel.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, engine_of
-from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef, refs_by_snapshot
-from icefloe.kernel.metadata.table_history import reachable_ids
+from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, engine_of
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef, refs_by_snapshot
+from icefloe.spec.metadata.table_history import reachable_ids
 from icefloe.table.table_reader import TableReader
 
 

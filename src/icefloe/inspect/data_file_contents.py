@@ -12,15 +12,15 @@ import pyarrow as pa
 from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.datafile.stored_batch import RESTORE
 from icefloe.datafile.stored_file import stored_counts
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report
 from icefloe.errors import DataFileFormatError, UnsupportedError
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import existing_snapshot_of, position_of
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.manifest.entry import ManifestEntry
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table_reader import TableReader
 

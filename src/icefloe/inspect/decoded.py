@@ -1,26 +1,26 @@
 """Text of values of a table's own types: partition values, partition bounds, and column bounds.
 
-The bytes are decoded in `kernel/values.py`; sizes and times are in `display/formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
+The bytes are decoded in `spec/values.py`; sizes and times are in `formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.display.formatting import within
 from icefloe.errors import FormatError
-from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.file_rules import is_deletion_vector
-from icefloe.kernel.manifest_list.manifest_file import PartitionFieldSummary
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.transforms import Transform
-from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, LINEAGE_COLUMNS
-from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import GeographyType, GeometryType, IcebergType, NestedField, PrimitiveType, VariantType, children
-from icefloe.kernel.values import from_bytes, to_human
-from icefloe.kernel.variant import Scalar, bounds_from_bytes
+from icefloe.formatting import within
+from icefloe.spec.geo_bounds import geospatial_bound_from_bytes
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.file_rules import is_deletion_vector
+from icefloe.spec.manifest_list.manifest_file import PartitionFieldSummary
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.transforms import Transform
+from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, LINEAGE_COLUMNS
+from icefloe.spec.schema.schema import walk
+from icefloe.spec.types import GeographyType, GeometryType, IcebergType, NestedField, PrimitiveType, VariantType, children
+from icefloe.spec.values import from_bytes, to_human
+from icefloe.spec.variant import Scalar, bounds_from_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

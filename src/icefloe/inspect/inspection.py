@@ -5,10 +5,10 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from icefloe.display.figures.figure import Figure
-from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Report
 from icefloe.errors import in_one_line, visible
+from icefloe.formatting import shortened
 from icefloe.inspect.as_json import json_ready
 from icefloe.lazy_imports import lazy_module
 

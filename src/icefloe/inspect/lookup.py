@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from icefloe.display.formatting import count_text, file_name
 from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchSnapshotError
-from icefloe.kernel.ports import FileIO
+from icefloe.formatting import count_text, file_name
+from icefloe.spec.ports import FileIO
 from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader

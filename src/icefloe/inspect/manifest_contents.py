@@ -6,8 +6,8 @@ Spec: Manifest Lists; Manifests; Data File Fields.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, size_text, within
 from icefloe.display.report import Column, Facts, Grid, Part, Report, grid
+from icefloe.formatting import count_text, size_text, within
 from icefloe.inspect.decoded import (
     ColumnStatistics,
     PartitionColumn,
@@ -21,10 +21,10 @@ from icefloe.inspect.decoded import (
 )
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of, size_of
-from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.types import NestedField
+from icefloe.spec.manifest.entry import ManifestEntry
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.types import NestedField
 from icefloe.table.table_reader import TableReader
 
 

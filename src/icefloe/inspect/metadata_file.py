@@ -1,17 +1,17 @@
 """A table's metadata file: the JSON itself, complete or abbreviated for reading.
 
-Its keys as values are in `kernel/metadata`. Spec: Table Metadata Fields; Appendix C.
+Its keys as values are in `spec/metadata`. Spec: Table Metadata Fields; Appendix C.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.report import Document, Facts, Report
 from icefloe.errors import UnsupportedFeatureError
+from icefloe.formatting import count_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflated, parsed
 from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 

@@ -6,13 +6,13 @@ Spec: Overview.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, share_text, size_text
 from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.formatting import count_text, share_text, size_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader

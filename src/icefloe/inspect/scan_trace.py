@@ -1,23 +1,23 @@
 """Explanation of a scan: the way from the catalog's row to the data files, each manifest and file kept or skipped with the bound that decided.
 
-The decisions are those of the planner (`kernel/scan`); this module decides nothing. Spec: Scan Planning.
+The decisions are those of the planner (`scan`); this module decides nothing. Spec: Scan Planning.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icefloe.display.figures.blocks import Blocks
-from icefloe.display.formatting import count_text, share_text, shortened, size_text, time_text, within
 from icefloe.display.report import Facts, Mark, Outline, Part, Report
+from icefloe.formatting import count_text, share_text, shortened, size_text, time_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
 from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.scan.decision import Decision
-from icefloe.kernel.scan.decisions import Decisions
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.scan.decision import Decision
+from icefloe.scan.decisions import Decisions
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 

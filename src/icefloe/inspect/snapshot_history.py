@@ -6,12 +6,12 @@ Spec: Snapshots; Table Metadata Fields (`snapshot-log`, `metadata-log`, `refs`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, size_text, time_text, within
 from icefloe.display.report import Column, Report, grid
+from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import SnapshotRef, refs_by_snapshot
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef, refs_by_snapshot
 from icefloe.table.table_reader import TableReader
 
 

@@ -1,18 +1,18 @@
-"""`diff`: what differs between two snapshots, branches or tags of a table, or between two tables. The comparison is in `icefloe.comparison`."""
+"""`diff`: what differs between two snapshots, branches or tags of a table, or between two tables. The comparison is in `icefloe.inspect.comparison`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.comparison.file_changes import ColumnDifference, FileDifference, PartitionDifference
-from icefloe.comparison.layout_changes import Change, LayoutChanges
-from icefloe.comparison.row_changes import RowChanges
-from icefloe.comparison.table_comparison import TableComparison, bounds_text, compare, compared_versions, comparison_lines
-from icefloe.comparison.table_version import TableVersion
-from icefloe.comparison.version_history import VersionHistory
-from icefloe.display.formatting import count_text, shortened, size_text, time_text
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.errors import InvalidInputError
+from icefloe.formatting import count_text, shortened, size_text, time_text
+from icefloe.inspect.comparison.file_changes import ColumnDifference, FileDifference, PartitionDifference
+from icefloe.inspect.comparison.layout_changes import Change, LayoutChanges
+from icefloe.inspect.comparison.row_changes import RowChanges
+from icefloe.inspect.comparison.table_comparison import TableComparison, bounds_text, compare, compared_versions, comparison_lines
+from icefloe.inspect.comparison.table_version import TableVersion
+from icefloe.inspect.comparison.version_history import VersionHistory
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table_reader import TableReader
 

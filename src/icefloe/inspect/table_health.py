@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from icefloe.display.figures.bars import Bar, Bars
-from icefloe.display.formatting import count_text, share_text, shortened, size_text, time_text
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.formatting import count_text, share_text, shortened, size_text, time_text
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH
 from icefloe.maintenance.health_measures import (
     MIB,
@@ -29,6 +27,8 @@ from icefloe.maintenance.health_measures import (
 )
 from icefloe.maintenance.maintenance_thresholds import METADATA_FILE_BYTES, has_too_many_manifests
 from icefloe.maintenance.rewrite_options import DELETE_RATIO_THRESHOLD, MIN_INPUT_FILES
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader
 
 

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from icefloe.display.formatting import shortened
 from icefloe.errors import in_one_line
+from icefloe.formatting import shortened
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
 from icefloe.inspect.validation import Validation, validate
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.temporal_arrays import as_numbers
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.temporal_arrays import as_numbers
 from icefloe.table.table_reader import TableReader
 
 

@@ -6,13 +6,13 @@ Spec: Table Metadata Fields.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text, size_text, time_text
 from icefloe.display.report import Column, Facts, Part, Report, grid
+from icefloe.formatting import count_text, size_text, time_text
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.metadata.snapshot import count_of
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import children
+from icefloe.spec.metadata.snapshot import count_of
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import walk
+from icefloe.spec.types import children
 from icefloe.table.table_reader import TableReader, partition_text, sort_texts, source_name
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.display.formatting import count_text, size_text, time_text, within
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.statistics.partition_statistics_schema import PARTITION
-from icefloe.kernel.values import physical_arrow_type, physical_list
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.statistics.partition_statistics_schema import PARTITION
+from icefloe.spec.values import physical_arrow_type, physical_list
 from icefloe.table.column_statistics import BlobStatistics, TableStatistics
 from icefloe.table.partition_statistics import find_partition_statistics
 from icefloe.table.table_reader import TableReader

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.display.formatting import count_text, size_text, time_text, within
 from icefloe.display.report import Facts, Outline, Report, outline
+from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of, snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.scan.file_objects import file_objects, partition_tuples
-from icefloe.kernel.values import physical_list
+from icefloe.scan.file_objects import file_objects, partition_tuples
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.values import physical_list
 from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader

@@ -1,23 +1,23 @@
-"""`validate`: what breaks the rules of the specification in a table, a namespace or a catalog. The rules and the run are in `icefloe.validation`."""
+"""`validate`: what breaks the rules of the specification in a table, a namespace or a catalog. The rules and the run are in `icefloe.checks`."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.checks.catalog_rules import orphan_findings
+from icefloe.checks.catalog_validation import validate_catalog, validate_named, with_findings
+from icefloe.checks.finding import MOST_FINDINGS, Finding, Severity
+from icefloe.checks.sarif import sarif_of
+from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, ValidationResult, depths_of, validate_table
+from icefloe.checks.validation_report import reaches, validation_report
 from icefloe.display.figures.bars import Bar, Bars
-from icefloe.display.formatting import count_text, shortened
 from icefloe.display.report import Report
+from icefloe.formatting import count_text, shortened
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table import Table
 from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
-from icefloe.validation.catalog_rules import orphan_findings
-from icefloe.validation.catalog_validation import validate_catalog, validate_named, with_findings
-from icefloe.validation.finding import MOST_FINDINGS, Finding, Severity
-from icefloe.validation.sarif import sarif_of
-from icefloe.validation.table_validation import ValidationArguments, ValidationProgress, ValidationResult, depths_of, validate_table
-from icefloe.validation.validation_report import reaches, validation_report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.namespace_tree import namespaces_below
-from icefloe.display.formatting import count_text, time_text, within
 from icefloe.display.report import Column, Facts, Prose, Report, grid
+from icefloe.formatting import count_text, time_text, within
 from icefloe.inspect.inspection import MOST_LINES, View
-from icefloe.kernel.schema.schema_json import type_to_json
-from icefloe.kernel.view.view_version import SQLViewRepresentation, ViewVersion
+from icefloe.spec.schema.schema_json import type_to_json
+from icefloe.spec.view.view_version import SQLViewRepresentation, ViewVersion
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.namespace_tree import namespaces_below
 from icefloe.view import view as stored
 
 

@@ -15,7 +15,7 @@ from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.ports import FileIO
 
 # Keys in one request of S3's DeleteObjects; other stores receive as many at a time.
 BATCH = 1_000

@@ -17,21 +17,11 @@ import pyarrow.compute as pc
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.input_and_output_file import InputFile, OutputFile
 from icefloe.io.local_file_io import FileVersion, LocalFileIO
-from icefloe.io.locations import (
-    ALLOWED_LOCATIONS,
-    AZURE,
-    LocationPolicy,
-    LocationScope,
-    folders_of,
-    host_of,
-    listed,
-    local_path,
-    scheme_of,
-)
+from icefloe.io.locations import ALLOWED_LOCATIONS, AZURE, LocationPolicy, LocationScope, folders_of, host_of, listed, local_path, scheme_of
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import ACCOUNT_HOST
-from icefloe.kernel.ports import Content, FileIO, OpensSizedFiles, StorageAccess, unique_output, write_unique
+from icefloe.spec.ports import Content, FileIO, OpensSizedFiles, StorageAccess, unique_output, write_unique
 
 ALLOWED_SCHEMES = "io.allowed-schemes"
 LOCAL, MEMORY = "file", "memory"

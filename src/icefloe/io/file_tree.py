@@ -21,8 +21,8 @@ from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.local_file_io import TEMPORARY_NAME, LocalFileIO
 from icefloe.io.locations import AZURE, local_path, scheme_of
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.ports import FileIO
 
 # Folders that are listed at once in this process.
 THREADS = 16

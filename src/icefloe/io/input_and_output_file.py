@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icefloe.errors import FileAlreadyExistsError
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.ports import FileIO
 
 
 @dataclass(frozen=True, slots=True)

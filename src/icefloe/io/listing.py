@@ -13,8 +13,8 @@ from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.locations import local_path
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.ports import FileIO
 
 _PATTERN_CHARACTERS = frozenset("*?[")
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from icefloe.errors import StorageError
 from icefloe.io.locations import local_path
-from icefloe.kernel.ports import PAGE_BYTES, Content, Part
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.ports import PAGE_BYTES, Content, Part
 
 if sys.platform == "linux":
     import fcntl

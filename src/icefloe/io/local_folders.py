@@ -15,7 +15,7 @@ from typing import Self
 from icefloe.errors import StorageError
 from icefloe.io.local_file_io import open_regular, temporary_name
 from icefloe.io.locations import is_same_folder, local_path
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
 
 # How often a folder is removed again because another process works in it at the same time.
 TRIES = 20

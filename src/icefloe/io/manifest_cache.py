@@ -21,11 +21,11 @@ from icefloe.errors import InvalidPropertyError
 from icefloe.io.file_io_by_scheme import LOCAL, MEMORY, SchemeFileIO
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.io.manifest_folder import ManifestFolder, is_possible, key_of
-from icefloe.kernel.manifest.manifest_columns import Statistic
-from icefloe.kernel.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema, read_many_columns
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.types import StructType
+from icefloe.spec.manifest.manifest_columns import Statistic
+from icefloe.spec.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema, read_many_columns
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.ports import FileIO
+from icefloe.spec.types import StructType
 
 ENABLED = "io.manifest.cache-enabled"
 EXPIRATION = "io.manifest.cache.expiration-interval-ms"
@@ -211,7 +211,7 @@ class ManifestCache:
 
 @dataclass(frozen=True, slots=True)
 class CachedManifests:
-    """The manifests of one storage in a cache, for one scan: what the kernel's readers take as `cache`."""
+    """The manifests of one storage in a cache, for one scan: what the readers of manifests take as `cache`."""
 
     cache: ManifestCache
     storage: Hashable
@@ -219,7 +219,7 @@ class CachedManifests:
     _versions: dict[str, tuple[int, ...] | None] = field(default_factory=dict)  # of the manifests of this scan, by path
 
     def undecoded_length(self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic]) -> int:
-        """Return the length of what must be decoded. See `icefloe.kernel.manifest.manifest_reader.ManifestColumnsCache`."""
+        """Return the length of what must be decoded. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
         keys = [self._key(manifest) for manifest in manifests]
         length = 0
         with self.cache.lock:
@@ -234,7 +234,7 @@ class CachedManifests:
     def rows(
         self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
     ) -> list[DecodedRows]:
-        """Return the rows of each manifest. See `icefloe.kernel.manifest.manifest_reader.ManifestColumnsCache`."""
+        """Return the rows of each manifest. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
         cache, group = self.cache, (self.storage, partition_type)
         keys = [self._key(manifest) for manifest in manifests]
         found: dict[int, DecodedRows] = {}

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.io.locations import scheme_of
-from icefloe.kernel.ports import Content, whole
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.ports import Content, whole
 
 # One set of files per process, as a machine has one file system: two `MemoryFileIO` values see the same files, also after pickling within the process.
 _FILES: dict[str, bytes] = {}

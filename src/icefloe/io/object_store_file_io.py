@@ -19,9 +19,9 @@ from icefloe.io.object_store_options import ABFS, GCS, PART_BYTES, S3, account_p
 from icefloe.io.range_reads import ObjectInput, Range, RangeReads
 from icefloe.io.remote_signing import with_remote_signing
 from icefloe.io.renewed_output import RenewedOutput
-from icefloe.kernel.ports import Content, StorageAccess, whole
-from icefloe.kernel.storage_errors import cause_without_secrets, storage_error, without_secrets
+from icefloe.io.storage_errors import cause_without_secrets, storage_error, without_secrets
 from icefloe.optional_packages import not_installed, optional_module
+from icefloe.spec.ports import Content, StorageAccess, whole
 
 # Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {

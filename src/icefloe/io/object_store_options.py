@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from icefloe.errors import InvalidPropertyError
+from icefloe.io.azure_accounts import ACCOUNT_NAMES, account_ends, account_of_keys
 from icefloe.io.locations import host_of
-from icefloe.kernel.azure_accounts import ACCOUNT_NAMES, account_ends, account_of_keys
-from icefloe.kernel.ports import VENDED_GOOGLE_TOKEN
 from icefloe.optional_packages import optional_module
+from icefloe.spec.ports import VENDED_GOOGLE_TOKEN
 
 # The stores by their protocol in fsspec.
 S3, GCS, ABFS = "s3", "gcs", "abfs"

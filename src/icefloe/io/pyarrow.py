@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
+from icefloe.spec.schema.schema import Schema
 
 __all__ = ["pyarrow_to_schema", "schema_to_pyarrow"]
 

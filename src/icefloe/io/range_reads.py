@@ -196,7 +196,7 @@ class RangeReads(io.RawIOBase):
 
 
 class ObjectInput(pa.PythonFile):  # type: ignore[misc]  # PyArrow has no types
-    """An open file of an object store, for Arrow; a `kernel.ports.PlannedInput`."""
+    """An open file of an object store, for Arrow; a `spec.ports.PlannedInput`."""
 
     def __init__(self, reads: RangeReads, mode: str) -> None:  # noqa: ARG002  Arrow's own constructor reads both first
         self._reads = reads

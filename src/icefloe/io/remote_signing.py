@@ -6,7 +6,7 @@ Arrow's own client of S3 has no such hook. Spec: REST catalog, RemoteSignRequest
 import asyncio
 from typing import Any
 
-from icefloe.kernel.ports import StorageAccess
+from icefloe.spec.ports import StorageAccess
 
 # Headers that the library or a proxy sets after the signature.
 _UNSIGNED = frozenset({"user-agent", "expect", "accept-encoding", "connection"})

@@ -6,7 +6,7 @@
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES
 from icefloe.io.locations import ALLOWED_LOCATIONS, DELETE_OUTSIDE, POLICY, WARN
 from icefloe.io.manifest_cache import CONTENT_LENGTH, ENABLED, EXPIRATION, LOCAL_DIR, LOCAL_TOTAL_BYTES, TOTAL_BYTES
-from icefloe.kernel.option import Option
+from icefloe.option import Option
 
 LOCATION_OPTIONS = (
     Option(POLICY, "`strict`: nothing is read or written outside the table, the warehouse and the allowed locations.", WARN, java=False),

@@ -10,7 +10,7 @@ from typing import Any
 from icefloe.errors import StorageError
 from icefloe.io.local_file_io import publish_local, temporary_name
 from icefloe.io.locations import scheme_of
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.ports import FileIO
 
 _LOCAL = "file"
 

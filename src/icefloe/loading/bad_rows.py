@@ -14,7 +14,7 @@ from itertools import count
 from icefloe.errors import FileAlreadyExistsError, InvalidInputError, Problem, in_one_line
 from icefloe.io.local_file_io import publish, unlink_if_there
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
 from icefloe.loading.input_files import BAD_ROWS_ENDING
 
 # Rows that an error and a result list; all are counted.

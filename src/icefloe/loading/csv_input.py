@@ -15,8 +15,6 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem, in_one_line
-from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StringType
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.csv_records import CsvDialect, Fault, Records, read_records
 from icefloe.loading.input_files import BLOCK_BYTES, InputFiles, open_bytes
@@ -24,6 +22,8 @@ from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
 from icefloe.loading.text_types import NEAR_SHARE, TextTypes, described, from_text, nearest_type, wrong_texts
+from icefloe.spec.schema.arrow_types import field_to_arrow
+from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StringType
 from icefloe.table.upsert_source import Names
 
 # Characters that separate values in files that are not comma-separated.

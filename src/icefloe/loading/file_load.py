@@ -17,7 +17,6 @@ import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_transaction import CatalogTransaction, TableInTransaction
 from icefloe.catalog.new_namespace import NewNamespace
-from icefloe.catalog_store.identifier import dotted, to_table_identifier
 from icefloe.errors import (
     CommitUnknownError,
     IcefloeError,
@@ -28,17 +27,6 @@ from icefloe.errors import (
     SchemaMismatchError,
     in_one_line,
 )
-from icefloe.kernel.expressions.bind import bind, rewrite_not
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import FORMAT_VERSION
-from icefloe.kernel.partitioning.partition_spec import partition_spec_from_text
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.column_text import columns_from_text
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
-from icefloe.kernel.schema.schema_cast import cast_to_schema, check_fits
-from icefloe.kernel.types import NestedField, StringType
 from icefloe.loading.bad_rows import BadRowCollector, BadRows, bad_rows_path
 from icefloe.loading.csv_input import CsvInput
 from icefloe.loading.input_files import FileFormat, InputFiles, find_files
@@ -49,6 +37,18 @@ from icefloe.loading.own_files import OwnFiles
 from icefloe.loading.parquet_input import ParquetInput
 from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_options
 from icefloe.loading.table_columns import check_complete, check_letter_case, schema_of, with_new_columns, with_table_types
+from icefloe.spec.expressions.bind import bind, rewrite_not
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import FORMAT_VERSION
+from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.column_text import columns_from_text
+from icefloe.spec.schema.schema import Schema, assign_fresh_ids
+from icefloe.spec.schema.schema_cast import cast_to_schema, check_fits
+from icefloe.spec.types import NestedField, StringType
+from icefloe.stores.identifier import dotted, to_table_identifier
 from icefloe.table.table import Table
 from icefloe.table.upsert_source import arrow_names
 

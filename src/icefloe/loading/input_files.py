@@ -19,8 +19,8 @@ from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import local_path, qualified, scheme_of
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.ports import FileIO
 
 
 class FileFormat(StrEnum):

@@ -9,9 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import DecimalType, IcebergType, NestedField
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.input_files import InputFiles, open_bytes
 from icefloe.loading.json_records import JsonRecords, has_objects_on_lines, read_json_records
@@ -19,6 +16,9 @@ from icefloe.loading.json_types import JsonTypes, column_of
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
+from icefloe.spec.schema.arrow_types import field_to_arrow
+from icefloe.spec.schema.schema import walk
+from icefloe.spec.types import DecimalType, IcebergType, NestedField
 from icefloe.table.upsert_source import lacking
 
 

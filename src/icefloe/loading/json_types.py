@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError, UnsupportedTypeError
-from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
-from icefloe.kernel.types import (
+from icefloe.loading.json_records import ExactNumber, json_text
+from icefloe.loading.text_types import TIMESTAMPS, TextTypes, described, from_text
+from icefloe.spec.schema.arrow_types import field_to_arrow, type_to_arrow
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DecimalType,
@@ -27,8 +29,6 @@ from icefloe.kernel.types import (
     StructType,
     UnknownType,
 )
-from icefloe.loading.json_records import ExactNumber, json_text
-from icefloe.loading.text_types import TIMESTAMPS, TextTypes, described, from_text
 
 # Deeper values become texts of JSON: a table's types may be nested 30 deep.
 MAX_DEPTH: Final = 24

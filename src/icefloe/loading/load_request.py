@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.schema.schema import Schema
 from icefloe.loading.bad_rows import BadRow, BadRows
 from icefloe.loading.csv_input import MixedColumn
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult
 

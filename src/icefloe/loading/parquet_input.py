@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.stored_batch import reading
 from icefloe.errors import InvalidInputError, InvalidSchemaError, UnsupportedTypeError
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
-from icefloe.kernel.temporal_arrays import python_list
-from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.input_files import InputFiles
 from icefloe.loading.load_progress import ProgressCounter
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
+from icefloe.spec.temporal_arrays import python_list
+from icefloe.spec.types import IcebergType, NestedField
 from icefloe.table.upsert_source import Names, arrow_names
 
 _BATCH_ROWS: Final = 64 * 1024

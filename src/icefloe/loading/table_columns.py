@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import count
 
 from icefloe.errors import InvalidSchemaError, Problem, SchemaMismatchError
-from icefloe.kernel.schema.schema import Schema, renumbered_type, walk
-from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
+from icefloe.spec.schema.schema import Schema, renumbered_type, walk
+from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
 from icefloe.table.upsert_source import Names, lacking
 
 

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import UnsupportedTypeError
-from icefloe.kernel.dates_and_times import parse_date, parse_timestamp
-from icefloe.kernel.schema.arrow_types import type_to_arrow
-from icefloe.kernel.types import (
+from icefloe.spec.dates_and_times import parse_date, parse_timestamp
+from icefloe.spec.schema.arrow_types import type_to_arrow
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
-from icefloe.kernel.expressions.metrics_evaluator import valid_bounds
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_column
-from icefloe.kernel.partitioning.curve_cells import CurveOrder
-from icefloe.kernel.partitioning.sort_order import SortOrder
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.scan.pruning import column_bounds
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import BinaryType, PrimitiveType, StringType
+from icefloe.scan.pruning import column_bounds
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
+from icefloe.spec.expressions.metrics_evaluator import valid_bounds
+from icefloe.spec.manifest.manifest_columns import ManifestColumns, partition_column
+from icefloe.spec.partitioning.curve_cells import CurveOrder
+from icefloe.spec.partitioning.sort_order import SortOrder
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import BinaryType, PrimitiveType, StringType
 
 # A file is sorted again if its range overlaps with those of so many files of its partition, itself included. Neighbours share at most the values between them.
 LEAST_DEPTH = 4

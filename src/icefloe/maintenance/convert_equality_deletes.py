@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from icefloe.commit.file_changes import DeleteKey, delete_key
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
-from icefloe.display.formatting import count_text
 from icefloe.errors import EngineError
-from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.file_rules import is_deletion_vector
-from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.formatting import count_text
 from icefloe.maintenance.dangling_deletes import live_deletes
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, is_equality_delete, with_equality_deletes
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import CommitOptions
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.file_rules import is_deletion_vector
+from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.engine import MergeDeletesRequest
 from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges

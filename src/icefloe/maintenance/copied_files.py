@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from icefloe.display.progress import BYTES, progress
 from icefloe.errors import DataFileFormatError, FileAlreadyExistsError
 from icefloe.io.whole_output import whole_output
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.ports import FileIO
 from icefloe.table.parallel_requests import side_by_side
 
 # Files up to this size are written whole or not at all, on every storage.

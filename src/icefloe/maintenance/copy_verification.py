@@ -10,30 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from icefloe.datafile.deletes.delete_file_reader import (
-    plain_location,
-    read_deletion_vector,
-    read_position_deletes,
-    read_vector_locations,
-)
+from icefloe.datafile.deletes.delete_file_reader import plain_location, read_deletion_vector, read_position_deletes, read_vector_locations
 from icefloe.display.progress import progress
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, Problem
 from icefloe.io.locations import place_of_folder
-from icefloe.kernel.arrow_values import mask_array, numpy_of
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest.moved_manifest import moved_bounds
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.json_file import inflated, parsed
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.moved_metadata import moved_metadata
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.path_prefix import PathPrefix
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
 from icefloe.maintenance.copied_files import digest_of
 from icefloe.maintenance.staged_copy import Version, statistics_files
+from icefloe.spec.arrow_values import mask_array, numpy_of
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest.moved_manifest import moved_bounds
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.moved_metadata import moved_metadata
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.path_prefix import PathPrefix
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH
 from icefloe.table.parallel_requests import side_by_side
 
 # What a file is that a link leads to.

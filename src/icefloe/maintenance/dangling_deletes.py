@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from icefloe.display.formatting import count_text, size_text
+from icefloe.commit.file_changes import delete_key
 from icefloe.display.html import ShownAsText
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.file_changes import delete_key
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import Read
-from icefloe.kernel.scan.live_deletes import LiveDeletes, read_deletes
-from icefloe.kernel.scan.pruning import ScanContext
-from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.formatting import count_text, size_text
+from icefloe.scan.live_deletes import LiveDeletes, read_deletes
+from icefloe.scan.pruning import ScanContext
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import Read
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.rows.write_context import staging_of_write
 from icefloe.table.table import Table

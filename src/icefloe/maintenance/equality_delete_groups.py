@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of
+from icefloe.spec.manifest.data_file import DataFile, FileContent
 
 Longs = NDArray[np.int64]
 

@@ -22,15 +22,15 @@ from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileErr
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.moved_metadata import PATH_PROPERTIES
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.partitioning.partition_folders import folders_in_path, hive_value
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
-from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids
-from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.moved_metadata import PATH_PROPERTIES
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_folders import folders_in_path, hive_value
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
+from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
+from icefloe.spec.schema.schema import Schema, assign_fresh_ids
+from icefloe.spec.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
 from icefloe.table.parallel_requests import side_by_side
 from icefloe.table.rows.add_files import engine_for_footers, footer_request
 

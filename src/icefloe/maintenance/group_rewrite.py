@@ -12,10 +12,10 @@ from typing import Generic, Protocol, TypeVar
 
 from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.maintenance.dangling_deletes import refuse_staging
 from icefloe.maintenance.rewrite_options import CommitOptions
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.data_scan import DataScan

@@ -13,26 +13,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.arrow_values import array_of_chunks, numbers_array, numpy_of
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import FileContent, FileFormat
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import read_manifests, spec_schema
-from icefloe.kernel.metadata.retention import Expired, Retention, expired
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
-from icefloe.kernel.partitioning.partition_spec import partition_path
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.ports import Read
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import PrimitiveType
 from icefloe.maintenance.clustering_depth import clustering_depths, partition_numbers
 from icefloe.maintenance.rewrite_options import RewriteOptions, rewrite_options
 from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import FileContent, FileFormat
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests, spec_schema
+from icefloe.spec.metadata.retention import Expired, Retention, expired
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
+from icefloe.spec.partitioning.partition_spec import partition_path
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.ports import Read
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import PrimitiveType
 from icefloe.table.parallel_requests import in_threads
 
 MIB = 1 << 20

@@ -10,11 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from icefloe.display.formatting import count_text, size_text
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, InvalidInputError
-from icefloe.kernel.metadata import maintenance_properties as properties_of_policy
-from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
 from icefloe.maintenance.dangling_deletes import refuse_staging, remove_dangling_deletes
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup
@@ -38,6 +35,9 @@ from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataF
 from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
 from icefloe.maintenance.rewrite_planner import FileGroup
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
+from icefloe.spec.metadata import maintenance_properties as properties_of_policy
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.available_engines import engine_named
 from icefloe.table.rows.write_context import check_branch
 from icefloe.table.table import Table

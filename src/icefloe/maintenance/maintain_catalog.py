@@ -9,16 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.namespace_tree import namespaces_below
-from icefloe.maintenance.maintain import (
-    MaintenanceArguments,
-    MaintenanceProgress,
-    TableMaintenanceRun,
-    within_budget,
-)
+from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceProgress, TableMaintenanceRun, within_budget
 from icefloe.maintenance.maintenance_actions import Work
 from icefloe.maintenance.maintenance_report import MaintenanceReport, in_words, log_failure
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.namespace_tree import namespaces_below
 
 LOG = logging.getLogger(__name__)
 

@@ -11,24 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from icefloe.display.formatting import count_text, size_text
+from icefloe.commit.new_manifest import merge_rules
 from icefloe.errors import EngineError, NotInstalledError
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of
-from icefloe.kernel.commit.new_manifest import merge_rules
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
-from icefloe.kernel.metadata.manifests import table_partition_type
-from icefloe.kernel.metadata.retention import Retention, expired
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.schema.schema import Schema
+from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.clustering_depth import clustering_depths, misplaced
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, equality_delete_groups
 from icefloe.maintenance.health_measures import FilesOfBranch, ManifestMeasures, TableMeasures, measure
@@ -48,6 +33,21 @@ from icefloe.maintenance.recent_changes import PartitionChange, RecentChanges, r
 from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, list_folders
 from icefloe.maintenance.rewrite_options import RewriteOptions, position_delete_options, rewrite_options
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, delete_shares, deleted_rows, plan_rewrite
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
+from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.retention import Retention, expired
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.available_engines import WORK_ON_SPARK_BYTES, engine_named
 from icefloe.table.table import Table
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import IcefloeError, in_one_line
-from icefloe.kernel.metadata.maintenance_properties import MaintenanceAction
+from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.maintenance_actions import LeftWork, Work
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 
 LOG = logging.getLogger(__name__)
 # Pieces of left work that a report names for each action; the others are counted.

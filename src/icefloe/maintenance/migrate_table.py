@@ -15,8 +15,6 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
 from icefloe.catalog.catalog_transaction import CreateTableTransaction
 from icefloe.catalog.new_namespace import NewNamespace
-from icefloe.catalog_store.catalog_store import other_tables
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import (
     CommitConflictError,
@@ -28,11 +26,10 @@ from icefloe.errors import (
     NotFoundError,
     Problem,
 )
+from icefloe.formatting import count_text, size_text
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, list_part
 from icefloe.io.locations import LocationPolicy, join, place_of_file, place_of_folder, qualified
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.schema import Schema
 from icefloe.maintenance.existing_files import (
     ExistingFiles,
     SourceFolders,
@@ -42,6 +39,9 @@ from icefloe.maintenance.existing_files import (
     files_to_add,
     new_table_of,
 )
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.catalog_store import other_tables
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.orphan_search import metadata_among
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER

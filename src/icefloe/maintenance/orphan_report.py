@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import Problem
+from icefloe.formatting import count_text, size_text
 from icefloe.table.orphans.path_spill import LISTED
 
 

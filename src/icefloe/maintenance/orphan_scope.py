@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from icefloe.catalog_store.catalog_store import TableLocation, other_tables
 from icefloe.errors import (
     FormatError,
     InvalidInputError,
@@ -24,8 +23,9 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
+from icefloe.stores.catalog_store import TableLocation, other_tables
 from icefloe.table.expiry.deletion_scope import folders_of_table
 from icefloe.table.orphans.referenced_files import METADATA_FOLDER
 from icefloe.table.own_location import holds_warehouse, proven_location

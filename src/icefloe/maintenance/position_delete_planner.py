@@ -15,26 +15,26 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.commit.file_changes import DeleteKey, delete_key
 from icefloe.datafile.deletes.delete_loader import target_of
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.file_rules import is_deletion_vector
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY
-from icefloe.kernel.ports import Read
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.pruning import FileMetricsEvaluator
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_planner import plan_scan
 from icefloe.maintenance.dangling_deletes import read_live_deletes
 from icefloe.maintenance.rewrite_options import MAX_LONG, GroupOptions
 from icefloe.maintenance.rewrite_planner import SizedFiles, ordered, paying_bundles
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.pruning import FileMetricsEvaluator
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.file_rules import is_deletion_vector
+from icefloe.spec.manifest.manifest_columns import ManifestColumns
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
+from icefloe.spec.ports import Read
 from icefloe.table.parallel_requests import in_threads
 
 Rows = NDArray[np.int64]

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from icefloe.errors import DataFileFormatError, IcefloeError, StorageError
 from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, file_state, list_part
+from icefloe.io.storage_errors import storage_error
 from icefloe.io.whole_output import whole_output
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.storage_errors import storage_error
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real
+from icefloe.spec.ports import FileIO
 from icefloe.table.orphans.path_spill import LISTED
 
 _NAME = re.compile(r"_orphan-files-[0-9]{8}T[0-9]{6}-[0-9a-f]{32}\.parquet")

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, filled, mask_array, numpy_of
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.snapshot import Operation, Snapshot
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.ports import Read
-from icefloe.kernel.scan.file_objects import partition_tuples
-from icefloe.kernel.scan.scan_plan import PlannedFiles
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.maintenance.health_measures import FilesOfBranch
+from icefloe.scan.file_objects import partition_tuples
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numpy_of
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.snapshot import Operation, Snapshot
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.ports import Read
 from icefloe.table.parallel_requests import in_threads
 
 # A partition of one spec: the spec's id, and the text of the values, because NaN is not equal to itself.

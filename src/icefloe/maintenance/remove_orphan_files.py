@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.catalog_store.identifier import Identifier
+from icefloe.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.display.progress import progress
 from icefloe.errors import (
     FormatError,
@@ -31,12 +31,12 @@ from icefloe.errors import (
 from icefloe.io.bulk_delete import THREADS, delete_files
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, file_state, list_part, local_state
 from icefloe.io.locations import folders_of, join, local_path, place_of_file, scheme_of
-from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.maintenance.found_orphans import FoundOrphans
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real, foreign_folders, metadata_of_others, orphan_scope
 from icefloe.maintenance.quarantine_list import FilesInside, QuarantineList, QuarantineWriter, quarantine_lists
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.identifier import Identifier
 from icefloe.table.available_engines import IN_PROCESS, arrow_table, engine_for_rows, engine_named, running_engine
 from icefloe.table.engine import Engine
 from icefloe.table.expiry.deletion_scope import deletion_scope

@@ -11,27 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from icefloe.commit.file_changes import delete_key
 from icefloe.datafile.compact_files import FilesToCompact
 from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.display.formatting import count_text, size_text
 from icefloe.errors import EngineError
-from icefloe.kernel.commit.file_changes import delete_key
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, TARGET_FILE_SIZE_BYTES
-from icefloe.kernel.partitioning.curve_cells import CurveOrder
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.schema.schema import schema_with_lineage
+from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.clustering_depth import misplaced
 from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE, TARGET_FILE_SIZE_BYTES
+from icefloe.spec.partitioning.curve_cells import CurveOrder
+from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER
+from icefloe.spec.schema.schema import schema_with_lineage
 from icefloe.table.available_engines import IN_PROCESS, WORK_ON_SPARK_BYTES, engine_for_files, engine_named
 from icefloe.table.engine import CompactionRequest, Engine
 from icefloe.table.files.file_operations import RewriteDataFiles

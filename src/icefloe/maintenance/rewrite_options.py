@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError
-from icefloe.kernel.metadata.property_kinds import Property, at_least, choice, flag, number, property_texts
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
-from icefloe.kernel.partitioning.curve_cells import CurveOrder
-from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.spec.metadata.property_kinds import Property, at_least, choice, flag, number, property_texts
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
+from icefloe.spec.partitioning.curve_cells import CurveOrder
+from icefloe.spec.partitioning.sort_order import SortOrder
 
 T = TypeVar("T")
 MAX_LONG = 2**63 - 1

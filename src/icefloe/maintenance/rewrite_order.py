@@ -1,13 +1,13 @@
 """`rewrite_order`: the order of rows in new files, from the arguments `strategy` and `sort_order` of `rewrite_data_files`. Spec: Sorting."""
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.sort_keys import sort_order_of
-from icefloe.kernel.partitioning.curve_cells import CurveOrder, check_curve
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order
-from icefloe.kernel.partitioning.space_filling_curve import CurveName
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.sql_tokens import Tokens
+from icefloe.spec.metadata.sort_keys import sort_order_of
+from icefloe.spec.partitioning.curve_cells import CurveOrder, check_curve
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order
+from icefloe.spec.partitioning.space_filling_curve import CurveName
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.sql_tokens import Tokens
 from icefloe.table.table import Table
 
 STRATEGIES = ("binpack", "sort")

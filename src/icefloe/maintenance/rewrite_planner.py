@@ -16,14 +16,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, positions_array
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.maintenance.rewrite_options import MAX_LONG, GroupOptions, RewriteOptions
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of, positions_array
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
 Rows = NDArray[np.int64]
 

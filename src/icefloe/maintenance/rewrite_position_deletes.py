@@ -9,16 +9,16 @@ Spec: Position Delete Files; Deletion Vectors; Sequence Numbers; Snapshots (oper
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from icefloe.display.formatting import count_text, size_text
 from icefloe.errors import EngineError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.manifest.file_rules import is_deletion_vector
-from icefloe.kernel.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
+from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.position_delete_planner import DeleteGroup, PositionDeletePlan, plan_position_deletes, size_of
 from icefloe.maintenance.rewrite_options import GroupOptions
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest.file_rules import is_deletion_vector
+from icefloe.spec.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
 from icefloe.table.available_engines import engine_for_bytes, engine_named
 from icefloe.table.engine import MergeDeletesRequest
 from icefloe.table.files.file_operations import RewriteDataFiles

@@ -12,16 +12,16 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import IcefloeError, InvalidInputError
+from icefloe.formatting import count_text, size_text
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.locations import place_of_folder
-from icefloe.kernel.metadata.encryption import refuse_encrypted
-from icefloe.kernel.path_prefix import PathPrefix, path_prefix
 from icefloe.maintenance.copied_files import copy_files
 from icefloe.maintenance.copy_verification import CopyVerification, VerifiedCopy
 from icefloe.maintenance.staged_copy import StagedCopy, Version
+from icefloe.spec.metadata.encryption import refuse_encrypted
+from icefloe.spec.path_prefix import PathPrefix, path_prefix
 from icefloe.table.table import Table
 from icefloe.table.table_handle import metadata_folder, read_metadata_at
 

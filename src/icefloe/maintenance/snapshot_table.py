@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
-from icefloe.display.formatting import count_text, size_text
 from icefloe.display.html import ShownAsText
 from icefloe.errors import InvalidInputError
+from icefloe.formatting import count_text, size_text
 from icefloe.io.locations import folders_of
-from icefloe.kernel.schema.schema import Schema
 from icefloe.maintenance.existing_files import commit_files, existing_files, files_to_add, new_table_of
+from icefloe.spec.schema.schema import Schema
 
 # Properties of a table whose files belong to another one: nothing of it deletes files.
 OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}

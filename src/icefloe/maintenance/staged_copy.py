@@ -15,18 +15,18 @@ import pyarrow.compute as pc
 from icefloe.datafile.deletes.moved_deletes import write_moved_deletes
 from icefloe.display.progress import progress
 from icefloe.errors import InvalidInputError, NotFoundError
-from icefloe.kernel.arrow_values import mask_array, numpy_of
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest.moved_manifest import moved_data_manifest, moved_delete_manifest, moved_manifest_list
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.moved_metadata import moved_metadata
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.path_prefix import PathPrefix
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.arrow_values import mask_array, numpy_of
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest.moved_manifest import moved_data_manifest, moved_delete_manifest, moved_manifest_list
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.moved_metadata import moved_metadata
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.path_prefix import PathPrefix
+from icefloe.spec.ports import FileIO
 from icefloe.table.parallel_requests import in_threads, side_by_side
 
 # The files to copy: where each is, where it belongs, and its size; None where the metadata does not have it.

@@ -9,9 +9,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.partitioning.sort_order import SortOrder
 from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
 from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
@@ -23,6 +20,9 @@ from icefloe.maintenance.rewrite_options import conversion_options, position_del
 from icefloe.maintenance.rewrite_order import rewrite_order
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
 from icefloe.maintenance.rewrite_table_path import RewriteTablePathResult, rewrite_table_path
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.partitioning.sort_order import SortOrder
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table import Table
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.comparison.table_comparison import compare, compared_versions, comparison_lines
 from icefloe.inspect.commit_explanation import OtherCommit
 from icefloe.inspect.commit_explanation import explain_commit as explained
-from icefloe.kernel.types import IntegerType, LongType, StringType
+from icefloe.inspect.comparison.table_comparison import compare, compared_versions, comparison_lines
 from icefloe.procedures.procedure import Flag, Rows, Text, procedure
+from icefloe.spec.types import IntegerType, LongType, StringType
 
 
 @procedure(

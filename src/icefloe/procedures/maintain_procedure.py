@@ -2,12 +2,12 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.types import IntegerType, LongType, StringType
 from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
 from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.maintenance_report import MaintenanceReport
 from icefloe.procedures.procedure import Flag, Int, Long, Rows, Text, procedure
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.types import IntegerType, LongType, StringType
 
 
 @procedure(

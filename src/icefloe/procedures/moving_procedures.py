@@ -5,12 +5,12 @@ Spec: Paths in Metadata; Column Projection.
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.types import IntegerType, LongType, StringType
 from icefloe.maintenance.existing_files import SourceFolders
 from icefloe.maintenance.migrate_table import migrate_table
 from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.procedures.file_procedures import path_of_source
 from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, WiderRows, procedure
+from icefloe.spec.types import IntegerType, LongType, StringType
 
 _COPIED = (("copied_files_count", LongType()), ("present_files_count", LongType()), ("metadata_file", StringType()))
 _VERIFIED = (("verified_files_count", LongType()), ("verified_bytes_count", LongType()), ("verified_rows_count", LongType()))

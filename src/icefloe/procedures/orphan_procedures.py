@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.kernel.types import StringType
 from icefloe.maintenance.orphan_report import OrphanMode
 from icefloe.procedures.procedure import Flag, Int, Rows, Text, Texts, Time, View, WiderRows, procedure
+from icefloe.spec.types import StringType
 
 
 @procedure(("orphan_file_location", StringType()))

@@ -2,10 +2,10 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.types import BooleanType, LongType, StringType
 from icefloe.procedures.procedure import Flag, Names, Rows, Text, procedure
 from icefloe.repair import plan, undo
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.types import BooleanType, LongType, StringType
 
 
 @procedure(

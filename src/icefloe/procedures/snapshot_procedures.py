@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.types import LongType, StringType
 from icefloe.procedures.procedure import Long, Rows, Text, Time, procedure
+from icefloe.spec.types import LongType, StringType
 
 _BEFORE_AND_AFTER = (("previous_snapshot_id", LongType()), ("current_snapshot_id", LongType()))
 _PICKED = (("source_snapshot_id", LongType()), ("current_snapshot_id", LongType()))

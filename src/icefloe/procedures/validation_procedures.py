@@ -1,12 +1,12 @@
 """The procedure that finds what breaks the rules of the specification. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests."""
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.checks.catalog_validation import validate_catalog, validate_named
+from icefloe.checks.finding import MOST_FINDINGS
+from icefloe.checks.table_validation import ValidationArguments, depths_of
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.types import IntegerType, LongType, StringType
 from icefloe.procedures.procedure import Flag, Int, Rows, Text, procedure
-from icefloe.validation.catalog_validation import validate_catalog, validate_named
-from icefloe.validation.finding import MOST_FINDINGS
-from icefloe.validation.table_validation import ValidationArguments, depths_of
+from icefloe.spec.types import IntegerType, LongType, StringType
 
 
 @procedure(

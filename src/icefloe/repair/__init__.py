@@ -3,7 +3,7 @@
     from icefloe.repair import plan, undo
 
 `plan(table)` or `plan(catalog, "db.t")` returns a plan, also of a table that cannot be loaded: `print` it, and commit it with `.apply()`.
-What is wrong is found by `icefloe.validation`.
+What is wrong is found by `icefloe.checks`.
 """
 
 from typing import TYPE_CHECKING

@@ -7,14 +7,14 @@ Spec: Data File Fields (column_sizes to split_offsets).
 from collections.abc import Sequence
 from typing import Any
 
+from icefloe.checks.finding import Finding
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest
 from icefloe.errors import InvalidInputError, UnsupportedError
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.validation.finding import Finding
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.name_mapping import NameMapping
 
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icefloe.checks.manifest_check import UNREADABLE, FileTotals, read_plain, totals_of
+from icefloe.checks.manifest_entries import NO_NUMBER, read_manifest_entries
+from icefloe.checks.manifest_list_rules import LIST_DAMAGED, LIST_MISSING, path_text
+from icefloe.checks.manifest_row import ManifestRow, read_rows
 from icefloe.errors import FormatError, NoSuchFileError
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.avro.avro_container import open_container
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.avro.avro_container import open_container
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO
 from icefloe.table.parallel_requests import in_threads
-from icefloe.validation.manifest_check import UNREADABLE, FileTotals, read_plain, totals_of
-from icefloe.validation.manifest_entries import NO_NUMBER, read_manifest_entries
-from icefloe.validation.manifest_list_rules import LIST_DAMAGED, LIST_MISSING, path_text
-from icefloe.validation.manifest_row import ManifestRow, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

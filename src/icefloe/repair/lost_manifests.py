@@ -14,16 +14,16 @@ from icefloe.datafile.partition_of_file import FilesToAdd
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
 from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.io.locations import place_of_folder
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.partition_summary import summarise
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.schema.name_mapping import NameMapping
 from icefloe.repair.head_snapshot import HeadSnapshot, readable_manifests
 from icefloe.repair.repaired_snapshot import RebuiltManifest, entries_of
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest.partition_summary import summarise
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.table.own_location import own_location
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_handle import TableHandle, data_folder

@@ -10,25 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from icefloe.checks.manifest_check import total_of
+from icefloe.commit.attempt import NewFile
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
 from icefloe.io.file_tree import HiddenNames, files_below
-from icefloe.kernel.avro.avro_container import open_container
-from icefloe.kernel.commit.attempt import NewFile
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import fill_counts
-from icefloe.kernel.manifest.partition_summary import summarise
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_writer import write_manifest_list
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.naming import manifest_list_name
-from icefloe.kernel.metadata.snapshot import Snapshot, count_of
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.repair.head_snapshot import readable_manifests
 from icefloe.repair.lost_manifests import key_of
 from icefloe.repair.repaired_snapshot import entries_of, totals_in_summary, totals_of_files
+from icefloe.spec.avro.avro_container import open_container
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import fill_counts
+from icefloe.spec.manifest.partition_summary import summarise
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.naming import manifest_list_name
+from icefloe.spec.metadata.snapshot import Snapshot, count_of
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.table_handle import TableHandle, metadata_folder
-from icefloe.validation.manifest_check import total_of
 
 _LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-fA-F-]{36})\.avro")
 # The totals without which a rebuilt list is not known to be whole.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.catalog.replace_location import replace_location
+from icefloe.commit.attempt import NewFile
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -20,11 +21,10 @@ from icefloe.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.attempt import NewFile
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.json_file import deflated
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.json_file import deflated
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
 from icefloe.table.table_handle import TableHandle, load_metadata, new_metadata_location

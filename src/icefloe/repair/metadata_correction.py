@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from icefloe.kernel.metadata.invariants import CLOCK_TOLERANCE_MS
+from icefloe.checks.finding import Finding
 from icefloe.repair.repair_kinds import CORRECT_METADATA, DROP_BROKEN_REFS, DROP_STATISTICS, RepairKind
-from icefloe.validation.finding import Finding
+from icefloe.spec.metadata.invariants import CLOCK_TOLERANCE_MS
 
 _COUNTERS = {
     "last-column-id": "last-column-id",

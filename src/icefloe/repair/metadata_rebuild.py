@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
-from icefloe.kernel.manifest.manifest_reader import read_manifest_header
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.manifest_list.manifest_list_reader import read_manifest_list
-from icefloe.kernel.metadata.snapshot import Operation
-from icefloe.kernel.schema.schema_json import schema_from_json
 from icefloe.repair.metadata_commit import as_metadata
 from icefloe.repair.metadata_search import MetadataSearch, lists_of_lost_commits
+from icefloe.spec.manifest.manifest_reader import read_manifest_header
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.manifest_list.manifest_list_reader import read_manifest_list
+from icefloe.spec.metadata.snapshot import Operation
+from icefloe.spec.schema.schema_json import schema_from_json
 from icefloe.table.table_handle import TableHandle
 
 # Manifest lists of a folder that are read.

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.catalog_store.catalog_store import other_tables
-from icefloe.display.formatting import file_name
 from icefloe.errors import (
     FormatError,
     IcefloeError,
@@ -19,13 +17,15 @@ from icefloe.errors import (
     StorageUnavailableError,
     UnsupportedError,
 )
+from icefloe.formatting import file_name
 from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.io.locations import join, place_of_folder
-from icefloe.kernel.metadata.json_file import inflated, parsed
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.naming import metadata_version
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.repair.metadata_commit import decoded
+from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.naming import metadata_version
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import other_tables
 from icefloe.table.own_location import own_location
 from icefloe.table.table_handle import TableHandle, metadata_folder
 

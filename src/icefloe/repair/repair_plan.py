@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from icefloe.display.formatting import count_text, shortened
+from icefloe.checks.finding import bounded
+from icefloe.checks.rules import rule_named
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.formatting import count_text, shortened
 from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.repair.repair_kinds import REPAIR_BY_ID, Scope
-from icefloe.validation.finding import bounded
-from icefloe.validation.rules import rule_named
 
 # Changes of one repair that a plan lists; the others are counted.
 MOST_CHANGES = 1_000

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from icefloe.checks.delete_rules import without_counts
+from icefloe.checks.manifest_check import FileTotals, total_of
+from icefloe.commit.attempt import Attempt, CommitContext, NewFile, Read
+from icefloe.commit.new_manifest import ManifestMergeManager, ManifestNumbers, NewManifest, manifest_target
+from icefloe.commit.snapshot_attempt import snapshot_attempt
 from icefloe.errors import CommitInvalidatedError, Problem
-from icefloe.kernel.commit.attempt import Attempt, CommitContext, NewFile, Read
-from icefloe.kernel.commit.new_manifest import ManifestMergeManager, ManifestNumbers, NewManifest, manifest_target
-from icefloe.kernel.commit.snapshot_attempt import snapshot_attempt
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_entries
-from icefloe.kernel.manifest.manifest_writer import write_manifest
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
-from icefloe.kernel.metadata.snapshot_updates import SetSnapshotRef
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.validation.delete_rules import without_counts
-from icefloe.validation.manifest_check import FileTotals, total_of
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_entries
+from icefloe.spec.manifest.manifest_writer import write_manifest
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
+from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 # The entry of a repair's snapshot summary with the ids of what was done.
 REPAIR_KEY = "icefloe.repair"

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.checks.table_validation import ValidationProgress
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import qualified
-from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.repair.repair_plan import RepairPlan, RepairResult
 from icefloe.repair.table_repair import RepairOptions, plan_table, undo_table
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
 from icefloe.table.table_handle import TableHandle
-from icefloe.validation.table_validation import ValidationProgress
 
 
 def plan(

@@ -8,6 +8,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from icefloe.checks.delete_rules import DANGLING_DELETE, DANGLING_VECTOR, DeleteCheck, SnapshotWithDeletes
+from icefloe.checks.finding import Finding
+from icefloe.checks.manifest_check import total_of
+from icefloe.commit.new_manifest import ManifestNumbers, merge_rules
+from icefloe.commit.snapshot_attempt import path_of_partition
 from icefloe.datafile.deletes.delete_file_reader import spellings
 from icefloe.datafile.deletes.delete_loader import target_of
 from icefloe.errors import (
@@ -20,13 +25,6 @@ from icefloe.errors import (
     UnsupportedError,
 )
 from icefloe.io.locations import LocationScope, folders_of
-from icefloe.kernel.commit.new_manifest import ManifestNumbers, merge_rules
-from icefloe.kernel.commit.snapshot_attempt import path_of_partition
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.entry import ManifestEntry
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.snapshot import Operation, Snapshot
 from icefloe.repair import repair_kinds as kinds
 from icefloe.repair.entry_correction import EntryCorrection
 from icefloe.repair.head_snapshot import HeadSnapshot, LivePlace, read_head
@@ -34,11 +32,13 @@ from icefloe.repair.lost_manifests import LostManifests
 from icefloe.repair.repair_kinds import RepairKind
 from icefloe.repair.repair_plan import RepairChange
 from icefloe.repair.repaired_snapshot import ManifestEdits, RebuiltManifest, SnapshotEdits, build_manifests, entries_of
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.entry import ManifestEntry
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot import Operation, Snapshot
 from icefloe.table.rows.write_context import snapshot_context
 from icefloe.table.table_handle import LoadedMetadata, TableHandle
-from icefloe.validation.delete_rules import DANGLING_DELETE, DANGLING_VECTOR, DeleteCheck, SnapshotWithDeletes
-from icefloe.validation.finding import Finding
-from icefloe.validation.manifest_check import total_of
 
 # Repairs after which a scan returns other rows than the snapshot before, beside those that lost files had.
 _ROWS_CHANGE = frozenset(

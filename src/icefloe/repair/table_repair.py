@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icefloe.catalog.replace_location import replace_location
-from icefloe.catalog_store.identifier import dotted
+from icefloe.checks.catalog_rules import location_findings
+from icefloe.checks.file_check import FileCheck, FileTask
+from icefloe.checks.finding import Finding
+from icefloe.checks.rule import Depth
+from icefloe.checks.table_content import TableContent, read_content
+from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, layout_of, validate_table
+from icefloe.commit.attempt import NewFile
 from icefloe.errors import (
     FormatError,
     InvalidInputError,
@@ -24,11 +30,6 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.attempt import NewFile
-from icefloe.kernel.metadata.json_file import inflated, parsed
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.repair import repair_kinds as kinds
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
@@ -40,15 +41,14 @@ from icefloe.repair.repair_kinds import REPAIR_BY_ID, RepairKind, Scope, chosen_
 from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
 from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits, UndoneSnapshot
 from icefloe.repair.snapshot_planner import SnapshotPlanner
+from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.identifier import dotted
 from icefloe.table.commits.commit_loop import commit
 from icefloe.table.rows.write_context import snapshot_context
 from icefloe.table.table_handle import LoadedMetadata, TableHandle, has_no_file, load_metadata, metadata_of, read_metadata_at
-from icefloe.validation.catalog_rules import location_findings
-from icefloe.validation.file_check import FileCheck, FileTask
-from icefloe.validation.finding import Finding
-from icefloe.validation.rule import Depth
-from icefloe.validation.table_content import TableContent, read_content
-from icefloe.validation.table_validation import ValidationArguments, ValidationProgress, layout_of, validate_table
 
 # Findings of one rule that one plan acts on; the others are left to the next one.
 MOST_REPAIRED = 100_000

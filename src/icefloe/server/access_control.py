@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from icefloe.catalog_store.identifier import Identifier, dotted, to_identifier
 from icefloe.errors import InvalidInputError
 from icefloe.server.error_response import forbidden
 from icefloe.server.operations import Operation, Role
+from icefloe.stores.identifier import Identifier, dotted, to_identifier
 
 if TYPE_CHECKING:
     from icefloe.server.request import Call

@@ -3,13 +3,13 @@
 Spec: REST catalog, /v1/config, /v1/{prefix}/namespaces/{namespace}/functions.
 """
 
-from icefloe.catalog_store.identifier import dotted
 from icefloe.io.locations import place_of_folder
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest
 from icefloe.server.idempotency_store import LIFETIME_S
 from icefloe.server.operations import OPERATIONS
 from icefloe.server.request import Answer, Call, decoded
 from icefloe.server.served_catalog import ServedCatalog
+from icefloe.stores.identifier import dotted
 
 _VIEW_OPERATIONS = frozenset({"listViews", "createView", "viewExists", "loadView", "replaceView", "dropView", "renameView", "registerView"})
 

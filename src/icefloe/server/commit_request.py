@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import Identifier, dotted
+from icefloe.commit.attempt import Attempt, Read
 from icefloe.errors import CommitConflictError, FormatError, NoSuchTableError, Problem, UnsupportedFeatureError
-from icefloe.kernel.commit.attempt import Attempt, Read
-from icefloe.kernel.metadata.created_table import created_table
-from icefloe.kernel.metadata.layout_updates import AddSchema
-from icefloe.kernel.metadata.metadata_updates import Update
-from icefloe.kernel.metadata.requirement import REFRESH, AssertCreate, Requirement
-from icefloe.kernel.metadata.requirement_json import requirement_from_json
-from icefloe.kernel.metadata.snapshot_updates import AddSnapshot, has_stale_sequence_number
-from icefloe.kernel.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
-from icefloe.kernel.metadata.update_json import update_from_json
-from icefloe.kernel.schema.json_shape import Key, an_array
 from icefloe.server.error_response import bad_request
 from icefloe.server.protocol_messages import requirement_message
 from icefloe.server.request import checked_object
 from icefloe.server.served_locations import ServedLocations
+from icefloe.spec.metadata.created_table import created_table
+from icefloe.spec.metadata.layout_updates import AddSchema
+from icefloe.spec.metadata.metadata_updates import Update
+from icefloe.spec.metadata.requirement import REFRESH, AssertCreate, Requirement
+from icefloe.spec.metadata.requirement_json import requirement_from_json
+from icefloe.spec.metadata.snapshot_updates import AddSnapshot, has_stale_sequence_number
+from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
+from icefloe.spec.metadata.update_json import update_from_json
+from icefloe.spec.schema.json_shape import Key, an_array
+from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata, RandomIds, SystemClock

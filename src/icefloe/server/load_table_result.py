@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.table_metadata import TableMetadata
 from icefloe.server.request import Answer, Call
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.table_handle import LoadedMetadata, has_no_file
 
 # Bytes of responses that a process keeps.

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from icefloe.catalog_store.identifier import Identifier
-from icefloe.kernel.schema.json_shape import Key, a_long, a_string, an_object, anything
 from icefloe.server.error_response import bad_request
 from icefloe.server.operations import Role
 from icefloe.server.request import Call, checked_object, identifier_json
+from icefloe.spec.schema.json_shape import Key, a_long, a_string, an_object, anything
+from icefloe.stores.identifier import Identifier
 
 # Reports that a process keeps, and bytes of a report.
 KEPT_REPORTS = 500

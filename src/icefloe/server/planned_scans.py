@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.server.error_response import UNAVAILABLE, RefusedRequest
 
 # Plans that a process keeps, and their files together; one plan may have more files.

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import (
     AlreadyExistsError,
     IcefloeError,
@@ -22,7 +21,9 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
-from icefloe.kernel.metadata.requirement import (
+from icefloe.server.operations import Operation
+from icefloe.server.request import Call, identifier_of, namespace_of
+from icefloe.spec.metadata.requirement import (
     AssertCreate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
@@ -33,9 +34,8 @@ from icefloe.kernel.metadata.requirement import (
     AssertTableUUID,
     Requirement,
 )
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.server.operations import Operation
-from icefloe.server.request import Call, identifier_of, namespace_of
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.identifier import Identifier, dotted
 
 _RENAMES = frozenset({"renameTable", "renameView"})
 _OF_VIEWS = frozenset({"createView", "registerView", "replaceView", "renameView"})

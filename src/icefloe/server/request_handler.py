@@ -20,7 +20,6 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import IcefloeError
 from icefloe.server.access_control import Access, check_access, check_access_somewhere
 from icefloe.server.access_tokens import AccessTokens
@@ -46,6 +45,7 @@ from icefloe.server.request import Answer, Call, identifier_of, namespace_of
 from icefloe.server.request_log import LOG, log_request
 from icefloe.server.served_catalog import Handler, ServedCatalog
 from icefloe.server.server_settings import ServerSettings, is_loopback
+from icefloe.stores.identifier import Identifier
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

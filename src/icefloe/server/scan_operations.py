@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from icefloe.catalog_store.identifier import dotted
 from icefloe.errors import IcefloeError, NoSuchSnapshotError
-from icefloe.kernel.expressions.expression_json import expression_from_json
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_task_stream import MEDIA_TYPE, written_stream
-from icefloe.kernel.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_task_stream import MEDIA_TYPE, written_stream
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest, bad_request, error_model
 from icefloe.server.planned_scans import files_of
 from icefloe.server.request import NO_CONTENT, Answer, Call, accepts, decoded
 from icefloe.server.scan_task_json import ScanTaskJson
 from icefloe.server.served_catalog import ServedCatalog
+from icefloe.spec.expressions.expression_json import expression_from_json
+from icefloe.spec.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
+from icefloe.stores.identifier import dotted
 from icefloe.table.data_scan import DataScan
 from icefloe.table.table import Table
 

@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.kernel.arrow_values import array_of, array_of_chunks, numbers_array, scalar_of
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
-from icefloe.kernel.manifest.partition_json import partition_value_to_json
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.scan.scan_task_stream import residual_text
-from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType
-from icefloe.kernel.values import physical_list
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.scan.scan_task_stream import residual_text
+from icefloe.spec.arrow_values import array_of, array_of_chunks, numbers_array, scalar_of
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
+from icefloe.spec.manifest.partition_json import partition_value_to_json
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
+from icefloe.spec.values import physical_list
 
 _CONTENTS = {
     FileContent.DATA: "data",

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, place_of_folder
-from icefloe.kernel.ports import FileIO
 from icefloe.server.load_table_result import TableBodies
 from icefloe.server.metrics_reports import MetricsReports
 from icefloe.server.operations import Role
@@ -16,6 +14,8 @@ from icefloe.server.request import Answer, Call
 from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 from icefloe.server.server_settings import ServerSettings
 from icefloe.server.storage_access import StorageAccess
+from icefloe.spec.ports import FileIO
+from icefloe.stores.identifier import Identifier
 from icefloe.table.own_location import is_configured
 from icefloe.table.table import Table
 

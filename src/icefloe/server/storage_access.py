@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import STORE_OF_SCHEME, scheme_of
 from icefloe.optional_packages import optional_module
@@ -22,6 +21,7 @@ from icefloe.server.operations import Role
 from icefloe.server.request import SEPARATOR, Call
 from icefloe.server.server_settings import Delegation
 from icefloe.server.storage_keys import region_of, session_of
+from icefloe.stores.identifier import Identifier
 
 HEADER = "x-iceberg-access-delegation"
 VENDED, SIGNED = "vended-credentials", "remote-signing"

@@ -7,22 +7,22 @@ from typing import Any
 
 import msgspec
 
-from icefloe.catalog_store.identifier import Identifier, dotted, to_table_identifier
 from icefloe.errors import CommitConflictError, FormatError, IcefloeError, NoSuchFileError, Problem, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.kernel.metadata.metadata_writer import write_table_metadata
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, spec_from_json
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, sort_order_from_json
-from icefloe.kernel.schema.json_shape import Key, a_boolean, a_string, an_array, an_object, strings_by_name
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import schema_from_json
 from icefloe.server.commit_request import commit_requested, requested_commit
 from icefloe.server.error_response import bad_request
 from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_table_answer, table_answer
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
+from icefloe.spec.metadata.metadata_writer import write_table_metadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, spec_from_json
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, sort_order_from_json
+from icefloe.spec.schema.json_shape import Key, a_boolean, a_string, an_array, an_object, strings_by_name
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_json import schema_from_json
+from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
 from icefloe.table.table_handle import (
     LoadedMetadata,
     TableHandle,

@@ -20,7 +20,7 @@ if sys.platform != "win32":
     import fcntl
 
 from icefloe.errors import InvalidInputError, NoSuchFileError, StoragePermissionError
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
 from icefloe.server.access_control import SHORTEST_TOKEN, Grant, User, Users, new_token, token_digest
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")

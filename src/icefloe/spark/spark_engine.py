@@ -21,10 +21,6 @@ from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.puffin.theta_sketch import ThetaSketch
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.maintenance.column_sketches_job import sketches
@@ -42,6 +38,10 @@ from icefloe.spark.write.added_files import files_to_add
 from icefloe.spark.write.data_file_job import write_rows
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.written_files import WrittenFiles
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.puffin.theta_sketch import ThetaSketch
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import (
     CompactionRequest,

@@ -7,7 +7,6 @@ from pyspark.errors import PySparkException
 
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import EngineError, IcefloeError, NoSuchTableError
-from icefloe.kernel.metadata.snapshot_ref import MAIN
 from icefloe.spark.attach_catalog import register
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
@@ -15,6 +14,7 @@ from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.runtime.start_session import session
 from icefloe.spark.scan.table_selector import TableSelection
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.engine import Statement
 from icefloe.table.table import Table
 from icefloe.table.write_result import WriteResult

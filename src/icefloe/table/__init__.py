@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from icefloe.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from icefloe.kernel.scan.file_scan_task import FileScanTask as FileScanTask
+    from icefloe.scan.file_scan_task import FileScanTask as FileScanTask
     from icefloe.table.data_scan import DataScan as DataScan
     from icefloe.table.rows.write_context import write_audit_publish as write_audit_publish
     from icefloe.table.static_table import StaticTable as StaticTable
@@ -21,7 +21,7 @@ else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "icefloe.kernel.scan.file_scan_task": "FileScanTask",
+            "icefloe.scan.file_scan_task": "FileScanTask",
             "icefloe.table.data_scan": "DataScan",
             "icefloe.table.rows.write_context": "write_audit_publish",
             "icefloe.table.static_table": "StaticTable",

@@ -20,13 +20,13 @@ from icefloe.datafile.data_file_writer import write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.row_keys import key_columns
 from icefloe.datafile.same_values import differing
-from icefloe.kernel.arrow_values import numbers_array, numpy_of, positions_array
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import POS, with_lineage
-from icefloe.kernel.schema.schema import Schema, select_fields
-from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import numbers_array, numpy_of, positions_array
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import POS, with_lineage
+from icefloe.spec.schema.schema import Schema, select_fields
+from icefloe.spec.schema.schema_cast import cast_to_schema
 from icefloe.table.engine import UpsertedRows, UpsertRequest
 from icefloe.table.upsert_source import ArrowRows, ambiguous_keys, shown_keys
 

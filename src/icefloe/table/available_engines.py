@@ -36,15 +36,15 @@ from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.display.progress import counted, progress
 from icefloe.errors import EngineError, IcefloeError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_ORDER_ID
-from icefloe.kernel.puffin.theta_sketch import ThetaSketch
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.spec.puffin.theta_sketch import ThetaSketch
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
 from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
     CompactionRequest,

@@ -1,6 +1,6 @@
 """Statistics of a table's columns: numbers of distinct values, computed as theta sketches in a Puffin file; and their reader.
 
-The sketches are `kernel/puffin/theta_sketch.py`; statistics of partitions are `partition_statistics.py`.
+The sketches are `spec/puffin/theta_sketch.py`; statistics of partitions are `partition_statistics.py`.
 Spec: Table Statistics; Puffin file format, `apache-datasketches-theta-v1` blob type.
 """
 
@@ -9,22 +9,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
+from icefloe.commit.attempt import Action
+from icefloe.commit.change_properties import property_requirements
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.datafile.column_sketches import SketchedColumn
 from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.change_properties import property_requirements
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.statistics_file import StatisticsBlob, StatisticsFile
-from icefloe.kernel.metadata.statistics_updates import SetStatistics
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO, IdSource
-from icefloe.kernel.puffin.puffin_codec import ZSTD
-from icefloe.kernel.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
-from icefloe.kernel.puffin.theta_sketch import BLOB_TYPE, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, PrimitiveType, StructType
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.statistics_file import StatisticsBlob, StatisticsFile
+from icefloe.spec.metadata.statistics_updates import SetStatistics
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO, IdSource
+from icefloe.spec.puffin.puffin_codec import ZSTD
+from icefloe.spec.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
+from icefloe.spec.puffin.theta_sketch import BLOB_TYPE, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField, PrimitiveType, StructType
 from icefloe.table.available_engines import engine_for_files, engine_named
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import SketchRequest

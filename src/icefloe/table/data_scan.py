@@ -1,6 +1,6 @@
 """`DataScan`: a read of a table: the snapshot, the filter, the columns; and its rows as Arrow, pandas or Spark.
 
-Planning is `icefloe.kernel.scan`; rows are read by an engine. Spec: Scan Planning; Column Projection.
+Planning is `icefloe.scan`; rows are read by an engine. Spec: Scan Planning; Column Projection.
 """
 
 import time
@@ -10,37 +10,37 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.catalog_store.metrics_report import MetricsReporter, scan_report
-from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
+from icefloe.formatting import shortened
 from icefloe.io.file_io_by_scheme import with_access
 from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
-from icefloe.kernel.dates_and_times import format_timestamp
-from icefloe.kernel.expressions.bind import bind, filter_field_ids
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.metadata.encryption import refuse_encrypted
-from icefloe.kernel.metadata.manifests import read_manifests, table_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_history import ancestors, schemas_of_files, snapshot_as_of, snapshots_between
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.ports import FileIO, Parallel
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.scan.server_plan import PlanRequest, ServerPlanner
-from icefloe.kernel.scan.snapshot_rows import rows_of_snapshot
-from icefloe.kernel.schema.arrow_schema import with_uuid_type
-from icefloe.kernel.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.schema.schema_history import relax_required_fields, required_fields_absent_from_files
-from icefloe.kernel.tolerance import Tolerance
-from icefloe.kernel.types import NestedField, UUIDType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.scan.server_plan import PlanRequest, ServerPlanner
+from icefloe.scan.snapshot_rows import rows_of_snapshot
+from icefloe.spec.dates_and_times import format_timestamp
+from icefloe.spec.expressions.bind import bind, filter_field_ids
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.metadata.encryption import refuse_encrypted
+from icefloe.spec.metadata.manifests import read_manifests, table_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_history import ancestors, schemas_of_files, snapshot_as_of, snapshots_between
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.ports import FileIO, Parallel
+from icefloe.spec.schema.arrow_schema import with_uuid_type
+from icefloe.spec.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.schema.schema_history import relax_required_fields, required_fields_absent_from_files
+from icefloe.spec.tolerance import Tolerance
+from icefloe.spec.types import NestedField, UUIDType
+from icefloe.stores.metrics_report import MetricsReporter, scan_report
 from icefloe.table.available_engines import IN_PROCESS, engine_named
 from icefloe.table.engine import ScanRequest
 from icefloe.table.other_frames import duckdb_connection, pandas_frame, polars_frame, ray_dataset

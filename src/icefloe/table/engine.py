@@ -20,15 +20,15 @@ from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.theta_sketch import ThetaSketch
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.theta_sketch import ThetaSketch
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.write_result import WriteResult
 
 
@@ -181,7 +181,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableRequest:
-    """Manifests that no kept snapshot has, and all manifests of kept snapshots: `pyarrow.Table`s of `kernel.manifest_list.columns.MANIFEST_FIELDS`."""
+    """Manifests that no kept snapshot has, and all manifests of kept snapshots: `pyarrow.Table`s of `MANIFEST_FIELDS`."""
 
     table_name: str
     gone: Any

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 __all__ = ["TableMetadata", "TableMetadataUtil"]
 

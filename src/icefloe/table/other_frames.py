@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from icefloe.kernel.temporal_arrays import converted_list, has_python_years
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
+from icefloe.spec.temporal_arrays import converted_list, has_python_years
 
 if TYPE_CHECKING:
     from icefloe.table import scan_dataset

@@ -12,14 +12,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import FormatError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError, in_one_line
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.locations import LocationPolicy, LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder
-from icefloe.kernel.metadata.naming import metadata_version
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DATA_PATH, METADATA_PATH
+from icefloe.spec.metadata.naming import metadata_version
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DATA_PATH, METADATA_PATH
+from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables
+from icefloe.stores.identifier import Identifier
 from icefloe.table.table_handle import TableHandle, read_metadata_at
 
 LOG = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import Problem, SchemaMismatchError
-from icefloe.kernel.schema.arrow_types import type_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import decoded_array
-from icefloe.kernel.types import (
+from icefloe.spec.schema.arrow_types import type_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import decoded_array
+from icefloe.spec.types import (
     DateType,
     DecimalType,
     DoubleType,

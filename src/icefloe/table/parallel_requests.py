@@ -1,6 +1,6 @@
 """Requests to a storage side by side, in threads: on object stores each one costs a round trip.
 
-The kernel starts no threads: where work can be done side by side, its caller passes it `in_threads`.
+`spec`, `scan` and `commit` start no threads: where work can be done side by side, its caller passes it `in_threads`.
 Spec: Scan Planning; Commit Conflict Resolution and Retry.
 """
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import TypeVar
 
-from icefloe.kernel.avro.compiled_codec import set_small_block_lock
+from icefloe.spec.avro.compiled_codec import set_small_block_lock
 
 # Threads that read manifests, which are decoded too.
 MANIFEST_THREADS = 4

@@ -1,6 +1,6 @@
 """Statistics of a table's partitions: computed from the manifests of a snapshot into a file of the table's format; and their reader.
 
-The rows are `kernel/statistics`; statistics of columns are `column_statistics.py`. Spec: Partition Statistics; Partition Statistics File.
+The rows are `spec/statistics`; statistics of columns are `column_statistics.py`. Spec: Partition Statistics; Partition Statistics File.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,34 +10,34 @@ from typing import Any
 
 import pyarrow as pa
 
+from icefloe.commit.attempt import Action
+from icefloe.commit.change_properties import property_requirements
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import appender_factory
 from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.change_properties import property_requirements
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type, table_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile
-from icefloe.kernel.metadata.statistics_updates import SetPartitionStatistics
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC
-from icefloe.kernel.ports import FileIO, IdSource
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.statistics.partition_statistics_rows import (
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type, table_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile
+from icefloe.spec.metadata.statistics_updates import SetPartitionStatistics
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
+from icefloe.spec.ports import FileIO, IdSource
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.statistics.partition_statistics_rows import (
     aggregate_partition_statistics,
     counts_match_manifests,
     manifest_statistics_rows,
     statistics_file_rows,
 )
-from icefloe.kernel.statistics.partition_statistics_schema import partition_statistics_schema
+from icefloe.spec.statistics.partition_statistics_schema import partition_statistics_schema
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table_handle import metadata_folder

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from icefloe.kernel.commit.attempt import Action, Read
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.commit.attempt import Action, Read
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.table_handle import TableHandle
 
 Commit = Callable[[Action], None]

@@ -3,19 +3,19 @@
     for manifest in table.current_snapshot().manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io): ...
 
-The values are the kernel's, which has no access to storage. Spec: Snapshots; Manifest Lists; Manifests.
+The values are those of `spec`, which has no access to storage. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
 from dataclasses import dataclass, field, fields
 
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_reader import read_entries
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.types import StructType
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.manifest.manifest_reader import read_entries
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO
+from icefloe.spec.types import StructType
 
 _MANIFEST_FIELDS, _SNAPSHOT_FIELDS = (tuple(each.name for each in fields(kind)) for kind in (ManifestFile, Snapshot))
 

@@ -6,12 +6,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from icefloe.display.figures.bars import Bar, Bars
-from icefloe.display.formatting import MOST_SHOWN, count_text, shortened, time_text
 from icefloe.display.html import html_of
 from icefloe.display.report import Column, Grid, Report
 from icefloe.display.text_table import text_table
-from icefloe.kernel.metadata.snapshot import Snapshot, count_of
-from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.formatting import MOST_SHOWN, count_text, shortened, time_text
+from icefloe.spec.metadata.snapshot import Snapshot, count_of
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.table.pyiceberg_compat import TableSnapshot
 
 _LEAST_BARS = 2

@@ -6,9 +6,9 @@ Reads are `table_reader.py`; every change of `table_mutations.py` is refused. Sp
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from icefloe.commit.attempt import Action
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.kernel.commit.attempt import Action
 from icefloe.table.column_statistics import TableStatistics
 from icefloe.table.pending_change import MutationContext
 from icefloe.table.rows.table_writes import PreparedWrite

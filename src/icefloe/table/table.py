@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from icefloe.catalog_store.identifier import Identifier
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.commit.attempt import Action
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.stores.identifier import Identifier
 from icefloe.table.changes.merge_statement import Merge, check_runs_statements, merge_statement, run_statement, update_statement
 from icefloe.table.column_statistics import TableStatistics, compute_statistics, plan_statistics
 from icefloe.table.commits.commit_loop import commit

@@ -2,15 +2,15 @@
 
 The folder of another table of a catalog is refused.
 
-Versions are written by `icefloe.catalog_store.file_system_store`. Spec: File System Tables; Metastore Tables.
+Versions are written by `icefloe.stores.file_system_store`. Spec: File System Tables; Metastore Tables.
 """
 
-from icefloe.catalog_store.file_system_store import HINT, file_of_hint, version_files
 from icefloe.errors import InvalidInputError, NoSuchFileError
 from icefloe.io.local_folders import LocalFolders
 from icefloe.io.locations import join, scheme_of
-from icefloe.kernel.metadata.naming import metadata_version
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.metadata.naming import metadata_version
+from icefloe.spec.ports import FileIO
+from icefloe.stores.file_system_store import HINT, file_of_hint, version_files
 
 
 def metadata_file_of(location: str, io: FileIO) -> str:

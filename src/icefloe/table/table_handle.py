@@ -10,27 +10,27 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from icefloe.catalog_store.catalog_store import CatalogStore, TableLocation
-from icefloe.catalog_store.identifier import Identifier, dotted
-from icefloe.catalog_store.metrics_report import MetricsReporter, TakesReports
 from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.local_file_io import FileVersion
 from icefloe.io.locations import LocationPolicy, is_relative, join, scheme_of
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.metadata_writer import table_metadata_parts
-from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
-from icefloe.kernel.metadata.table_metadata import LISTS, TableMetadata
-from icefloe.kernel.ports import Clock, FileIO, IdSource, Part
-from icefloe.kernel.scan.server_plan import ServerPlanner
+from icefloe.scan.server_plan import ServerPlanner
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.metadata_writer import table_metadata_parts
+from icefloe.spec.metadata.naming import metadata_file_name, metadata_version
+from icefloe.spec.metadata.table_metadata import LISTS, TableMetadata
+from icefloe.spec.ports import Clock, FileIO, IdSource, Part
+from icefloe.stores.catalog_store import CatalogStore, TableLocation
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.metrics_report import MetricsReporter, TakesReports
 
 _CACHED_BYTES = 128 * 1024 * 1024
 _CACHED_TABLES = 64
 
 
 class SystemClock:
-    """The wall clock, behind the kernel's port."""
+    """The wall clock, behind its port."""
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970-01-01 UTC."""
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class RandomIds:
-    """The source of random ids behind the kernel's port."""
+    """The source of random ids behind its port."""
 
     def uuid(self) -> str:
         """Return a version 4 UUID."""

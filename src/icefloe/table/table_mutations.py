@@ -12,26 +12,26 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, Self, TypeVar
 
-from icefloe.errors import InvalidInputError
-from icefloe.io.locations import qualified
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.change_properties import (
+from icefloe.commit.attempt import Action
+from icefloe.commit.change_properties import (
     location_updates,
     property_requirements,
     remove_property_updates,
     set_property_updates,
     version_updates,
 )
-from icefloe.kernel.commit.conflicts import ConflictRules, isolation_rules
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.rewrite_manifests import RewriteManifests
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.metadata.metadata_updates import Update
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.unused_properties import unused_properties
+from icefloe.commit.conflicts import ConflictRules, isolation_rules
+from icefloe.commit.metadata_change import MetadataChange
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.rewrite_manifests import RewriteManifests
+from icefloe.errors import InvalidInputError
+from icefloe.io.locations import qualified
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.metadata.metadata_updates import Update
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.unused_properties import unused_properties
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.changes.update_partitioning import UpdateSortOrder, UpdateSpec
 from icefloe.table.changes.update_schema import UpdateSchema

@@ -1,9 +1,9 @@
 """`TableProperties`: names and values of table properties as constants, under the names of PyIceberg. Their meaning is in `docs/configuration.md`.
 
-A name that ends in `_DEFAULT` is Icefloe's default, read from `icefloe.kernel.metadata.table_properties`, and may differ from PyIceberg's.
+A name that ends in `_DEFAULT` is Icefloe's default, read from `icefloe.spec.metadata.table_properties`, and may differ from PyIceberg's.
 """
 
-from icefloe.kernel.metadata import table_properties as known
+from icefloe.spec.metadata import table_properties as known
 
 
 class TableProperties:

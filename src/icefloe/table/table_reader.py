@@ -8,26 +8,27 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from icefloe.catalog_store.metrics_report import MetricsReporter
-from icefloe.display.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.commit.ref_changes import snapshot_named
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
+from icefloe.display.reports_of_values import columns_grid
 from icefloe.errors import InvalidInputError, visible
-from icefloe.kernel.commit.ref_changes import snapshot_named
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from icefloe.kernel.metadata.table_history import SnapshotLogEntry, ancestors, snapshot_as_of
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING, WAP_ENABLED
-from icefloe.kernel.metadata.unused_properties import unused_properties
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import SortOrder
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.server_plan import ServerPlanner
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.scan.server_plan import ServerPlanner
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.spec.metadata.table_history import SnapshotLogEntry, ancestors, snapshot_as_of
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING, WAP_ENABLED
+from icefloe.spec.metadata.unused_properties import unused_properties
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.metrics_report import MetricsReporter
 from icefloe.table.column_statistics import TableStatistics, read_statistics
 from icefloe.table.data_scan import DataScan
 from icefloe.table.location_provider import LocationProvider
@@ -404,7 +405,7 @@ class TableReader:
             )
         )
         growth = growth_figure(self.metadata.snapshots[-MOST_SHOWN:], self.full_name)
-        parts = (facts, *(() if growth is None else (growth,)), self.schema().columns_grid("columns"))
+        parts = (facts, *(() if growth is None else (growth,)), columns_grid(self.schema(), "columns"))
         return html_of(Report(shortened(self.full_name), parts))
 
 

@@ -1,6 +1,6 @@
 """`Transaction`: several changes of a table's rows and metadata as one commit, started by `table.transaction()`.
 
-The actions are combined by `kernel/commit/composite_action.py`; each write is prepared by `rows/table_writes.py`; the commit is the table's.
+The actions are combined by `commit/composite_action.py`; each write is prepared by `rows/table_writes.py`; the commit is the table's.
 Spec: Optimistic Concurrency.
 """
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from icefloe.display.formatting import count_text, shortened
+from icefloe.commit.attempt import Action, Attempt
+from icefloe.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem, in_one_line
-from icefloe.kernel.commit.attempt import Action, Attempt
-from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.formatting import count_text, shortened
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.pending_change import Commit, MutationContext

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, NotFoundError, Problem, StorageError, UnsupportedFeatureError
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.file_paths import PATH_FIELDS, read_file_paths
-from icefloe.kernel.manifest_list.manifest_list_columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.file_paths import PATH_FIELDS, read_file_paths
+from icefloe.spec.manifest_list.manifest_list_columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.ports import FileIO
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.parallel_requests import side_by_side
 

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.row_keys import RowKeys, key_columns
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
-from icefloe.kernel.arrow_values import positions_array
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import cast_to_schema
-from icefloe.kernel.temporal_arrays import python_list
-from icefloe.kernel.types import (
+from icefloe.spec.arrow_values import positions_array
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
+from icefloe.spec.temporal_arrays import python_list
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,

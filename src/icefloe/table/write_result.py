@@ -6,9 +6,9 @@ Spec: Snapshots (summary).
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from icefloe.display.formatting import count_text
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
+from icefloe.formatting import count_text
 
 METADATA_ONLY = "metadata"
 

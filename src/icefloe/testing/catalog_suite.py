@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.catalog_store.catalog_store import CommitRequest
+from icefloe.commit.outcome import Conflicted
 from icefloe.errors import (
     CommitConflictError,
     InvalidIdentifierError,
@@ -35,10 +35,10 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from icefloe.kernel.commit.outcome import Conflicted
-from icefloe.kernel.metadata.requirement import AssertRefSnapshotId
-from icefloe.kernel.metadata.table_updates import SetProperties
-from icefloe.kernel.types import LongType
+from icefloe.spec.metadata.requirement import AssertRefSnapshotId
+from icefloe.spec.metadata.table_updates import SetProperties
+from icefloe.spec.types import LongType
+from icefloe.stores.catalog_store import CommitRequest
 from icefloe.table.table import Table
 from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore

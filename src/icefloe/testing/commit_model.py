@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from icefloe.catalog_store.identifier import Identifier
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -28,9 +27,10 @@ from icefloe.errors import (
     StorageError,
     UnsupportedError,
 )
-from icefloe.kernel.metadata.invariants import check_change, every_problem_of
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.metadata.invariants import check_change, every_problem_of
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.ports import FileIO
+from icefloe.stores.identifier import Identifier
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table_reader import TableReader
 from icefloe.testing.commit_effects import Bag, BrokenInvariantError, Effect, Expiry, Landing, State, must, state_after

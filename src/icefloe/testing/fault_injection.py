@@ -21,13 +21,13 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from icefloe.catalog_store.catalog_store import CatalogStore, CommitRequest, TableLocation, other_tables
-from icefloe.catalog_store.identifier import Identifier
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Unknown
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import Content, FileIO
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import Content, FileIO
+from icefloe.stores.catalog_store import CatalogStore, CommitRequest, TableLocation, other_tables
+from icefloe.stores.identifier import Identifier
 from icefloe.testing.breaking_output import BreakingOutput
 
 # Seconds that an operation with `Fault.SLOW` waits by default.

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyroaring
 
-from icefloe.kernel.metadata.json_file import inflated, parsed
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.ports import FileIO
 
 Key = tuple[str, int | None]
 DELETED = 2  # the status of an entry whose file was removed from the table

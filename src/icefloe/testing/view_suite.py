@@ -28,7 +28,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
-from icefloe.kernel.view.view_metadata import view_problems
+from icefloe.spec.view.view_metadata import view_problems
 from icefloe.view.view import View
 
 COLUMNS = pa.schema([("type", pa.string()), ("count", pa.int64())])

@@ -1,6 +1,6 @@
 """Views: a name in a catalog, and the query behind it in the dialects of engines. `View`, `ViewVersion` and `SQLViewRepresentation` have PyIceberg's names.
 
-The metadata of views is `icefloe.kernel.view`. Spec: View spec, View Metadata.
+The metadata of views is `icefloe.spec.view`. Spec: View spec, View Metadata.
 """
 
 from typing import TYPE_CHECKING
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from icefloe.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
-    from icefloe.kernel.view.view_version import SQLViewRepresentation as SQLViewRepresentation
-    from icefloe.kernel.view.view_version import ViewVersion as ViewVersion
+    from icefloe.spec.view.view_version import SQLViewRepresentation as SQLViewRepresentation
+    from icefloe.spec.view.view_version import ViewVersion as ViewVersion
     from icefloe.view.view import View as View
 else:
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
-            "icefloe.kernel.view.view_version": "SQLViewRepresentation, ViewVersion",
+            "icefloe.spec.view.view_version": "SQLViewRepresentation, ViewVersion",
             "icefloe.view.view": "View",
         },
     )

@@ -1,18 +1,18 @@
 """Changes of a view that are collected and committed together at the end of a `with` block: a new version, other properties.
 
-Their effect on the metadata is decided by `kernel/view/view_definition.py`. Spec: View spec, Versions; View spec, View Metadata (`properties`).
+Their effect on the metadata is decided by `spec/view/view_definition.py`. Spec: View spec, Versions; View spec, View Metadata (`properties`).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
-from icefloe.catalog_store.identifier import to_identifier
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.property_kinds import property_texts
-from icefloe.kernel.schema.arrow_schema import to_schema
-from icefloe.kernel.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
-from icefloe.kernel.view.view_properties import check_view_properties
+from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.spec.schema.arrow_schema import to_schema
+from icefloe.spec.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
+from icefloe.spec.view.view_properties import check_view_properties
+from icefloe.stores.identifier import to_identifier
 from icefloe.table.pending_change import PendingChange
 from icefloe.view.view_commit import CommitView
 from icefloe.view.view_handle import ENGINE

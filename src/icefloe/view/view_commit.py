@@ -11,12 +11,12 @@ of properties or of the location alone that several other commits followed canno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.request_key import new_key
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.errors import IcefloeError, NoSuchViewError, NotFoundError
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
-from icefloe.kernel.view.view_metadata import ViewMetadata
-from icefloe.kernel.view.view_updates import AssertViewUUID, ViewUpdate, apply_view_updates
+from icefloe.spec.view.view_metadata import ViewMetadata
+from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate, apply_view_updates
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.request_key import new_key
 from icefloe.table.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.table.own_location import check_view_location
 from icefloe.view.view_handle import (

@@ -6,19 +6,19 @@ Spec: View spec, Metadata Location; View spec, View Metadata (`view-uuid`); Meta
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from icefloe.catalog_store.catalog_store import CreatesViews, TableLocation, ViewStore
-from icefloe.catalog_store.identifier import Identifier, dotted
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
 from icefloe.io.locations import LocationPolicy, is_relative, join
-from icefloe.kernel.metadata.naming import metadata_file_name, metadata_version
-from icefloe.kernel.metadata.property_kinds import property_texts
-from icefloe.kernel.metadata.table_properties import METADATA_PATH
-from icefloe.kernel.ports import Clock, FileIO, IdSource
-from icefloe.kernel.view.view_definition import FIRST_VERSION_ID, ViewDefinition
-from icefloe.kernel.view.view_metadata import ViewMetadata
-from icefloe.kernel.view.view_metadata_json import read_view_metadata, write_view_metadata
-from icefloe.kernel.view.view_properties import VIEW_METADATA_CODEC
-from icefloe.kernel.view.view_updates import new_view_metadata
+from icefloe.spec.metadata.naming import metadata_file_name, metadata_version
+from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.spec.metadata.table_properties import METADATA_PATH
+from icefloe.spec.ports import Clock, FileIO, IdSource
+from icefloe.spec.view.view_definition import FIRST_VERSION_ID, ViewDefinition
+from icefloe.spec.view.view_metadata import ViewMetadata
+from icefloe.spec.view.view_metadata_json import read_view_metadata, write_view_metadata
+from icefloe.spec.view.view_properties import VIEW_METADATA_CODEC
+from icefloe.spec.view.view_updates import new_view_metadata
+from icefloe.stores.catalog_store import CreatesViews, TableLocation, ViewStore
+from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.table_handle import RandomIds, SystemClock
 from icefloe.version import VERSION
 

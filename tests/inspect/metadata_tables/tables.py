@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from icefloe import SqlCatalog
-from icefloe.kernel.types import StringType
+from icefloe.spec.types import StringType
 from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("time", pa.timestamp("us", "UTC")), ("value", pa.float64())])

@@ -12,7 +12,7 @@ from tests.inspect.metadata_tables.tables import BEGIN, SCHEMA, evolved, new_cat
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.inspect.metadata_tables.changes import changes
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.kernel.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_history import ancestors
 from icefloe.table import Table
 
 OWN = ("_change_type", "_change_ordinal", "_commit_snapshot_id")

@@ -9,8 +9,8 @@ import pytest
 from tests.inspect.metadata_tables.tables import evolved, new_catalog, with_deletes
 
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.values import to_python
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.values import to_python
 from icefloe.table import Table
 
 

@@ -11,9 +11,9 @@ from tests.inspect.metadata_tables.tables import evolved, with_deletes
 
 from icefloe.inspect.metadata_tables.file_rows import FileRowSelection, rows_of_manifest
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.kernel.manifest.entry import ManifestEntry, ManifestEntryStatus
-from icefloe.kernel.types import PrimitiveType
-from icefloe.kernel.values import from_bytes, to_python
+from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
+from icefloe.spec.types import PrimitiveType
+from icefloe.spec.values import from_bytes, to_python
 from icefloe.table import Table
 
 MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")

@@ -11,8 +11,8 @@ from tests.inspect.metadata_tables.tables import evolved, with_deletes
 
 from icefloe.inspect.metadata_tables import file_rows
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.manifest.data_file import FileContent
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table import Table
 
 Row = dict[str, Any]

@@ -9,10 +9,10 @@ from tests.inspect.metadata_tables.tables import SCHEMA, evolved, new_catalog, w
 
 from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchSnapshotError
 from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.table import Table
 
 FILES = ("files", "data_files", "delete_files", "all_files", "all_data_files", "all_delete_files")

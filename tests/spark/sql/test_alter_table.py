@@ -6,7 +6,7 @@ from pyspark.errors import AnalysisException
 from tests.spark.sql.conftest import InsertOfSome, Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.types import DoubleType, LongType
+from icefloe.spec.types import DoubleType, LongType
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from tests.combinations import combinations
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.spec.manifest.data_file import DataFile
 
 pytestmark = pytest.mark.spark
 

@@ -12,11 +12,11 @@ from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.partitioning.curve_cells import CurveOrder, cell_scale, cells_of
-from icefloe.kernel.partitioning.space_filling_curve import CurveName, curve_places
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
 from icefloe.spark.write.curve_key import with_place
 from icefloe.spark.write.distribution import SourceColumns
+from icefloe.spec.partitioning.curve_cells import CurveOrder, cell_scale, cells_of
+from icefloe.spec.partitioning.space_filling_curve import CurveName, curve_places
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
 from icefloe.table.table import Table
 
 pytestmark = pytest.mark.spark

@@ -16,12 +16,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, TimestampType, UUIDType
-from icefloe.kernel.expressions.predicate import BooleanExpression, all_of
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.scan.filter_pushdown import to_expressions
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.types.spark_types import SPARK_TIME
 from icefloe.spark.write import write_builder
+from icefloe.spec.expressions.predicate import BooleanExpression, all_of
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 
 from icefloe import DecimalType, IntegerType, LongType, NestedField, Schema, StringType
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import IsNull
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.literals import INTEGER_RANGES
-from icefloe.kernel.partitioning.transforms import TruncateTransform
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.types import PrimitiveType
 from icefloe.spark.scan.function_pushdown import NotTranslatable, Truncation, truncation_filter
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import IsNull
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.literals import INTEGER_RANGES
+from icefloe.spec.partitioning.transforms import TruncateTransform
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.types import PrimitiveType
 
 SMALL = DecimalType(6, 2)
 

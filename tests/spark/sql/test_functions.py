@@ -1,4 +1,4 @@
-"""The functions of a catalog, such as `lake.system.bucket(16, id)`: beside the kernel's transforms, and as filters that prune."""
+"""The functions of a catalog, such as `lake.system.bucket(16, id)`: beside the transforms of `spec`, and as filters that prune."""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -15,10 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 
 from icefloe import SqlCatalog, __version__
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.partitioning.transforms import parse_transform
-from icefloe.kernel.scan.scan_plan import FileCounts
-from icefloe.kernel.types import (
+from icefloe.scan.scan_plan import FileCounts
+from icefloe.spark.attach_catalog import attach
+from icefloe.spark.functions.portable_transforms import PortableTransforms
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.partitioning.transforms import parse_transform
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -29,8 +31,6 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.spark.attach_catalog import attach
-from icefloe.spark.functions.portable_transforms import PortableTransforms
 
 pytestmark = pytest.mark.spark
 

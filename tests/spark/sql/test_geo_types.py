@@ -12,7 +12,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import GeographyType, GeometryType, ListType, LongType, NestedField, Schema, SqlCatalog, StructType
 from icefloe.errors import SchemaMismatchError
-from icefloe.kernel.types import IcebergType
+from icefloe.spec.types import IcebergType
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark has these types since 4.1")]
 ENABLED = "spark.sql.geospatial.enabled"

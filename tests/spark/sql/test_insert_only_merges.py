@@ -11,8 +11,8 @@ from tests.spark.sql.conftest import Run
 from tests.spark.sql.test_concurrent_statements import REPLACING, made, other
 
 from icefloe import SqlCatalog
+from icefloe.commit.append import Append
 from icefloe.errors import CommitInvalidatedError
-from icefloe.kernel.commit.append import Append
 from icefloe.spark.attach_catalog import attach
 
 pytestmark = pytest.mark.spark

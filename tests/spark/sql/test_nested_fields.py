@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spark import attach
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BooleanType,
     DateType,
     DecimalType,
@@ -27,7 +28,6 @@ from icefloe.kernel.types import (
     StringType,
     StructType,
 )
-from icefloe.spark import attach
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark

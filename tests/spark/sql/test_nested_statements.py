@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark import attach
 from icefloe.spark.scan import spark_scan
+from icefloe.spec.schema.schema import Schema
 
 pytestmark = pytest.mark.spark
 

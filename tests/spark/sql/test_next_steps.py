@@ -28,8 +28,8 @@ ARGUMENTS_OF_PYTHON = {
     "table/table.py",
     "table/files/file_operations.py",
     "io/input_and_output_file.py",
-    "kernel/schema/schema_evolution.py",
-    "kernel/partitioning/source_columns.py",
+    "spec/schema/schema_evolution.py",
+    "spec/partitioning/source_columns.py",
 }
 
 

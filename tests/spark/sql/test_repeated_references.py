@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback
 from icefloe.spark.bridge.gateway import jvm_of, new_object

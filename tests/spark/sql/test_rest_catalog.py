@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.catalog_store.rest.own_server import own_server
+from tests.stores.rest.own_server import own_server
 
 from icefloe.spark.attach_catalog import attach
 

@@ -16,8 +16,8 @@ from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.types import StringType
 from icefloe.spark.catalog import schema_evolving_table
+from icefloe.spec.types import StringType
 from icefloe.table.table import Table
 
 SPARK = tuple(map(int, __version__.split(".")[:2]))

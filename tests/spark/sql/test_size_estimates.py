@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import LongType, NestedField
 from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import LongType, NestedField
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("sql")]
 

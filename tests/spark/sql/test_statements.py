@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.metadata.sort_keys import sort_order_text
+from icefloe.spec.metadata.sort_keys import sort_order_text
 
 pytestmark = pytest.mark.spark
 

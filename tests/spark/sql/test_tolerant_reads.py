@@ -8,8 +8,8 @@ from tests.spark.sql.conftest import Run
 from tests.table.deviating import list_path, made, one_more_added, rewrite, warned
 
 from icefloe import SqlCatalog
-from icefloe.kernel.tolerance import Deviation
 from icefloe.spark import attach
+from icefloe.spec.tolerance import Deviation
 
 pytestmark = pytest.mark.spark
 

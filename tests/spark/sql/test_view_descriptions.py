@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IntegerType, NestedField
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import IntegerType, NestedField
 
 pytestmark = pytest.mark.spark
 QUERY = "SELECT id, data FROM lake.db.t WHERE id <= 3"

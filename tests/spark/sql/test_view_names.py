@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IntegerType, LongType, NestedField, StringType
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import IntegerType, LongType, NestedField, StringType
 
 pytestmark = pytest.mark.spark
 

@@ -17,16 +17,16 @@ from icefloe.datafile.avro.avro_values import avro_records
 from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_fields, new_output
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
-from icefloe.kernel.avro.avro_codec import codec_name
-from icefloe.kernel.avro.avro_container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
-from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import schema_to_json
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.avro.avro_codec import codec_name
+from icefloe.spec.avro.avro_container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
+from icefloe.spec.manifest.data_file import FileFormat
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_json import schema_to_json
 
 # Key of the table schema in an Avro file's metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"

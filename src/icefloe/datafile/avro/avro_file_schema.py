@@ -1,13 +1,13 @@
 """The Avro schema of a table's data files: Iceberg types as Avro types with field ids, and the schema without logical types by which records are encoded.
 
-Manifests have other schemas (`kernel/manifest/manifest_schema.py`). Spec: Appendix A, Avro.
+Manifests have other schemas (`spec/manifest/manifest_schema.py`). Spec: Appendix A, Avro.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.types import (
+from icefloe.spec.manifest.partition_values import avro_name
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,

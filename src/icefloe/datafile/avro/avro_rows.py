@@ -17,14 +17,14 @@ from icefloe.datafile.avro.avro_values import avro_columns
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.stored_batch import RESTORE, RowTest, StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.avro.avro_container import RawBlock, count_records, open_container, raw_blocks, read_block
-from icefloe.kernel.avro.avro_errors import SchemaSizeError
-from icefloe.kernel.avro.avro_schema import has_arrays_of_nothing, kind_of, parse_schema
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.limits import raise_limit
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.types import NestedField
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.avro.avro_container import RawBlock, count_records, open_container, raw_blocks, read_block
+from icefloe.spec.avro.avro_errors import SchemaSizeError
+from icefloe.spec.avro.avro_schema import has_arrays_of_nothing, kind_of, parse_schema
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.limits import raise_limit
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.types import NestedField
 
 # Rows. Blocks are joined until there are so many; a batch is small because records are Python objects before they become Arrow.
 _BATCH_ROWS = 16_384

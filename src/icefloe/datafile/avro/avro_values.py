@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from icefloe.datafile.avro.avro_file_schema import ADJUST_TO_UTC, ORIGINAL_NAME, decimal_width
 from icefloe.datafile.projection import columns_by_id
-from icefloe.kernel.arrow_values import array_of, validity_buffer
-from icefloe.kernel.avro.avro_schema import AvroType, kind_of
-from icefloe.kernel.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
-from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY
-from icefloe.kernel.types import (
+from icefloe.spec.arrow_values import array_of, validity_buffer
+from icefloe.spec.avro.avro_schema import AvroType, kind_of
+from icefloe.spec.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
+from icefloe.spec.manifest.partition_values import avro_name
+from icefloe.spec.schema.arrow_types import FIELD_ID_KEY
+from icefloe.spec.types import (
     DecimalType,
     FixedType,
     IcebergType,
@@ -30,7 +30,7 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.kernel.values import physical_arrow_type
+from icefloe.spec.values import physical_arrow_type
 
 # ---- Arrow to records ----
 

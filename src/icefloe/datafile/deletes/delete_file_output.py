@@ -19,23 +19,23 @@ from icefloe.datafile.deletes.delete_file_reader import POSITION_DELETE_SCHEMA
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, Problem, StorageError
-from icefloe.kernel.arrow_values import numbers_array, scalar_of
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.data_location import new_data_location
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.puffin.deletion_vector import (
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import numbers_array, scalar_of
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.data_location import new_data_location
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.spec.puffin.deletion_vector import (
     DeletionVector,
     deletion_vector_from_positions,
     merge_deletion_vectors,
     write_deletion_vectors,
 )
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema, select_fields
-from icefloe.kernel.types import DoubleType, FloatType, PrimitiveType, StructType
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema, select_fields
+from icefloe.spec.types import DoubleType, FloatType, PrimitiveType, StructType
 from icefloe.version import VERSION
 
 # Rows of a batch of a position delete file.

@@ -17,26 +17,26 @@ from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import RESTORE_DELETES
 from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileError
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, In
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import (
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, In
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.deletion_vector import (
     DeletionVector,
     VectorLocation,
     decode_deletion_vector,
     deletion_vector_from_positions,
     vector_location,
 )
-from icefloe.kernel.puffin.puffin_errors import puffin_format_error
-from icefloe.kernel.puffin.puffin_file import PuffinSource, read_file_metadata
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS
-from icefloe.kernel.schema.name_mapping import MappedField, NameMapping
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField
+from icefloe.spec.puffin.puffin_errors import puffin_format_error
+from icefloe.spec.puffin.puffin_file import PuffinSource, read_file_metadata
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS
+from icefloe.spec.schema.name_mapping import MappedField, NameMapping
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField
 
 POSITION_DELETE_SCHEMA = Schema(DELETE_FILE_PATH, DELETE_POS)
 # Position delete files of some writers have no field ids; their columns have the names of the specification.

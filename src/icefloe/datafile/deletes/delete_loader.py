@@ -1,6 +1,6 @@
 """`DeleteLoader`: the deletes that apply to a data file, read once and cached for other files and splits.
 
-`kernel/scan/delete_file_index.py` matches delete files to data files. Here they are read (`delete_file_reader.py`), and position deletes of several files are
+`scan/delete_file_index.py` matches delete files to data files. Here they are read (`delete_file_reader.py`), and position deletes of several files are
 merged.
 Spec: Row-level Deletes; Scan Planning (delete files); Version 2: Row-level Deletes.
 """
@@ -19,14 +19,14 @@ from icefloe.datafile.deletes.delete_file_reader import (
 )
 from icefloe.datafile.deletes.equality_key_set import EqualityKeySet
 from icefloe.errors import DataFileFormatError
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import DeletionVector, merge_deletion_vectors
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema, select_fields
-from icefloe.kernel.types import ListType, MapType, NestedField, PrimitiveType, StructType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.deletion_vector import DeletionVector, merge_deletion_vectors
+from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema, select_fields
+from icefloe.spec.types import ListType, MapType, NestedField, PrimitiveType, StructType
 
 # Bytes of memory for cached deletes. A vector of a million scattered positions takes 2 MB.
 CACHE_BYTES = 256 * 1024 * 1024

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import positions_array
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
+from icefloe.spec.arrow_values import positions_array
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField, StructType
 
 Mask = NDArray[np.bool_]
 

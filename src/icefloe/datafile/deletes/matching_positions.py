@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import POS
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.metadata_columns import POS
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 
 
 def matching_positions(

@@ -27,17 +27,17 @@ from icefloe.datafile.deletes.delete_file_output import (
 from icefloe.datafile.deletes.delete_file_reader import add_position_deletes, plain_location
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.file_rules import is_deletion_vector
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions, merge_deletion_vectors
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import DELETED, POS
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.file_rules import is_deletion_vector
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions, merge_deletion_vectors
+from icefloe.spec.schema.metadata_columns import DELETED, POS
+from icefloe.spec.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,12 +13,12 @@ import pyarrow as pa
 from icefloe.datafile.data_file_writer import appender_factory
 from icefloe.datafile.deletes.delete_file_reader import POSITION_DELETE_NAMES, POSITION_DELETE_SCHEMA, read_delete_columns
 from icefloe.errors import FileAlreadyExistsError, NotFoundError, StorageError
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.metadata.table_properties import DEFAULT_FILE_FORMAT
-from icefloe.kernel.path_prefix import PathPrefix
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import REFERENCED_DATA_FILE
-from icefloe.kernel.puffin.puffin_file import with_blob_properties
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.metadata.table_properties import DEFAULT_FILE_FORMAT
+from icefloe.spec.path_prefix import PathPrefix
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.deletion_vector import REFERENCED_DATA_FILE
+from icefloe.spec.puffin.puffin_file import with_blob_properties
 
 
 def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathPrefix, properties: Mapping[str, str]) -> int:

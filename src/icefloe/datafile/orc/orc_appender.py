@@ -16,18 +16,18 @@ from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.orc.orc_tail import stripes_of
 from icefloe.errors import DataFileFormatError, Problem, SchemaMismatchError, UnsupportedTypeError
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.dates_and_times import format_timestamp
-from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.arrow_types import type_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.temporal_arrays import as_numbers, times_in
-from icefloe.kernel.types import (
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.dates_and_times import format_timestamp
+from icefloe.spec.manifest.data_file import FileFormat
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.arrow_types import type_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.temporal_arrays import as_numbers, times_in
+from icefloe.spec.types import (
     BinaryType,
     FixedType,
     GeographyType,

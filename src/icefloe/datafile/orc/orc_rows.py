@@ -18,11 +18,11 @@ from icefloe.datafile.orc.orc_timestamps import batch_with_types_of_spark, has_l
 from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.limits import limits, raise_limit
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.types import NestedField
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.limits import limits, raise_limit
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.types import NestedField
 
 
 class OrcRows:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.field_ids import is_list
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.types import DateType, IcebergType, TimestampNanoType, TimestamptzNanoType
+from icefloe.spec.types import DateType, IcebergType, TimestampNanoType, TimestamptzNanoType
 
 _VERSION, _LEGACY, _LEGACY_INT96 = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
 # Versions of Spark that write the calendar of Iceberg unless a key states otherwise. Origin: Spark's `DataSourceUtils`.

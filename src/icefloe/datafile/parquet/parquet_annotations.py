@@ -7,8 +7,8 @@ Spec: Parquet, parquet.thrift (FileMetaData, SchemaElement, LogicalType); Thrift
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from icefloe.kernel.schema.schema import walk
-from icefloe.kernel.types import DEFAULT_CRS, EDGE_ALGORITHMS, GeographyType, GeometryType, IcebergType, NestedField, VariantType
+from icefloe.spec.schema.schema import walk
+from icefloe.spec.types import DEFAULT_CRS, EDGE_ALGORITHMS, GeographyType, GeometryType, IcebergType, NestedField, VariantType
 
 MAGIC = b"PAR1"
 _LENGTH_BYTES = 4

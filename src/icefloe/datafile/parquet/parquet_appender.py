@@ -30,17 +30,17 @@ from icefloe.datafile.file_appender import (
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, ParquetMetrics, RowObservations, columns_with_modes
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
-from icefloe.kernel.arrow_values import positions_array
-from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_json import schema_to_json
-from icefloe.kernel.storage_errors import storage_error
-from icefloe.kernel.types import BooleanType, IcebergType, NestedField, UUIDType
+from icefloe.io.storage_errors import storage_error
+from icefloe.spec.arrow_values import positions_array
+from icefloe.spec.manifest.data_file import FileFormat
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_json import schema_to_json
+from icefloe.spec.types import BooleanType, IcebergType, NestedField, UUIDType
 
 # Key of the table schema in a Parquet file's key-value metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"

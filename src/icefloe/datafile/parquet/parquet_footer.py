@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from icefloe.datafile.parquet.parquet_annotations import MAGIC
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.limits import limits
+from icefloe.spec.limits import limits
 
 _TAIL_BYTES = 8  # the footer's length in four bytes, and the magic
 _FIRST_READ_BYTES = 64 * 1024  # most footers are shorter; Arrow reads as much

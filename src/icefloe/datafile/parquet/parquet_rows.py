@@ -20,11 +20,11 @@ from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.ports import PlannedInput
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.types import NestedField
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.ports import PlannedInput
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.types import NestedField
 
 # A text that is not in a dictionary is written with its length before it. Origin: Parquet's PLAIN encoding.
 _PLAIN_LENGTH_BYTES = 4

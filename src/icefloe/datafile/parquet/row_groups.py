@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter
 from icefloe.datafile.projection import FileColumn
-from icefloe.kernel.expressions.bind import BoundPredicate
-from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, tree_mask
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.types import (
+from icefloe.spec.expressions.bind import BoundPredicate
+from icefloe.spec.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, tree_mask
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -31,7 +31,7 @@ from icefloe.kernel.types import (
     TimestamptzType,
     TimeType,
 )
-from icefloe.kernel.values import decimal_bytes, from_bytes, physical_array
+from icefloe.spec.values import decimal_bytes, from_bytes, physical_array
 
 # Arrow types for which the raw statistic of a footer is the physical value. All others are never pruned: other units of time, dates that became timestamps,
 # unsigned numbers, UUIDs, shapes and int96 have no statistics, or statistics that are not ordered as the values are.

@@ -11,19 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.comparison.file_rows import FilePair, FileRows, LiveFile, live_files
-from icefloe.comparison.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.inspect.comparison.file_rows import FilePair, FileRows, LiveFile, live_files
+from icefloe.inspect.comparison.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_history import snapshots_between
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_history import snapshots_between
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_reader import TableReader
 

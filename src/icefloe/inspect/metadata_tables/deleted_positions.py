@@ -21,15 +21,15 @@ from icefloe.inspect.metadata_tables.file_tables import rows_of_manifests, snaps
 from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request, empty_rows
 from icefloe.inspect.metadata_tables.schemas import PARTITION, files_schema
-from icefloe.kernel.limits import limits
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.puffin.deletion_vector import VectorLocation
-from icefloe.kernel.puffin.puffin_errors import puffin_limit_error
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.limits import limits
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.puffin.deletion_vector import VectorLocation
+from icefloe.spec.puffin.puffin_errors import puffin_limit_error
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.arrow_types import field_to_arrow
+from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, DELETE_ROW_FIELD_ID, DELETE_ROW_NAME
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.parallel_requests import in_threads
 
 _POSITIONS = frozenset([DELETE_FILE_PATH.name, DELETE_POS.name, DELETE_ROW_NAME])

@@ -15,18 +15,18 @@ import pyarrow.compute as pc
 from icefloe.errors import ManifestFormatError
 from icefloe.inspect.metadata_tables.readable_metrics import METRICS_MAPS, READABLE_METRICS, readable_metrics
 from icefloe.inspect.metadata_tables.schemas import DATA_FILE, PARTITION
-from icefloe.kernel.arrow_values import array_of_chunks
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_evaluator import arrow_mask
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_columns import WHOLE_NAMES, partition_column
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType, children
+from icefloe.spec.arrow_values import array_of_chunks
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_columns import WHOLE_NAMES, partition_column
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.arrow_types import field_to_arrow, type_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField, StructType, children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,16 +12,16 @@ import pyarrow as pa
 from icefloe.inspect.metadata_tables.file_rows import FileRowSelection, rows_of_entries, selected_entries
 from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import Request
-from icefloe.kernel.expressions.bind import predicates
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import StructType
+from icefloe.spec.expressions.bind import predicates
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import StructType
 from icefloe.table.parallel_requests import in_threads
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)

@@ -9,18 +9,18 @@ import numpy as np
 
 from icefloe.errors import ManifestFormatError
 from icefloe.inspect.metadata_tables.request import Request
-from icefloe.kernel.expressions.bind import BoundPredicate
-from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, range_of_values, tree_mask
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import UnknownTransform
-from icefloe.kernel.scan.pruning import ManifestEvaluator, summaries_of
-from icefloe.kernel.types import IntegerType
-from icefloe.kernel.values import physical_array
+from icefloe.scan.pruning import ManifestEvaluator, summaries_of
+from icefloe.spec.expressions.bind import BoundPredicate
+from icefloe.spec.expressions.metrics_evaluator import Mask, may_match, range_of_bounds, range_of_values, tree_mask
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.transforms import UnknownTransform
+from icefloe.spec.types import IntegerType
+from icefloe.spec.values import physical_array
 from icefloe.table.parallel_requests import in_threads
 
 _CONTENT_ID, _SPEC_ID = 134, 141

@@ -11,16 +11,16 @@ import numpy as np
 from icefloe.errors import FormatError
 from icefloe.inspect.metadata_tables.file_tables import snapshots_of
 from icefloe.inspect.metadata_tables.request import Request, table_of_columns
-from icefloe.kernel.expressions.bind import BoundPredicate
-from icefloe.kernel.expressions.metrics_evaluator import Mask, may_match, range_of_values, tree_mask
-from icefloe.kernel.manifest.partition_values import primitive
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.metadata.manifests import read_manifests, spec_partition_type
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.partitioning.partition_spec import PartitionField
-from icefloe.kernel.partitioning.transforms import UnknownTransform
-from icefloe.kernel.types import LongType, NestedField
-from icefloe.kernel.values import from_bytes, physical_array
+from icefloe.spec.expressions.bind import BoundPredicate
+from icefloe.spec.expressions.metrics_evaluator import Mask, may_match, range_of_values, tree_mask
+from icefloe.spec.manifest.partition_values import primitive
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.partitioning.partition_spec import PartitionField
+from icefloe.spec.partitioning.transforms import UnknownTransform
+from icefloe.spec.types import LongType, NestedField
+from icefloe.spec.values import from_bytes, physical_array
 from icefloe.table.parallel_requests import in_threads
 
 _REFERENCE = "reference_snapshot_id"

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.display.formatting import shortened
 from icefloe.display.html import html_of
 from icefloe.display.report import Report
+from icefloe.display.reports_of_values import columns_grid
 from icefloe.errors import InvalidInputError, in_one_line
+from icefloe.formatting import shortened
 from icefloe.inspect.metadata_tables import schemas
 from icefloe.inspect.metadata_tables.changes import current_changes
 from icefloe.inspect.metadata_tables.deleted_positions import position_delete_rows
@@ -22,11 +23,11 @@ from icefloe.inspect.metadata_tables.manifest_rows import all_manifest_rows, man
 from icefloe.inspect.metadata_tables.partitions_rows import partition_rows
 from icefloe.inspect.metadata_tables.request import Request
 from icefloe.inspect.metadata_tables.snapshot_rows import history_rows, metadata_log_rows, ref_rows, snapshot_rows
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.other_frames import pandas_frame
 from icefloe.table.table_reader import TableReader
 
@@ -120,7 +121,7 @@ class MetadataTable:
 
     def _repr_html_(self) -> str:
         title = f"metadata table {self.name} of {self.table.full_name}"
-        return html_of(Report(shortened(title), (self.schema.columns_grid("columns; to_pandas() and to_arrow() read its rows"),)))
+        return html_of(Report(shortened(title), (columns_grid(self.schema, "columns; to_pandas() and to_arrow() read its rows"),)))
 
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None

@@ -1,6 +1,6 @@
 """The metadata table `partitions`: the live files of a snapshot counted by partition, over all partition specs.
 
-`kernel/statistics/partition_statistics_rows.py` counts entries, for partition statistics too. Spec: Partitioning; Partition Evolution.
+`spec/statistics/partition_statistics_rows.py` counts entries, for partition statistics too. Spec: Partitioning; Partition Evolution.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from icefloe.inspect.metadata_tables.file_tables import snapshots_of
 from icefloe.inspect.metadata_tables.manifest_filter import manifests_of
 from icefloe.inspect.metadata_tables.request import MICROS_PER_MS, Request
 from icefloe.inspect.metadata_tables.schemas import PARTITION, partition_struct
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns
-from icefloe.kernel.manifest.manifest_reader import read_columns
-from icefloe.kernel.manifest_list.manifest_file import ManifestFile
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.arrow_types import field_to_arrow
-from icefloe.kernel.statistics import partition_statistics_schema as names
-from icefloe.kernel.statistics.partition_statistics_rows import manifest_statistics_rows
-from icefloe.kernel.types import StructType
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.manifest_columns import ManifestColumns
+from icefloe.spec.manifest.manifest_reader import read_columns
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.arrow_types import field_to_arrow
+from icefloe.spec.statistics import partition_statistics_schema as names
+from icefloe.spec.statistics.partition_statistics_rows import manifest_statistics_rows
+from icefloe.spec.types import StructType
 from icefloe.table.parallel_requests import in_threads
 
 # Number of the partition fields that a file's spec has: a missing field of one spec differs from a null value of another.

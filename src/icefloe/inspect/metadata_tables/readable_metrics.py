@@ -12,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import FormatError
-from icefloe.kernel.arrow_values import array_of_chunks, numpy_of, offsets_of
-from icefloe.kernel.geo_bounds import geospatial_bound_from_bytes
-from icefloe.kernel.schema.arrow_types import field_to_arrow, type_to_arrow
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import GeographyType, GeometryType, LongType, NestedField, PrimitiveType, StringType, StructType, children
-from icefloe.kernel.values import bounds_to_array
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of, offsets_of
+from icefloe.spec.geo_bounds import geospatial_bound_from_bytes
+from icefloe.spec.schema.arrow_types import field_to_arrow, type_to_arrow
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import GeographyType, GeometryType, LongType, NestedField, PrimitiveType, StringType, StructType, children
+from icefloe.spec.values import bounds_to_array
 
 READABLE_METRICS = "readable_metrics"
 # Members of each column's struct, with the map that has the values and a description.

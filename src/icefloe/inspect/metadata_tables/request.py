@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.kernel.arrow_values import array_of
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.arrow_values import array_of
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.table_reader import TableReader
 
 MICROS_PER_MS = 1000

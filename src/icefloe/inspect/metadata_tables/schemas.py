@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.inspect.metadata_tables.readable_metrics import readable_metrics_field
-from icefloe.kernel.metadata.manifests import table_partition_type
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.metadata_columns import (
+from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.metadata_columns import (
     CHANGE_ORDINAL,
     CHANGE_TYPE,
     COMMIT_SNAPSHOT_ID,
@@ -24,9 +24,9 @@ from icefloe.kernel.schema.metadata_columns import (
     SPEC_ID,
     partition_column,
 )
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.statistics.partition_statistics_schema import with_unique_names
-from icefloe.kernel.types import (
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.statistics.partition_statistics_schema import with_unique_names
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     IcebergType,

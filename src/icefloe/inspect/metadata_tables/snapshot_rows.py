@@ -6,7 +6,7 @@ Spec: Snapshots; Snapshot References; Table Metadata Fields (`snapshot-log`, `me
 from typing import Any
 
 from icefloe.inspect.metadata_tables.request import Request, micros, table_of_columns
-from icefloe.kernel.metadata.table_history import MetadataLogEntry, ancestors, snapshot_as_of
+from icefloe.spec.metadata.table_history import MetadataLogEntry, ancestors, snapshot_as_of
 
 
 def history_rows(request: Request) -> Any:

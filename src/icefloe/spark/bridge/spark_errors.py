@@ -33,9 +33,9 @@ from icefloe.errors import (
     UnsupportedError,
     ViewAlreadyExistsError,
 )
-from icefloe.kernel.sql_tokens import StatementSyntaxError
 from icefloe.spark.bridge.gateway import array_behind, class_behind
 from icefloe.spark.bridge.next_steps import in_sql
+from icefloe.spec.sql_tokens import StatementSyntaxError
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 _MISSING = (NoSuchTableError, NoSuchViewError)

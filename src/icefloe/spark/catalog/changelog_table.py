@@ -13,15 +13,15 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.inspect.metadata_tables.changes import changes
 from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.schema.arrow_schema import schema_to_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import ListType, NestedField, StringType
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable, frame_of
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.spark_scan import metadata_columns
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, with_options
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import ListType, NestedField, StringType
 from icefloe.table.table_reader import TableReader
 
 CHANGES = "changes"

@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
-from icefloe.kernel.types import DateType, IcebergType, NestedField, PrimitiveType, TimestampType, TimestamptzType
 from icefloe.spark.scan.filter_pushdown import literal_value
 from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_literal
 from icefloe.spark.types.spark_types import spark_type
+from icefloe.spec.types import DateType, IcebergType, NestedField, PrimitiveType, TimestampType, TimestamptzType
 
 # SQL functions whose value differs between calls.
 _VARIABLE = re.compile(

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.composite_action import CompositeAction
+from icefloe.commit.attempt import Action
+from icefloe.commit.composite_action import CompositeAction
 from icefloe.spark.catalog.alter_table import Change, change_columns
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.table_selector import TableSelection

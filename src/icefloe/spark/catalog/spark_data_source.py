@@ -20,8 +20,7 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, NotFoundError, UnsupportedFeatureError
 from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import add_formats, jvm_of, static_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
@@ -50,6 +49,7 @@ from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statisti
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version
 from icefloe.spark.types.spark_types import quoted, schema_to_struct
 from icefloe.spark.write.sql_write import Write
+from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table

@@ -14,7 +14,6 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from icefloe.errors import UnsupportedTypeError
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
 from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTable, metadata_table
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
@@ -23,6 +22,7 @@ from icefloe.spark.scan.read_options import PushedQuery, planning_mode
 from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import quoted, schema_to_struct
+from icefloe.spec.schema.schema import Schema
 
 # Estimated bytes of a row of a metadata table, for Spark's optimizer.
 _ROW_BYTES = 200

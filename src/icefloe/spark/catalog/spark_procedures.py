@@ -10,24 +10,14 @@ from pyspark.sql.types import StructType
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
-    BooleanType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    TimestamptzType,
-)
 from icefloe.procedures.procedure import Parameter, Procedure, Rows, WiderRows
 from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.catalog.source_tables import source_folders
 from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, TimestamptzType
 
 _PARTITION_FILTER = "partition_filter"
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"

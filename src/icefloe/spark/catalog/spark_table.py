@@ -12,14 +12,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import UnsupportedTypeError
-from icefloe.kernel.metadata.manifests import table_partition_type
-from icefloe.kernel.metadata.sort_keys import sort_order_text
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
-from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
-from icefloe.kernel.schema.metadata_columns import METADATA_COLUMNS, partition_column
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.bridge.messages import TableChange
@@ -33,6 +25,14 @@ from icefloe.spark.scan.scan_plans import ScanCache, ScanPlans
 from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, SparkScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
+from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.sort_keys import sort_order_text
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION
+from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, VoidTransform
+from icefloe.spec.schema.metadata_columns import METADATA_COLUMNS, partition_column
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField
 
 # Spark's names of transforms that differ from the specification's.
 _TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}

@@ -12,8 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_transaction import CatalogTransaction, TableInTransaction
 from icefloe.errors import InvalidSchemaError
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.catalog.table_definition import definition_of
@@ -21,6 +19,8 @@ from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.sql_write import branch_of, options_of_write
 from icefloe.spark.write.write_builder import SparkWriteBuilder
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
 from icefloe.table.table_handle import LoadedMetadata
 from icefloe.table.write_result import WriteResult

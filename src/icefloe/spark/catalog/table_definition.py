@@ -15,15 +15,15 @@ from pyspark.sql.types import DataType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import InvalidPartitionSpecError, Problem, UnsupportedFeatureError, UnsupportedTypeError
-from icefloe.kernel.metadata.sort_keys import FROM_SPARK, sort_order_of
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.schema.default_values import to_default_value
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
-from icefloe.kernel.types import IcebergType, NestedField
 from icefloe.spark.catalog.column_defaults import default_of_column
 from icefloe.spark.types.declared_types import check_collation, declared_types, takes_char_as_string
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema, to_iceberg_type
+from icefloe.spec.metadata.sort_keys import FROM_SPARK, sort_order_of
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.spec.schema.default_values import to_default_value
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
+from icefloe.spec.types import IcebergType, NestedField
 
 # Properties of Spark's statements that are not table properties.
 _NOT_PROPERTIES = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from icefloe.errors import IcefloeError
-from icefloe.kernel.expressions.bind import BoundPredicate, bind
-from icefloe.kernel.expressions.predicate import (
+from icefloe.spec.expressions.bind import BoundPredicate, bind
+from icefloe.spec.expressions.predicate import (
     BooleanExpression,
     EqualTo,
     GreaterThan,
@@ -21,9 +21,9 @@ from icefloe.kernel.expressions.predicate import (
     NotNull,
     StartsWith,
 )
-from icefloe.kernel.schema.metadata_columns import is_reserved
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spec.schema.metadata_columns import is_reserved
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,

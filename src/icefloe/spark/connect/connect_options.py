@@ -13,11 +13,11 @@ from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
-from icefloe.kernel.option import Option
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.similar_names import similar_name
+from icefloe.option import Option
+from icefloe.similar_names import similar_name
 from icefloe.spark.jobs.task_errors import key_of_this_process
 from icefloe.spark.scan.table_selector import timestamp_ms
+from icefloe.spec.ports import FileIO
 from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table

@@ -17,8 +17,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import InvalidInputError, in_one_line
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect import connect_options as names
 from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_scan
@@ -28,6 +26,8 @@ from icefloe.spark.connect.register import check_session, registered_catalogs, s
 from icefloe.spark.jobs.spark_jobs import raise_error_of
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.table_selector import timestamp_ms
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.table.table_reader import TableReader
 
 LOG = logging.getLogger(__name__)

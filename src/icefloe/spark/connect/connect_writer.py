@@ -12,11 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.manifest.data_file import DataFile
 from icefloe.spark.jobs.spark_jobs import raise_error_of
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.data_file_job import RESULT, TaskWriter, files_of_results, ready_to_write, small_batches
 from icefloe.spark.write.failed_attempt_cleanup import deleting_files_on_failure
+from icefloe.spec.manifest.data_file import DataFile
 
 
 def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:

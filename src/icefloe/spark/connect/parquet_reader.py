@@ -20,26 +20,19 @@ from pyspark.sql.types import DataType
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.io.locations import scheme_of
-from icefloe.kernel.expressions.bind import filter_field_ids, predicates
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.puffin.deletion_vector import DeletionVector
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import is_reserved
-from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
-from icefloe.kernel.types import NestedField, PrimitiveType
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import FooterReader, StoredFields
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, cut_struct, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
-from icefloe.spark.types.spark_types import (
-    COMMENT_KEY,
-    NOT_NATIVE,
-    column_named,
-    differs_by_case,
-    schema_to_struct,
-    why_not_opened,
-)
+from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, differs_by_case, schema_to_struct, why_not_opened
+from icefloe.spec.expressions.bind import filter_field_ids, predicates
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.puffin.deletion_vector import DeletionVector
+from icefloe.spec.schema.metadata_columns import is_reserved
+from icefloe.spec.schema.schema import Schema, fields_to_read, walk
+from icefloe.spec.types import NestedField, PrimitiveType
 from icefloe.table.engine import ScanRequest
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"

@@ -16,10 +16,7 @@ from pyspark.sql.types import StructType
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import NoSuchFileError, SchemaMismatchError
-from icefloe.kernel.expressions.predicate import And, BooleanExpression
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import (
     READ_ID,
@@ -36,6 +33,9 @@ from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.python_scan import UNSEEN_FILE, TaskReader
 from icefloe.spark.scan.read_options import UNUSED_READ_OPTIONS
 from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.expressions.predicate import And, BooleanExpression
+from icefloe.spec.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
+from icefloe.spec.ports import FileIO
 from icefloe.table.data_scan import DataScan
 from icefloe.table.warnings_once import warn_once
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from icefloe.kernel.manifest.data_file import FileFormat
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import FileFormat
 
 # Bytes of data files for one Spark task, and the cost of opening a file in bytes: Spark's defaults (spark.sql.files.maxPartitionBytes, openCostInBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024

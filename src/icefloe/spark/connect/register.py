@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.ports import FileIO
 from icefloe.spark.bridge.gateway import has_class, has_jvm
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
 from icefloe.spark.connect.python_data_source import FORMAT, IcebergSource, IcefloeSource
 from icefloe.spark.runtime.named_sessions import name_session
+from icefloe.spec.ports import FileIO
 
 JAVAS_SOURCE = "org.apache.iceberg.spark.source.IcebergSource"
 FILTERS_CONF = "spark.sql.python.filterPushdown.enabled"  # Spark 4.1 and later

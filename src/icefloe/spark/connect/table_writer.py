@@ -13,10 +13,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from icefloe.errors import IcefloeError, InvalidInputError, StorageError, UnsupportedFeatureError
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.ports import FileIO
 from icefloe.spark.connect.connect_options import AS_OF, SNAPSHOT_ID, TAG, RegisteredCatalogs, SourceOptions, is_location, load_table
 from icefloe.spark.connect.connect_writer import NoFinishedFiles
 from icefloe.spark.write.data_file_job import TaskFiles, TaskWriter
@@ -25,6 +21,10 @@ from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.spark.write.schema_check import check_fits
 from icefloe.spark.write.write_options import write_options
 from icefloe.spark.write.written_files import WrittenFiles
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.ports import FileIO
 from icefloe.table.rows.write_context import check_branch, write_target
 from icefloe.table.table import Table
 

@@ -1,6 +1,6 @@
 """Partition transforms as columns for any Spark session, Spark Connect too: public functions, and Python for buckets.
 
-The results are those of `icefloe/kernel/partitioning/transforms.py`. `transform_columns.py` replaces some by Spark's own expressions where there is a JVM.
+The results are those of `icefloe/spec/partitioning/transforms.py`. `transform_columns.py` replaces some by Spark's own expressions where there is a JVM.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
@@ -13,8 +13,9 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import IntegerType as SparkInteger
 
-from icefloe.kernel.literals import INTEGER_RANGES
-from icefloe.kernel.partitioning.transforms import (
+from icefloe.lazy_imports import lazy_module
+from icefloe.spec.literals import INTEGER_RANGES
+from icefloe.spec.partitioning.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -24,7 +25,7 @@ from icefloe.kernel.partitioning.transforms import (
     YearTransform,
     is_time_transform,
 )
-from icefloe.kernel.types import (
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -38,7 +39,6 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.lazy_imports import lazy_module
 
 if TYPE_CHECKING:  # tasks that write rows import this module, and need no pandas
     import pandas as pd

@@ -15,8 +15,13 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.types import DataType, StructField, StructType
 
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.partitioning.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
-from icefloe.kernel.types import (
+from icefloe.spark.bridge.callback import ConnectorObject, connector_method
+from icefloe.spark.functions.portable_transforms import truncated_within
+from icefloe.spark.functions.transform_columns import TransformColumns
+from icefloe.spark.types.declared_types import struct_of
+from icefloe.spark.types.spark_types import column_named
+from icefloe.spec.partitioning.transforms import DayTransform, HourTransform, MonthTransform, Transform, YearTransform
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -27,11 +32,6 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.spark.bridge.callback import ConnectorObject, connector_method
-from icefloe.spark.functions.portable_transforms import truncated_within
-from icefloe.spark.functions.transform_columns import TransformColumns
-from icefloe.spark.types.declared_types import struct_of
-from icefloe.spark.types.spark_types import column_named
 from icefloe.version import VERSION
 
 _OF_WIDTH = re.compile(r"truncate\[(?P<width>[1-9][0-9]{0,9})\]")

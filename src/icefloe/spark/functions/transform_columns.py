@@ -1,6 +1,6 @@
 """Partition transforms as Spark's own expressions, computed where the rows are: for the order of writes and for functions of SQL.
 
-The results are those of `icefloe/kernel/partitioning/transforms.py`. A null gives null.
+The results are those of `icefloe/spec/partitioning/transforms.py`. A null gives null.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
@@ -9,8 +9,6 @@ from typing import Any
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
-from icefloe.kernel.partitioning.transforms import BucketTransform, TruncateTransform
-from icefloe.kernel.types import BinaryType, DecimalType, FixedType, PrimitiveType, StringType, TimestampNanoType, TimestampType, UUIDType
 from icefloe.spark.bridge.catalyst import (
     check_overflow,
     column_of,
@@ -25,6 +23,8 @@ from icefloe.spark.bridge.catalyst import (
 )
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.functions.portable_transforms import PortableTransforms, truncated, uuid_bytes
+from icefloe.spec.partitioning.transforms import BucketTransform, TruncateTransform
+from icefloe.spec.types import BinaryType, DecimalType, FixedType, PrimitiveType, StringType, TimestampNanoType, TimestampType, UUIDType
 
 
 def transforms_in(spark: SparkSession) -> PortableTransforms:

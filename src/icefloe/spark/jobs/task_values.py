@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from icefloe.errors import EngineError
-from icefloe.kernel import types
-from icefloe.kernel.expressions.bind import BoundPredicate, Operation
-from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, Or
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec import types
+from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, Or
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 
 T = TypeVar("T")
 

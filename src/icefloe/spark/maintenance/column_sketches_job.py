@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.column_sketches import SketchedColumn, column_sketches
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch, sketch_from_bytes, union
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.python_scan import with_advice_about_workers
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch, sketch_from_bytes, union
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.engine import SketchRequest
 
 # Bytes of data files in one Spark task, of which only the selected columns are read.

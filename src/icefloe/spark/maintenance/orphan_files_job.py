@@ -24,10 +24,10 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, files_for, local_state
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.kernel.ports import FileIO
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, engine_error, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.maintenance.manifest_rows import manifest_rows
+from icefloe.spec.ports import FileIO
 from icefloe.table.orphans.linked_files import LinkedFiles
 from icefloe.table.orphans.orphan_search import METADATA_NAME, MOST_METADATA_FILES, OrphanRequest, check_metadata_files
 from icefloe.table.orphans.path_keys import PathKeys, Prefix, PrefixMismatch

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from icefloe.errors import Problem
-from icefloe.kernel.ports import FileIO
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.maintenance.manifest_rows import manifest_rows
+from icefloe.spec.ports import FileIO
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 

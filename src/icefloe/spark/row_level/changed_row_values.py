@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.puffin.deletion_vector import decode_deletion_vector, deletion_vector_from_positions, encode_deletion_vector
-from icefloe.kernel.schema.metadata_columns import with_lineage
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import cast_to_schema
 from icefloe.spark.types.arrow_conversion import from_spark_form
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.puffin.deletion_vector import decode_deletion_vector, deletion_vector_from_positions, encode_deletion_vector
+from icefloe.spec.schema.metadata_columns import with_lineage
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
 
 Positions = NDArray[np.int64]
 # By location of a data file: the number of positions, and their serialized deletion vector.

@@ -15,10 +15,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
-from icefloe.kernel.schema.schema import Schema, schema_with_lineage
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -29,6 +25,10 @@ from icefloe.spark.write.data_file_job import advisory_partition_size, small_bat
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.spec.schema.schema import Schema, schema_with_lineage
 from icefloe.table.rows.row_level_commit import ChangedRows
 
 # Operations of rows, as Spark's first column has them (`RowDeltaUtils`).

@@ -18,15 +18,15 @@ from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge, merge_deletes
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.expressions.predicate import AlwaysFalse, BooleanExpression
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spec.expressions.predicate import AlwaysFalse, BooleanExpression
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.engine import CompactionRequest, FilesRequest, MergeDeletesRequest, RewriteGroupsRequest, RewriteRequest
 
 Work = FileScanTask | RewriteGroup | FilesToCompact | DeletesToMerge

@@ -14,13 +14,8 @@ from typing import Any, ClassVar
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.commit.attempt import Action
 from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeatureError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE
-from icefloe.kernel.partitioning.partition_spec import check_known_transforms
-from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.messages import RowLevelOperationInfo
@@ -32,6 +27,11 @@ from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable, ScanSource
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.sql_write import branch_of, statement_counts
 from icefloe.spark.write.write_builder import SparkWriteBuilder, WritableTable
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE
+from icefloe.spec.partitioning.partition_spec import check_known_transforms
+from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.table.available_engines import engine_named
 from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result

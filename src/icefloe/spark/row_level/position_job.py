@@ -12,15 +12,15 @@ from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.deletes.matching_positions import matching_positions
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.engine import PositionsRequest
 
 # Bytes of data files in one Spark task, of which only the filter's columns are read. Fewer, larger tasks: the Python worker collects garbage after each.

@@ -19,11 +19,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.same_values import differing
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
-from icefloe.kernel.schema.schema import Schema, schema_with_lineage
-from icefloe.kernel.types import NestedField
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -36,6 +31,11 @@ from icefloe.spark.write.data_file_job import small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.spec.schema.schema import Schema, schema_with_lineage
+from icefloe.spec.types import NestedField
 from icefloe.table.engine import UpsertedRows, UpsertRequest
 from icefloe.table.upsert_source import SHOWN_KEYS, ambiguous_keys
 

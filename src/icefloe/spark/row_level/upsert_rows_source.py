@@ -22,8 +22,14 @@ from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import EngineError, UnsupportedFeatureError
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import (
+from icefloe.spark.bridge.gateway import executors_have_classes, new_object
+from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
+from icefloe.spark.scan.spark_cache import unpersist_with
+from icefloe.spark.types.arrow_conversion import from_spark_form
+from icefloe.spark.types.spark_types import column_named, field_inside, geo_to_wkb, quoted, spark_type
+from icefloe.spark.write.schema_check import check_fits, widened_decimals
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -40,12 +46,6 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.bridge.gateway import executors_have_classes, new_object
-from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
-from icefloe.spark.scan.spark_cache import unpersist_with
-from icefloe.spark.types.arrow_conversion import from_spark_form
-from icefloe.spark.types.spark_types import column_named, field_inside, geo_to_wkb, quoted, spark_type
-from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.table.engine import KeyValues, UpsertSource
 from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 

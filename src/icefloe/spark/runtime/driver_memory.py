@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from icefloe.kernel.option import Option
+from icefloe.option import Option
 
 DRIVER_MEMORY = "spark.driver.memory"
 MASTER = "spark.master"

@@ -18,14 +18,14 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError
-from icefloe.kernel.limits import PREFIX as LIMITS_PREFIX
-from icefloe.kernel.limits import limits, limits_to_environment
 from icefloe.spark.runtime.driver_memory import DRIVER_MEMORY, driver_memory
 from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 from icefloe.spark.runtime.jvm_launch import ADD_VECTOR_MODULE, environment_of, start_jvm
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
 from icefloe.spark.runtime.spark_versions import CONNECT_VARIABLES, check_version
+from icefloe.spec.limits import PREFIX as LIMITS_PREFIX
+from icefloe.spec.limits import limits, limits_to_environment
 
 LOG = logging.getLogger(__name__)
 

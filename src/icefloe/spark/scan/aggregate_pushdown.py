@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.manifest.manifest_columns import statistic_column
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.spark.scan.expression_to_column import literal
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.manifest.manifest_columns import statistic_column
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BooleanType,
     DateType,
     DecimalType,
@@ -31,8 +32,7 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.kernel.values import bounds_to_array
-from icefloe.spark.scan.expression_to_column import literal
+from icefloe.spec.values import bounds_to_array
 
 # Types whose bounds are values of rows; bounds of texts and bytes may be truncated, and Spark orders other types differently.
 _EXACT = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)

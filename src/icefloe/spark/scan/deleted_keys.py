@@ -17,7 +17,6 @@ from pyroaring import BitMap
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
-from icefloe.kernel.types import DateType, IcebergType, IntegerType, LongType, TimestampType, TimestamptzType
 from icefloe.spark.bridge.catalyst import (
     array_element,
     column_of,
@@ -29,6 +28,7 @@ from icefloe.spark.bridge.catalyst import (
     static_invoke,
 )
 from icefloe.spark.bridge.gateway import static_method
+from icefloe.spec.types import DateType, IcebergType, IntegerType, LongType, TimestampType, TimestamptzType
 
 # The types whose values Spark represents as whole numbers that are equal where the values are.
 NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)

@@ -1,6 +1,6 @@
 """Planning of scans on a cluster: whether this process or the tasks of a Spark job read the manifests.
 
-With a job only files that may match come back to the driver; the plan is the same either way. Planning itself is `icefloe/kernel/scan`. Spec: Scan Planning.
+With a job only files that may match come back to the driver; the plan is the same either way. Planning itself is `icefloe/scan`. Spec: Scan Planning.
 """
 
 import os
@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.ports import Parallel
-from icefloe.kernel.scan.pruning import manifest_mask
+from icefloe.scan.pruning import manifest_mask
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.read_options import PlanningMode
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.ports import Parallel
 from icefloe.table.data_scan import DataScan
 
 # Bytes of manifests per processor of this machine above which a Spark job is faster.

@@ -23,13 +23,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns
-from icefloe.kernel.arrow_values import filled
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import NestedField, StructType
+from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.scan.deleted_keys import MOST_KEYS, NUMBERS, DeletedKeys, KeyList
@@ -37,6 +31,12 @@ from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
 from icefloe.spark.scan.position_deletes import LOAD_THREADS
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import column_named, differs_by_case, field_inside, schema_to_struct
+from icefloe.spec.arrow_values import filled
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField, StructType
 from icefloe.table.engine import ScanRequest
 
 # Bytes of equality delete files of one set of key columns that are broadcast; above that, Spark sorts rows and keys by key.

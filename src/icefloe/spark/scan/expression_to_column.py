@@ -1,7 +1,7 @@
 """Iceberg expressions as Spark columns: `filter_to_column` of a bound filter, and literals.
 
 Spark's comparisons are those of the format: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow rows is
-`icefloe.kernel.expressions.evaluate`; the opposite way, Spark's filters as Iceberg expressions, is `filter_pushdown.py`.
+`icefloe.spec.expressions.evaluate`; the opposite way, Spark's filters as Iceberg expressions, is `filter_pushdown.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,10 +14,11 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import DataType
 
 from icefloe.errors import InvalidFilterError, UnsupportedTypeError
-from icefloe.kernel.dates_and_times import format_timestamp
-from icefloe.kernel.expressions.bind import BoundPredicate, Operation
-from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
-from icefloe.kernel.types import (
+from icefloe.spark.types.spark_types import SPARK_TIME, column_named, field_inside, spark_type
+from icefloe.spec.dates_and_times import format_timestamp
+from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     DecimalType,
@@ -30,8 +31,7 @@ from icefloe.kernel.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.kernel.values import to_human
-from icefloe.spark.types.spark_types import SPARK_TIME, column_named, field_inside, spark_type
+from icefloe.spec.values import to_human
 
 
 def filter_to_column(

@@ -21,9 +21,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidFilterError, InvalidSchemaError
-from icefloe.kernel.arrow_values import filled, numpy_of
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import (
+from icefloe.scan.pruning import strict_mask
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.spark.functions.spark_functions import call_of
+from icefloe.spark.scan.function_pushdown import (
+    ExpressionJson,
+    LocalDays,
+    NotTranslatable,
+    check_date_like,
+    period_filter,
+    period_of,
+    truncation_filter,
+    truncation_of,
+)
+from icefloe.spec.arrow_values import filled, numpy_of
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
     And,
@@ -44,25 +57,12 @@ from icefloe.kernel.expressions.predicate import (
     all_of,
     any_of,
 )
-from icefloe.kernel.manifest.manifest_columns import ManifestColumns, partition_column
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import BucketTransform, IdentityTransform
-from icefloe.kernel.scan.pruning import strict_mask
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import IcebergType, UUIDType
-from icefloe.spark.functions.spark_functions import call_of
-from icefloe.spark.scan.function_pushdown import (
-    ExpressionJson,
-    LocalDays,
-    NotTranslatable,
-    check_date_like,
-    period_filter,
-    period_of,
-    truncation_filter,
-    truncation_of,
-)
+from icefloe.spec.manifest.manifest_columns import ManifestColumns, partition_column
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import IcebergType, UUIDType
 
 # Comparisons of a column with a value: the expression for where each is true, and for where it is false. Of a null it is neither. In expressions, too, NaN is
 # the greatest number and equals itself, and -0.0 equals 0.0.

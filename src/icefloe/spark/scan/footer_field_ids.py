@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.stored_file import opened_stored_file
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spec.ports import FileIO
 
 # Footers that the driver reads itself, in threads; more are read by Spark's tasks.
 MOST_ON_DRIVER = 256

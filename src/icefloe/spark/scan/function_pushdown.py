@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from icefloe.kernel.expressions.predicate import (
+from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.functions.spark_functions import CANONICAL, call_of
+from icefloe.spec.expressions.predicate import (
     AlwaysFalse,
     And,
     BooleanExpression,
@@ -34,21 +36,10 @@ from icefloe.kernel.expressions.predicate import (
     all_of,
     any_of,
 )
-from icefloe.kernel.literals import INTEGER_RANGES
-from icefloe.kernel.partitioning.transforms import TruncateTransform
-from icefloe.kernel.types import (
-    DateType,
-    DecimalType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-)
-from icefloe.kernel.values import decimal_of, unscaled
-from icefloe.spark.bridge.gateway import jvm_of
-from icefloe.spark.functions.spark_functions import CANONICAL, call_of
+from icefloe.spec.literals import INTEGER_RANGES
+from icefloe.spec.partitioning.transforms import TruncateTransform
+from icefloe.spec.types import DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
+from icefloe.spec.values import decimal_of, unscaled
 
 # An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `is` names its kind; `children`, `parts`, `type` and `value` describe it.
 ExpressionJson = Mapping[str, Any]

@@ -12,17 +12,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.errors import (
-    DataFileFormatError,
-    EngineError,
-    IcefloeError,
-    InvalidInputError,
-    UnsupportedTypeError,
-)
+from icefloe.errors import DataFileFormatError, EngineError, IcefloeError, InvalidInputError, UnsupportedTypeError
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.spark_jobs import engine_error
 from icefloe.spark.types.spark_types import column_named, schema_to_struct
+from icefloe.spec.schema.schema import Schema
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
 

@@ -16,18 +16,18 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.metadata_columns import DELETED, POS
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.scan.native_scan import FileGroup
 from icefloe.spark.scan.position_deletes import BEYOND, BYTES_OF_A_KEY, DeletedRows, kind_of
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions
+from icefloe.spec.schema.metadata_columns import DELETED, POS
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.engine import ScanRequest
 
 # Times that the positions of the same files are searched for, where they were dropped for others; after that keys are looked up.

@@ -13,10 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.schema import metadata_columns as names
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spark.types.arrow_conversion import to_spark_form
+from icefloe.spark.types.spark_types import column_named, schema_to_struct
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.schema import metadata_columns as names
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     DateType,
     FixedType,
@@ -28,9 +30,7 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.kernel.values import physical_arrow_type
-from icefloe.spark.types.arrow_conversion import to_spark_form
-from icefloe.spark.types.spark_types import column_named, schema_to_struct
+from icefloe.spec.values import physical_arrow_type
 
 # Prefix of columns that exist only during a scan; a column of a table that has it too is renamed while the scan runs.
 OWN_PREFIX = "icefloe "

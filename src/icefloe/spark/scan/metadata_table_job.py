@@ -11,13 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.inspect.metadata_tables.file_tables import ManifestRows
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.schema.schema import Schema
 
 # Bytes of manifests that the driver reads itself (their rows take some ten times as many bytes), and those that a task reads.
 MOST_BYTES_HERE, BYTES_OF_A_TASK = 64 * 1024 * 1024, 8 * 1024 * 1024

@@ -23,16 +23,7 @@ from pyspark.util import PythonEvalType
 
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.kernel.expressions.bind import predicates
-from icefloe.kernel.expressions.predicate import AlwaysTrue
-from icefloe.kernel.manifest.manifest_columns import ENTRY_FIELDS, partition_column
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
-from icefloe.kernel.schema.schema import Schema, fields_to_read
-from icefloe.kernel.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
-from icefloe.kernel.values import physical_array
+from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, united, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
@@ -47,6 +38,15 @@ from icefloe.spark.scan.metadata_column_values import (
 from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
 from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, differs_by_case, field_inside, quoted, row_width, schema_to_struct
+from icefloe.spec.expressions.bind import predicates
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.manifest_columns import ENTRY_FIELDS, partition_column
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
+from icefloe.spec.schema.schema import Schema, fields_to_read
+from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
+from icefloe.spec.values import physical_array
 from icefloe.table.engine import ScanRequest
 
 # The first columns of the table of files that the JVM receives; one per constant follows.

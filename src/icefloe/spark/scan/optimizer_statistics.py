@@ -12,16 +12,16 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.kernel.manifest.manifest_columns import partition_column, statistic_column
-from icefloe.kernel.metadata.snapshot import Snapshot, count_of
-from icefloe.kernel.metadata.statistics_file import StatisticsFile
-from icefloe.kernel.metadata.table_history import ancestors
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.puffin.theta_sketch import NDV_PROPERTY
-from icefloe.kernel.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
+from icefloe.spec.manifest.manifest_columns import partition_column, statistic_column
+from icefloe.spec.metadata.snapshot import Snapshot, count_of
+from icefloe.spec.metadata.statistics_file import StatisticsFile
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.puffin.theta_sketch import NDV_PROPERTY
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BooleanType,
     DateType,
     DecimalType,
@@ -34,7 +34,7 @@ from icefloe.kernel.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.kernel.values import bounds_to_array
+from icefloe.spec.values import bounds_to_array
 from icefloe.table.data_scan import DataScan
 
 # The share of the rows that a number of distinct values must reach, which is an estimate.

@@ -11,9 +11,17 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField
 
-from icefloe.kernel.manifest.manifest_columns import partition_column
-from icefloe.kernel.partitioning.partition_spec import PartitionField
-from icefloe.kernel.partitioning.transforms import (
+from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.gateway import java_array, java_class
+from icefloe.spark.functions.spark_functions import function_of_width
+from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
+from icefloe.spark.scan.native_scan import FileValues
+from icefloe.spark.scan.runtime_filtered_scan import RuntimeFilteredScan, can_read_partitions
+from icefloe.spark.scan.spark_scan import PushedScan
+from icefloe.spark.types.spark_types import has_geo_type, quoted, schema_to_struct
+from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.partitioning.partition_spec import PartitionField
+from icefloe.spec.partitioning.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,
@@ -23,16 +31,8 @@ from icefloe.kernel.partitioning.transforms import (
     TruncateTransform,
     YearTransform,
 )
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import DoubleType, FloatType, NestedField
-from icefloe.spark.bridge.callback import connector_method
-from icefloe.spark.bridge.gateway import java_array, java_class
-from icefloe.spark.functions.spark_functions import function_of_width
-from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
-from icefloe.spark.scan.native_scan import FileValues
-from icefloe.spark.scan.runtime_filtered_scan import RuntimeFilteredScan, can_read_partitions
-from icefloe.spark.scan.spark_scan import PushedScan
-from icefloe.spark.types.spark_types import has_geo_type, quoted, schema_to_struct
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import DoubleType, FloatType, NestedField
 
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"
 _PARTITIONING = "org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning"

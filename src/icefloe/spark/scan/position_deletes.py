@@ -19,11 +19,11 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.puffin.deletion_vector import DeletionVector
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.bridge.gateway import new_object
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.puffin.deletion_vector import DeletionVector
 
 # Positions below this fit into Spark's bitmaps, whose values are Java's ints.
 MOST_POSITIONS = 2**31

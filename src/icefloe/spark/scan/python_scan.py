@@ -15,17 +15,17 @@ from pyspark.util import PythonEvalType
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import NoSuchFileError
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.ports import FileIO
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.schema.name_mapping import NameMapping
-from icefloe.kernel.schema.schema import Schema
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.runtime.spark_versions import is_proven
 from icefloe.spark.scan.native_scan import rows_of_batches
 from icefloe.spark.types.arrow_conversion import needs_conversion, to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 
 # Bytes of data files per Spark task, the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024

@@ -9,10 +9,13 @@ from typing import Any, Literal, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
-from icefloe.display.formatting import shortened
 from icefloe.errors import InvalidInputError, InvalidPropertyError
-from icefloe.kernel.metadata.property_kinds import Property
-from icefloe.kernel.metadata.table_properties import (
+from icefloe.formatting import shortened
+from icefloe.option import Option
+from icefloe.similar_names import similar_name
+from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
+from icefloe.spec.metadata.property_kinds import Property
+from icefloe.spec.metadata.table_properties import (
     ADAPTIVE_SPLITS,
     PARQUET_BATCH_ROWS,
     PARQUET_VECTORIZED,
@@ -20,9 +23,6 @@ from icefloe.kernel.metadata.table_properties import (
     SPLIT_OPEN_FILE_COST,
     SPLIT_SIZE,
 )
-from icefloe.kernel.option import Option
-from icefloe.kernel.similar_names import similar_name
-from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.table.warnings_once import warn_once
 
 T = TypeVar("T")

@@ -24,33 +24,8 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.projection import lacks_required
 from icefloe.errors import in_one_line
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.expressions.bind import filter_field_ids
-from icefloe.kernel.manifest.data_file import DataFile, FileContent, FileFormat
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.schema.metadata_columns import DELETED, is_reserved
-from icefloe.kernel.schema.schema import Schema, fields_to_read, walk
-from icefloe.kernel.schema.schema_history import is_complete_history
-from icefloe.kernel.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    FixedType,
-    IntegerType,
-    LongType,
-    NestedField,
-    PrimitiveType,
-    StringType,
-    StructType,
-    TimestampType,
-    TimestamptzType,
-    UnknownType,
-    children,
-)
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.runtime.spark_versions import is_older
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
@@ -77,6 +52,31 @@ from icefloe.spark.scan.position_deletes import (
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.expressions.bind import filter_field_ids
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.metadata_columns import DELETED, is_reserved
+from icefloe.spec.schema.schema import Schema, fields_to_read, walk
+from icefloe.spec.schema.schema_history import is_complete_history
+from icefloe.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    UnknownType,
+    children,
+)
 from icefloe.table.engine import ScanRequest
 from icefloe.table.warnings_once import is_repeated
 

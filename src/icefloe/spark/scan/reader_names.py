@@ -18,12 +18,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
-from icefloe.kernel.manifest.partition_values import avro_name
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.schema.schema_history import is_complete_history
-from icefloe.kernel.types import DoubleType, FloatType, NestedField, StructType, children
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, POSITION_COLUMN
 from icefloe.spark.types.spark_types import FIELD_ID_KEY, column_named, schema_to_struct
+from icefloe.spec.manifest.partition_values import avro_name
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.schema.schema_history import is_complete_history
+from icefloe.spec.types import DoubleType, FloatType, NestedField, StructType, children
 
 # Spark's metadata column of every scan of files.
 SPARK_METADATA = "_metadata"

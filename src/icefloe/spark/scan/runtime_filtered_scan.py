@@ -15,9 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructField
 
-from icefloe.kernel.arrow_values import numpy_of
-from icefloe.kernel.partitioning.transforms import IdentityTransform, UnknownTransform, VoidTransform
-from icefloe.kernel.schema.schema import Schema
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.bridge.messages import Expression
@@ -27,6 +24,9 @@ from icefloe.spark.scan.read_strategy import grouped_files
 from icefloe.spark.scan.reader_names import names_for_the_reader
 from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
 from icefloe.spark.types.spark_types import has_geo_type
+from icefloe.spec.arrow_values import numpy_of
+from icefloe.spec.partitioning.transforms import IdentityTransform, UnknownTransform, VoidTransform
+from icefloe.spec.schema.schema import Schema
 
 
 def can_read_partitions(pushed: PushedScan) -> bool:

@@ -3,7 +3,7 @@
 `ReadableTable` and `ConnectorScan` are the base classes of what Spark SQL reads; those for metadata tables are in `spark/catalog`. `PushedScan` is the query
 that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs the query.
 
-Planning itself is `icefloe/kernel/scan`; the rows come from `read_strategy.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
+Planning itself is `icefloe/scan`; the rows come from `read_strategy.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
 evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
@@ -20,18 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.kernel.expressions.bind import bind, predicates
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression, NotNull, all_of
-from icefloe.kernel.manifest.data_file import FileContent
-from icefloe.kernel.metadata.manifests import table_partition_type
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.transforms import IdentityTransform
-from icefloe.kernel.scan.filter_estimate import kept_share
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
-from icefloe.kernel.schema.schema import Schema, walk
-from icefloe.kernel.types import IcebergType, ListType, NestedField, StructType
-from icefloe.kernel.types import MapType as IcebergMap
+from icefloe.scan.filter_estimate import kept_share
+from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
 from icefloe.spark.bridge.messages import Expression, ReadQuery
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
@@ -61,6 +51,16 @@ from icefloe.spark.scan.read_strategy import plan_of_rows, planned_rows
 from icefloe.spark.scan.scan_plans import BYTES_OF_A_FILE_IN_THE_JVM, ScanPlans
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
+from icefloe.spec.expressions.bind import bind, predicates
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, NotNull, all_of
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.transforms import IdentityTransform
+from icefloe.spec.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
+from icefloe.spec.types import MapType as IcebergMap
 from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import ScanRequest
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError
 from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.data_scan import DataScan
 from icefloe.table.table import Table
 

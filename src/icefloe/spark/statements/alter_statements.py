@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.errors import InvalidPartitionSpecError, InvalidSchemaError, NoSuchSnapshotError
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.sort_keys import SortKey, TransformCall, sort_keys, transform_call
-from icefloe.kernel.partitioning.sort_order import SortDirection
-from icefloe.kernel.partitioning.transforms import parse_transform
-from icefloe.kernel.sql_tokens import Tokens
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.sort_keys import SortKey, TransformCall, sort_keys, transform_call
+from icefloe.spec.partitioning.sort_order import SortDirection
+from icefloe.spec.partitioning.transforms import parse_transform
+from icefloe.spec.sql_tokens import Tokens
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 

@@ -6,10 +6,10 @@ Some versions of Spark do not parse LIKE with a name of three parts. Spark runs 
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
-from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.catalog.table_definition import own_properties
 from icefloe.spark.statements.view_statements import Place, Rows, Statement, is_temporary, properties_of
+from icefloe.spec.sql_tokens import Tokens
 from icefloe.table.table import Table
 
 

@@ -7,10 +7,10 @@ from fnmatch import fnmatchcase
 
 from pyspark.sql import SparkSession
 
-from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_catalog, resolve_name
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, Function, is_for_functions
 from icefloe.spark.statements.view_statements import Statement
+from icefloe.spec.sql_tokens import Tokens
 
 
 def function_statement(spark: SparkSession, text: str) -> Statement | None:

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, NoSuchTableError
-from icefloe.kernel.metadata.manifests import spec_partition_type, spec_schema
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import partition_path
-from icefloe.kernel.scan.scan_plan import PlannedFiles
-from icefloe.kernel.sql_tokens import Tokens
-from icefloe.kernel.types import PrimitiveType
+from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.scan.table_selector import TableSelection, select
 from icefloe.spark.statements.view_statements import Rows, Statement
+from icefloe.spec.metadata.manifests import spec_partition_type, spec_schema
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import partition_path
+from icefloe.spec.sql_tokens import Tokens
+from icefloe.spec.types import PrimitiveType
 
 # Texts of partition values by field name in lower case; None for null.
 PartitionFilter = Mapping[str, str | None]

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import StatementMessage
 from icefloe.spark.catalog.attached_catalogs import resolve_name
@@ -22,6 +21,7 @@ from icefloe.spark.statements.function_statements import function_statement
 from icefloe.spark.statements.partition_statements import partition_statement
 from icefloe.spark.statements.view_descriptions import shown_view
 from icefloe.spark.statements.view_statements import Statement, view_statement
+from icefloe.spec.sql_tokens import Tokens
 
 # Spark's plans of a MERGE WITH SCHEMA EVOLUTION, for versions of Spark that would run it without schema evolution.
 _EVOLVING = ("MergeIntoTable", "UnresolvedWith")

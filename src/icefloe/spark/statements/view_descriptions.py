@@ -8,13 +8,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from icefloe.kernel.metadata.sort_keys import quoted
-from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.bridge.gateway import jvm_of
 from icefloe.spark.catalog.attached_catalogs import attached_catalog, current_namespace, is_catalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, query_columns, query_of
 from icefloe.spark.statements.view_statements import Place, Rows, Statement, view_place
 from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct
+from icefloe.spec.metadata.sort_keys import quoted
+from icefloe.spec.sql_tokens import Tokens
 from icefloe.view.view import View
 
 # Properties that Spark sets and shows elsewhere.

@@ -13,9 +13,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
-from icefloe.kernel.metadata.sort_keys import quoted
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.sql_tokens import Tokens
 from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.bridge.spark_errors import AnalysisError
 from icefloe.spark.catalog.attached_catalogs import current_namespace, is_catalog, resolve_name
@@ -23,6 +20,9 @@ from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, analyzed_query, check_query
 from icefloe.spark.types.declared_types import struct_of
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema
+from icefloe.spec.metadata.sort_keys import quoted
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.sql_tokens import Tokens
 from icefloe.view.view import View
 
 Place = tuple[SparkCatalog, tuple[str, ...]]

@@ -1,7 +1,7 @@
 """Conversion between Spark's Arrow types and those of data files, where they differ.
 
 They differ for uuid (text in Spark), fixed (binary), time (nanoseconds) and variant, a struct that Spark recognizes by a key in its metadata.
-Casting rows to a table's schema is `icefloe/kernel/schema/schema_cast.py`. Spec: Primitive Types.
+Casting rows to a table's schema is `icefloe/spec/schema/schema_cast.py`. Spec: Primitive Types.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import Problem, SchemaMismatchError
-from icefloe.kernel.schema.arrow_extensions import VARIANT_STORAGE
-from icefloe.kernel.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType, VariantType, children
+from icefloe.spec.schema.arrow_extensions import VARIANT_STORAGE
+from icefloe.spec.types import FixedType, IcebergType, ListType, MapType, StructType, TimeType, UUIDType, VariantType, children
 
 _UUID_BYTES = 16
 # Spark recognises a variant by the order of the fields and by the metadata (ArrowUtils.isVariantField).

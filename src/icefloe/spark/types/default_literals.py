@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from icefloe.kernel.types import (
+from icefloe.spec.types import (
     BinaryType,
     BooleanType,
     DateType,
@@ -19,7 +19,7 @@ from icefloe.kernel.types import (
     TimestamptzType,
     UUIDType,
 )
-from icefloe.kernel.values import to_human
+from icefloe.spec.values import to_human
 
 # The key of a column's metadata with the value of rows that come without the column.
 CURRENT_DEFAULT = "CURRENT_DEFAULT"

@@ -28,8 +28,9 @@ from pyspark.sql.types import (
 )
 
 from icefloe.errors import Problem, UnsupportedTypeError
-from icefloe.kernel.schema.schema import Schema, assign_fresh_ids, walk
-from icefloe.kernel.types import (
+from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_literal
+from icefloe.spec.schema.schema import Schema, assign_fresh_ids, walk
+from icefloe.spec.types import (
     DEFAULT_EDGE_ALGORITHM,
     BinaryType,
     BooleanType,
@@ -59,7 +60,6 @@ from icefloe.kernel.types import (
     VariantType,
     children,
 )
-from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_literal
 
 # The key of Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
 FIELD_ID_KEY = "parquet.field.id"

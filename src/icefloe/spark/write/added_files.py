@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
 FILES_PER_TASK = 64
 

@@ -1,6 +1,6 @@
 """The place of each row on a space-filling curve, as Spark's own expressions: rows are distributed and sorted by it.
 
-A sample of the columns gives their scales. `kernel/partitioning/curve_cells.py` and `kernel/partitioning/space_filling_curve.py` compute the same for Arrow.
+A sample of the columns gives their scales. `spec/partitioning/curve_cells.py` and `spec/partitioning/space_filling_curve.py` compute the same for Arrow.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
-from icefloe.kernel.partitioning.curve_cells import MOST_PREFIX_BYTES, MOST_TEXT_BYTES, SAMPLE_ROWS, CellScale, CurveOrder, cell_scale
-from icefloe.kernel.partitioning.space_filling_curve import CurveName, hilbert_table
-from icefloe.kernel.types import BinaryType, BooleanType, DecimalType, DoubleType, FixedType, FloatType, PrimitiveType, StringType, UUIDType
 from icefloe.spark.functions.portable_transforms import PortableTransforms, uuid_bytes
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.types.spark_types import column_named
+from icefloe.spec.partitioning.curve_cells import MOST_PREFIX_BYTES, MOST_TEXT_BYTES, SAMPLE_ROWS, CellScale, CurveOrder, cell_scale
+from icefloe.spec.partitioning.space_filling_curve import CurveName, hilbert_table
+from icefloe.spec.types import BinaryType, BooleanType, DecimalType, DoubleType, FixedType, FloatType, PrimitiveType, StringType, UUIDType
 
 # The number of a row within its task is in the lower bits of Spark's `monotonically_increasing_id`.
 _ROW_NUMBER = (1 << 33) - 1

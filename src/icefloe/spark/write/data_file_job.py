@@ -16,12 +16,6 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.data_file_writer import appender_factory, write_batches
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.arrow_values import array_of
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import BinaryType as BytesType
-from icefloe.kernel.types import DecimalType, GeographyType, GeometryType, IcebergType, VariantType, children
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -31,6 +25,12 @@ from icefloe.spark.write.distribution import KEY_PREFIX, distributed_for_tasks
 from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
 from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.spark.write.schema_check import check_fits, unscaled_decimals, widened_decimals
+from icefloe.spec.arrow_values import array_of
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import BinaryType as BytesType
+from icefloe.spec.types import DecimalType, GeographyType, GeometryType, IcebergType, VariantType, children
 
 # Rows in one Arrow batch from Spark to Python; larger batches were no faster, and take more memory where rows are wide.
 ROWS_PER_BATCH = 8192

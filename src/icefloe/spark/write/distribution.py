@@ -13,14 +13,14 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.metadata.table_properties import DISTRIBUTION_MODE, FANOUT_ENABLED
-from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField
-from icefloe.kernel.partitioning.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import PrimitiveType, UUIDType
 from icefloe.spark.functions.transform_columns import transforms_in
 from icefloe.spark.types.spark_types import column_named, field_inside, quoted, spark_type
 from icefloe.spark.write.curve_key import CurveSource, with_place
+from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE, FANOUT_ENABLED
+from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField
+from icefloe.spec.partitioning.transforms import IdentityTransform, Transform, UnknownTransform, VoidTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import PrimitiveType, UUIDType
 
 # Names of columns that exist only for the shuffle. The spaces keep them apart from names that tables are likely to have.
 KEY_PREFIX = "icefloe partition key "

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import SortOrder
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import SortOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

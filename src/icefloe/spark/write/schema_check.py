@@ -1,6 +1,6 @@
 """The check of a DataFrame's columns against a table's schema, before any row is computed.
 
-Tasks check the values, such as a null in a required column (`kernel/schema/schema_cast.py`). Spec: Schema Evolution (promotions).
+Tasks check the values, such as a null in a required column (`spec/schema/schema_cast.py`). Spec: Schema Evolution (promotions).
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,12 @@ from pyspark.sql.types import StringType as SparkString
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import Problem, SchemaMismatchError
-from icefloe.kernel.schema.default_values import missing_column_problems
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.types import (
+from icefloe.spark.bridge.catalyst import unscaled_value
+from icefloe.spark.bridge.gateway import has_jvm
+from icefloe.spark.types.spark_types import column_named, geo_type, is_geo_type, quoted, spark_type, to_iceberg_type
+from icefloe.spec.schema.default_values import missing_column_problems
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import (
     BinaryType,
     DecimalType,
     DoubleType,
@@ -40,9 +43,6 @@ from icefloe.kernel.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spark.bridge.catalyst import unscaled_value
-from icefloe.spark.bridge.gateway import has_jvm
-from icefloe.spark.types.spark_types import column_named, geo_type, is_geo_type, quoted, spark_type, to_iceberg_type
 
 # Digits of the longest decimals that Spark holds as longs.
 MAX_LONG_DIGITS = 18

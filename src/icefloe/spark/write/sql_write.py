@@ -12,17 +12,17 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from pyspark.sql.types import MapType as SparkMap
 
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_history import relax_required_fields
-from icefloe.kernel.types import IcebergType, ListType, MapType, NestedField
-from icefloe.kernel.types import StructType as IcebergStruct
 from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.write_options import SETTINGS, WriteOptions, write_options
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_history import relax_required_fields
+from icefloe.spec.types import IcebergType, ListType, MapType, NestedField
+from icefloe.spec.types import StructType as IcebergStruct
 from icefloe.table.rows.write_context import branch_named
 from icefloe.table.table import Table
 from icefloe.table.table_mutations import TableMutations

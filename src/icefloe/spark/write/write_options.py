@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError, UnsupportedFeatureError
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.property_kinds import Property
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.option import Option
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.kernel.similar_names import similar_name
+from icefloe.option import Option
+from icefloe.similar_names import similar_name
 from icefloe.spark.write.formatted_rows import WriteForm
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.property_kinds import Property
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from icefloe.kernel.manifest.data_file import DataFile
+from icefloe.spec.manifest.data_file import DataFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,20 @@
 """`ManageSnapshots`: changes of branches and tags, and of the snapshot that a branch is at: rollback, fast-forward, cherry-pick, publish.
 
-The rules of each are `kernel/commit/ref_changes.py` and `kernel/commit/cherry_pick.py`.
+The rules of each are `commit/ref_changes.py` and `commit/cherry_pick.py`.
 Spec: Snapshot References; Snapshot Retention Policy; Appendix F, Point in Time Reads (Time Travel).
 """
 
 from typing import Any, Self
 
+from icefloe.commit import ref_changes
+from icefloe.commit.attempt import Action
+from icefloe.commit.cherry_pick import CherryPick
+from icefloe.commit.composite_action import CompositeAction, StagedFiles
+from icefloe.commit.ref_changes import BRANCH, TAG
+from icefloe.commit.staged_snapshot import staged_as
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit import ref_changes
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.cherry_pick import CherryPick
-from icefloe.kernel.commit.composite_action import CompositeAction, StagedFiles
-from icefloe.kernel.commit.ref_changes import BRANCH, TAG
-from icefloe.kernel.commit.staged_snapshot import staged_as
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.table.pending_change import Commit, MutationContext, PendingChange
 from icefloe.table.rows.write_context import snapshot_context
 

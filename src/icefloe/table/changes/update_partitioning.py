@@ -5,20 +5,20 @@ Existing files stay as they are, and are still pruned by their own spec. Spec: P
 
 from typing import Self
 
-from icefloe.kernel.commit.evolve_layout import sort_order_requirements, sort_order_updates, spec_requirements, spec_updates
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, check_sort_order
-from icefloe.kernel.partitioning.source_columns import to_transform
-from icefloe.kernel.partitioning.spec_evolution import (
+from icefloe.commit.evolve_layout import sort_order_requirements, sort_order_updates, spec_requirements, spec_updates
+from icefloe.commit.metadata_change import MetadataChange
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, check_sort_order
+from icefloe.spec.partitioning.source_columns import to_transform
+from icefloe.spec.partitioning.spec_evolution import (
     AddPartitionField,
     PartitionSpecUpdate,
     RemovePartitionField,
     RenamePartitionField,
     SpecChange,
 )
-from icefloe.kernel.partitioning.transforms import (
+from icefloe.spec.partitioning.transforms import (
     BucketTransform,
     DayTransform,
     HourTransform,

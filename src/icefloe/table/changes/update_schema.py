@@ -1,19 +1,19 @@
 """`UpdateSchema`: changes of a table's columns by `table.update_schema()`, collected and then committed together.
 
-What each change does and when it is refused is decided by `kernel/schema/schema_evolution.py`. Spec: Schema Evolution.
+What each change does and when it is refused is decided by `spec/schema/schema_evolution.py`. Spec: Schema Evolution.
 """
 
 from typing import Any, Self
 
 import pyarrow as pa
 
+from icefloe.commit.evolve_schema import check_partitions_and_order, schema_requirements, schema_updates, start_schema_update
+from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.evolve_schema import check_partitions_and_order, schema_requirements, schema_updates, start_schema_update
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.schema.arrow_schema import schema_from_arrow
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_change import (
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.arrow_schema import schema_from_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_change import (
     AddColumn,
     ColumnPath,
     DeleteColumn,
@@ -27,7 +27,7 @@ from icefloe.kernel.schema.schema_change import (
     UnionByName,
     UpdateColumn,
 )
-from icefloe.kernel.types import IcebergType, type_from_text
+from icefloe.spec.types import IcebergType, type_from_text
 from icefloe.table.pending_change import Commit, PendingChange
 
 

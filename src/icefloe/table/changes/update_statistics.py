@@ -6,12 +6,12 @@ The content of such files is `column_statistics.py` and `partition_statistics.py
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from icefloe.kernel.commit.metadata_change import MetadataChange
-from icefloe.kernel.metadata.metadata_updates import Update
-from icefloe.kernel.metadata.requirement import AssertTableUUID
-from icefloe.kernel.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
-from icefloe.kernel.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.commit.metadata_change import MetadataChange
+from icefloe.spec.metadata.metadata_updates import Update
+from icefloe.spec.metadata.requirement import AssertTableUUID
+from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.spec.metadata.statistics_updates import RemovePartitionStatistics, RemoveStatistics, SetPartitionStatistics, SetStatistics
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.pending_change import Commit, PendingChange
 
 _Change = SetStatistics | RemoveStatistics | SetPartitionStatistics | RemovePartitionStatistics

@@ -1,7 +1,7 @@
 """The commit loop of tables: calls actions for attempts, writes their files, commits to the store; after a lost race, refreshes and tries again.
 
-A commit changes one table or several of one catalog, all or none. What an attempt contains is decided by the kernel (`kernel/commit`); how often and how long
-to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a store commits, by `icefloe.catalog_store`. The next metadata file
+A commit changes one table or several of one catalog, all or none. What an attempt contains is decided by `icefloe.commit`; how often and how long
+to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a store commits, by `icefloe.stores`. The next metadata file
 is written here, unless the store `writes_metadata`: it gets the updates and the requirements instead.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry; Overview.
 
@@ -16,10 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from icefloe.catalog_store.catalog_store import CommitRequest
-from icefloe.catalog_store.identifier import dotted
-from icefloe.catalog_store.metrics_report import commit_report
-from icefloe.catalog_store.request_key import new_key
+from icefloe.commit.attempt import Action, Attempt
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
+from icefloe.commit.retry_record import MOST_BASES, base_of, with_lost_attempts
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -37,13 +36,10 @@ from icefloe.errors import (
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.local_file_io import FileVersion
 from icefloe.io.manifest_cache import keep_written
-from icefloe.kernel.commit.attempt import Action, Attempt
-from icefloe.kernel.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
-from icefloe.kernel.commit.retry_record import MOST_BASES, base_of, with_lost_attempts
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata import table_properties
-from icefloe.kernel.metadata.manifests import spec_partition_type
-from icefloe.kernel.metadata.metadata_updates import (
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.metadata_updates import (
     Update,
     apply_updates,
     creation_updates,
@@ -51,9 +47,13 @@ from icefloe.kernel.metadata.metadata_updates import (
     numbered_updates,
     with_metadata_log,
 )
-from icefloe.kernel.metadata.requirement import AssertCreate
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import Part
+from icefloe.spec.metadata.requirement import AssertCreate
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import Part
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.identifier import dotted
+from icefloe.stores.metrics_report import commit_report
+from icefloe.stores.request_key import new_key
 from icefloe.table.commits.commit_retries import CommitTurn, check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.table.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.table.table_handle import (

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.catalog_store.catalog_store import KeepsFolders, TableLocation, other_tables
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.locations import (
     LocationPolicy,
@@ -27,7 +26,8 @@ from icefloe.io.locations import (
     place_of_folder,
     qualified,
 )
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables
 from icefloe.table.expiry.file_cleanup import named_in_metadata
 from icefloe.table.own_location import folder_of_name, holds_warehouse, is_configured, own_location
 from icefloe.table.table_handle import TableHandle, metadata_of

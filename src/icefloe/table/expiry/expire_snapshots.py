@@ -1,6 +1,6 @@
 """`Expiry`: removal of snapshots by the retention policy, and deletion of the files that nothing needs afterwards.
 
-Which snapshots are removed is decided by `kernel/metadata/retention.py`, the commit is `kernel/commit/snapshot_expiry.py`, the files are found and deleted by
+Which snapshots are removed is decided by `spec/metadata/retention.py`, the commit is `commit/snapshot_expiry.py`, the files are found and deleted by
 `file_cleanup.py`. Spec: Snapshot Retention Policy; Optimistic Concurrency.
 """
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from icefloe.commit.snapshot_expiry import ExpireSnapshots, check_files_may_be_deleted
 from icefloe.display.progress import progress
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.commit.snapshot_expiry import ExpireSnapshots, check_files_may_be_deleted
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.retention import Retention
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.retention import Retention
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState, reported
 from icefloe.table.expiry.file_cleanup import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
 from icefloe.io.bulk_delete import delete_files
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO
 from icefloe.table.available_engines import IN_PROCESS, engine_named, running_engine
 from icefloe.table.engine import Engine, UnreachableRequest
 from icefloe.table.unreachable_files import (

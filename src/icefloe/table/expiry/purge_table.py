@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.catalog_store.catalog_store import KeepsFolders
+from icefloe.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
 from icefloe.io.locations import place_of_file, place_of_folder
-from icefloe.kernel.commit.snapshot_expiry import check_files_may_be_deleted
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import KeepsFolders
 from icefloe.table.engine import UnreachableRequest
 from icefloe.table.expiry.deletion_scope import deletion_scope, folder_names
 from icefloe.table.expiry.expire_report import FileTotal, no_files, outside_lines, reported, total_lines, totals

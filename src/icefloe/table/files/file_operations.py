@@ -8,18 +8,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
+from icefloe.commit.attempt import Action
+from icefloe.commit.conflicts import ConflictRules
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.overwrite import Overwrite
+from icefloe.commit.rewrite_files import RewriteFiles
+from icefloe.commit.row_delta import RowDelta
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.conflicts import ConflictRules
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.overwrite import Overwrite
-from icefloe.kernel.commit.rewrite_files import RewriteFiles
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.files.pending_snapshot import PendingSnapshot
 from icefloe.table.pending_change import Commit, MutationContext
 

@@ -1,23 +1,23 @@
 """`ManifestRewrite`: the operation `table.update_snapshot().rewrite_manifests()`, and helpers of its short form `table.rewrite_manifests()`.
 
-The rewrite is `kernel/commit/rewrite_manifests.py`. Spec: Manifests; Snapshots (operation replace).
+The rewrite is `commit/rewrite_manifests.py`. Spec: Manifests; Snapshots (operation replace).
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from icefloe.commit.attempt import Action
+from icefloe.commit.clustered_entries import Clustering
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.rewrite_manifests import EVERY_CONTENT, ReplacedManifests, RewriteManifests
 from icefloe.display.html import ShownAsText
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.clustered_entries import Clustering
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.rewrite_manifests import EVERY_CONTENT, ReplacedManifests, RewriteManifests
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.table.files.pending_snapshot import PendingSnapshot
 from icefloe.table.pending_change import Commit, MutationContext
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from icefloe.commit.attempt import Action, Attempt, CommitContext, Read
+from icefloe.commit.file_changes import DeleteKey, delete_key
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
-from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.manifest.file_rules import check_added
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.manifest.file_rules import check_added
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.pending_change import Commit, MutationContext, PendingChange
 from icefloe.table.rows.write_context import commit_context
 

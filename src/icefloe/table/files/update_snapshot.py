@@ -7,18 +7,18 @@ Spec: Snapshots; Commit Conflict Resolution and Retry.
 from collections.abc import Mapping
 from typing import Self
 
+from icefloe.commit.append import Append
+from icefloe.commit.attempt import Action
+from icefloe.commit.conflicts import ConflictRules
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.overwrite import Overwrite
+from icefloe.commit.replace_partitions import ReplacePartitions
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.attempt import Action
-from icefloe.kernel.commit.conflicts import ConflictRules
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.overwrite import Overwrite
-from icefloe.kernel.commit.replace_partitions import ReplacePartitions
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import BooleanExpression, any_of
-from icefloe.kernel.expressions.row_filter import to_expression
-from icefloe.kernel.manifest.data_file import DataFile, FileContent
-from icefloe.kernel.metadata.snapshot_ref import MAIN
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import BooleanExpression, any_of
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.manifest.data_file import DataFile, FileContent
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.files.file_operations import OverwriteFiles, RewriteDataFiles, RowChanges
 from icefloe.table.files.manifest_rewrite import ManifestRewrite
 from icefloe.table.files.pending_snapshot import PendingSnapshot

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
 
 # Links whose files are returned at a time.
 _BATCH = 20_000

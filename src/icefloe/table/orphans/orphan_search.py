@@ -14,7 +14,7 @@ import pyarrow as pa
 from icefloe.display.progress import progress
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FolderFiles, HiddenNames, files_below
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.ports import FileIO
 from icefloe.table.orphans.linked_files import LinkedFiles
 from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.table.orphans.path_spill import PathSpill

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, Problem, StorageError
-from icefloe.kernel.storage_errors import storage_error
+from icefloe.io.storage_errors import storage_error
 from icefloe.table.orphans.path_keys import Prefix, PrefixMismatch
 
 # Listed files. Size and time are null where the listing does not show them.

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.locations import join
-from icefloe.kernel.manifest.entry import ManifestEntryStatus
-from icefloe.kernel.metadata.metadata_reader import read_table_metadata
-from icefloe.kernel.metadata.naming import metadata_version
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.ports import FileIO
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.naming import metadata_version
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO
 from icefloe.table.orphans.path_keys import PathKeys
 from icefloe.table.parallel_requests import MANIFEST_THREADS
 from icefloe.table.table_handle import LoadedMetadata

@@ -11,22 +11,22 @@ from itertools import filterfalse
 
 import pyarrow.compute as pc
 
+from icefloe.commit.append import Append
+from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.live_entries import is_among, live_entries
+from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.live_entries import is_among, live_entries
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.metadata.metadata_updates import apply_updates
-from icefloe.kernel.metadata.requirement import AssertCurrentSchemaId
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.metadata.table_updates import SetProperties
-from icefloe.kernel.schema.name_mapping import mapping_for, mapping_to_json
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.requirement import AssertCurrentSchemaId
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.metadata.table_updates import SetProperties
+from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.table.available_engines import IN_PROCESS, running_engine
 from icefloe.table.engine import Engine
 from icefloe.table.table_handle import TableHandle

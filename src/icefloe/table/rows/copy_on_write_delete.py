@@ -10,9 +10,9 @@ from typing import Any
 
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.available_engines import engine_for_files
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, RewriteGroupsRequest

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from icefloe.datafile.copy_data_file import SORTED_BYTES, row_bytes
 from icefloe.datafile.copy_file_group import RewriteGroup
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES
 from icefloe.table.rows.row_change import records_left
 
 Positions = NDArray[np.int64]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, WrittenDeletes, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DELETE_GRANULARITY, DELETE_MODE, NAME_MAPPING
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY, DELETE_MODE, NAME_MAPPING
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.rows.row_change import RowChange, deletes_about_alone, records_left, specs_of, task_key
 from icefloe.table.rows.write_context import write_target

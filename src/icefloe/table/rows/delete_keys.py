@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.row_delta import RowDelta
+from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.datafile.deletes.delete_file_output import key_schema, write_equality_deletes
 from icefloe.datafile.partition_splitter import Part, PartitionSplitter
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError, UnsupportedFeatureError
-from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.manifest_list.manifest_file import ManifestContent
-from icefloe.kernel.metadata.layout_updates import AddPartitionSpec, spec_id_of
-from icefloe.kernel.metadata.manifests import read_manifests
-from icefloe.kernel.metadata.metadata_updates import Update, apply_updates
-from icefloe.kernel.metadata.requirement import AssertLastAssignedPartitionId
-from icefloe.kernel.metadata.snapshot import Snapshot
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
-from icefloe.kernel.partitioning.transforms import UnknownTransform, VoidTransform
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_cast import cast_to_schema
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.metadata.layout_updates import AddPartitionSpec, spec_id_of
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.metadata_updates import Update, apply_updates
+from icefloe.spec.metadata.requirement import AssertLastAssignedPartitionId
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
+from icefloe.spec.partitioning.transforms import UnknownTransform, VoidTransform
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
 from icefloe.table.available_engines import arrow_table
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.rows.write_context import write_target

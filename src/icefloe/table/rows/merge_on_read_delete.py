@@ -6,8 +6,8 @@ The rows are found by `datafile/deletes/matching_positions.py`, the delete files
 
 from collections.abc import Sequence
 
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.available_engines import engine_for_files
 from icefloe.table.rows.delete_file_writer import DeleteFileWriter, Positions
 from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, task_key

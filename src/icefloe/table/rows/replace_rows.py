@@ -7,18 +7,18 @@ Spec: Row-level Deletes; Commit Conflict Resolution and Retry.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.conflicts import ConflictRules, planned_on
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.row_delta import RowDelta
+from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.errors import CommitInvalidatedError
-from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import ConflictRules, planned_on
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.property_kinds import Property
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_planner import plan_scan
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.property_kinds import Property
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELETE_MODE, UPDATE_ISOLATION_LEVEL
 from icefloe.table.available_engines import engine_for_files
 from icefloe.table.rows.copy_on_write_delete import CopyOnWriteDelete
 from icefloe.table.rows.merge_on_read_delete import MergeOnReadDelete

@@ -6,15 +6,15 @@ The two ways to delete rows are `copy_on_write_delete.py` and `merge_on_read_del
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from icefloe.commit.file_changes import DeleteKey, delete_key
 from icefloe.datafile.deletes.delete_loader import is_scoped_to
-from icefloe.kernel.commit.file_changes import DeleteKey, delete_key
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile, FileFormat
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import NAME_MAPPING
-from icefloe.kernel.partitioning.partition_spec import PartitionSpec
-from icefloe.kernel.scan.file_scan_task import FileScanTask
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.table.engine import PositionsRequest, RewriteRequest
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import TableHandle

@@ -11,17 +11,19 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.conflicts import ConflictRules
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.row_delta import RowDelta
+from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import CommitInvalidatedError, Problem, UnsupportedFeatureError
-from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import ConflictRules
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import (
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import (
     DELETE_DISTRIBUTION_MODE,
     DELETE_ISOLATION_LEVEL,
     DELETE_MODE,
@@ -32,9 +34,7 @@ from icefloe.kernel.metadata.table_properties import (
     UPDATE_ISOLATION_LEVEL,
     UPDATE_MODE,
 )
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.schema.metadata_columns import FILE, POS, ROW_ID
+from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.table.engine import Engine
 from icefloe.table.rows.copy_on_write_delete import copies_without
 from icefloe.table.rows.delete_file_writer import DeleteFileWriter

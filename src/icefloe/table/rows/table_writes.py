@@ -1,6 +1,6 @@
 """Append, delete, overwrite, upsert and deletes by key: from rows or a filter to data files and one action.
 
-Engines read and write the rows; the actions decide what to commit (`kernel/commit/append.py`, `replace_rows.py`, `delete_keys.py`); a table commits an
+Engines read and write the rows; the actions decide what to commit (`commit/append.py`, `replace_rows.py`, `delete_keys.py`); a table commits an
 action at once, a transaction collects it. Spec: Snapshots; Optimistic Concurrency.
 """
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from icefloe.commit.append import Append
+from icefloe.commit.attempt import Action, Attempt, CommitContext, Read
+from icefloe.commit.conflicts import ConflictRules
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.replace_partitions import ReplacePartitions
+from icefloe.commit.row_delta import RowDelta
 from icefloe.datafile.partition_of_file import spec_of_folders
 from icefloe.errors import InvalidInputError
-from icefloe.kernel.commit.append import Append
-from icefloe.kernel.commit.attempt import Action, Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import ConflictRules
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.replace_partitions import ReplacePartitions
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.expressions.bind import bind
-from icefloe.kernel.expressions.predicate import BooleanExpression
-from icefloe.kernel.manifest.data_file import DataFile
-from icefloe.kernel.metadata.snapshot import count_of
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.partitioning.partition_spec import check_known_transforms
+from icefloe.spec.expressions.bind import bind
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.snapshot import count_of
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import check_known_transforms
 from icefloe.table.available_engines import IN_PROCESS, engine_for_rows
 from icefloe.table.rows.add_files import AddFiles, engine_for_footers, footer_request, locations_to_add
 from icefloe.table.rows.delete_keys import DeleteKeys, keys_of

@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.conflicts import planned_on
+from icefloe.commit.new_manifest import ManifestNumbers
+from icefloe.commit.row_delta import RowDelta
+from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem, SchemaMismatchError
-from icefloe.kernel.commit.attempt import Attempt, CommitContext, Read
-from icefloe.kernel.commit.conflicts import planned_on
-from icefloe.kernel.commit.new_manifest import ManifestNumbers
-from icefloe.kernel.commit.row_delta import RowDelta
-from icefloe.kernel.commit.snapshot_attempt import parent_snapshot
-from icefloe.kernel.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual, all_of
-from icefloe.kernel.metadata.table_history import schemas_of_files
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
-from icefloe.kernel.partitioning.partition_spec import check_known_transforms
-from icefloe.kernel.scan.file_scan_task import FileScanTask
-from icefloe.kernel.scan.scan_plan import ScanPlan
-from icefloe.kernel.scan.scan_planner import plan_scan
-from icefloe.kernel.schema.schema import Schema
-from icefloe.kernel.schema.schema_history import required_fields_absent_from_files
-from icefloe.kernel.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual, all_of
+from icefloe.spec.metadata.table_history import schemas_of_files
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import check_known_transforms
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_history import required_fields_absent_from_files
+from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.commits.commit_loop import delete_quietly
 from icefloe.table.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource

@@ -7,7 +7,7 @@ Write-audit-publish: if a table allows it, its writes are staged under an id, or
         table.scan("amount < 0").count() # of the branch
     table.manage_snapshots().fast_forward("main", "audit").commit()
 
-A staged snapshot is published with `manage_snapshots().publish_changes(wap_id)`; its properties are `kernel/commit/staged_snapshot.py`.
+A staged snapshot is published with `manage_snapshots().publish_changes(wap_id)`; its properties are `commit/staged_snapshot.py`.
 Spec: Writing Data Files; Snapshots; Appendix F, Other Fields (`wap.id`).
 """
 
@@ -17,19 +17,19 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+from icefloe.commit.attempt import CommitContext
+from icefloe.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.kernel.commit.attempt import CommitContext
-from icefloe.kernel.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
-from icefloe.kernel.metadata.encryption import refuse_encrypted, refuse_plain_files
-from icefloe.kernel.metadata.manifests import spec_schema
-from icefloe.kernel.metadata.property_kinds import property_texts
-from icefloe.kernel.metadata.snapshot_ref import MAIN
-from icefloe.kernel.metadata.table_metadata import TableMetadata
-from icefloe.kernel.metadata.table_properties import WAP_ENABLED
-from icefloe.kernel.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.kernel.schema.nesting import check_write_nesting
-from icefloe.kernel.schema.schema import Schema
+from icefloe.spec.metadata.encryption import refuse_encrypted, refuse_plain_files
+from icefloe.spec.metadata.manifests import spec_schema
+from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import WAP_ENABLED
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
+from icefloe.spec.schema.nesting import check_write_nesting
+from icefloe.spec.schema.schema import Schema
 from icefloe.table.available_engines import IN_PROCESS, engine_named, running_engine
 from icefloe.table.engine import Engine
 from icefloe.table.own_location import check_paths_for_writes

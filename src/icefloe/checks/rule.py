@@ -1,0 +1,162 @@
+"""`Rule`: one statement of the specification that a stored table can break. The rules are values, from which the page of rules is generated."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypedDict
+
+from icefloe.checks.finding import Finding, Severity, bounded
+from icefloe.errors import in_one_line
+from icefloe.formatting import shortened
+from icefloe.io.locations import is_relative
+from icefloe.spec.tolerance import Deviation
+
+
+class Level(StrEnum):
+    """The level of a table that a rule is about."""
+
+    CATALOG = "catalog"
+    METADATA = "metadata file"
+    SNAPSHOT = "snapshot"
+    MANIFEST_LIST = "manifest list"
+    MANIFEST = "manifest"
+    ENTRY = "manifest entry"
+    DELETE_FILE = "delete file"
+    STATISTICS_FILE = "statistics file"
+    DATA_FILE = "data file"
+
+
+class Depth(StrEnum):
+    """What a rule reads: metadata only, or with an option of the run also files."""
+
+    METADATA = "always"
+    FILES = "--files"  # one request for each data and delete file
+    DATA = "--data"  # footers of data files and bytes of delete files
+    VALUES = "--values"  # all rows of data files
+    ORPHANS = "--orphans"  # a listing of the table's folder
+
+
+class Place(TypedDict, total=False):
+    """The place of several findings, as arguments of `Rule.finding`."""
+
+    snapshot_id: int | None
+    file: str | None
+    entry: int | None
+    path: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule.
+
+    Attributes:
+        id: Its name in output, in kebab case; it never changes.
+        level: The level of a table.
+        severity: How much a finding matters.
+        title: The rule as a sentence.
+        section: The section of the specification.
+        harm: What an engine suffers where the rule is broken.
+        next_step: What to do, in the imperative.
+        depth: What has to be read.
+    """
+
+    id: str
+    level: Level
+    severity: Severity
+    title: str
+    section: str
+    harm: str
+    next_step: str
+    depth: Depth = Depth.METADATA
+
+    @property
+    def is_tolerable(self) -> bool:
+        """Whether a tolerant read accepts the break, because it cannot change rows."""
+        return self.id in frozenset(Deviation)
+
+    def finding(
+        self,
+        message: str,
+        *,
+        snapshot_id: int | None = None,
+        file: str | None = None,
+        where: str | None = None,
+        entry: int | None = None,
+        path: str | None = None,
+        field_id: int | None = None,
+        expected: str | int | None = None,
+        actual: str | int | None = None,
+        next_step: str | None = None,
+    ) -> Finding:
+        """Return a finding of this rule.
+
+        Args:
+            message: What is wrong, in one sentence. Texts of the table in it are shortened by `shown`.
+            snapshot_id: See `Finding`.
+            file: See `Finding`.
+            where: See `Finding`.
+            entry: See `Finding`.
+            path: See `Finding`.
+            field_id: See `Finding`.
+            expected: See `Finding`.
+            actual: See `Finding`.
+            next_step: What to do, where the rule's own next step does not fit.
+        """
+        return Finding(
+            rule=self.id,
+            severity=self.severity,
+            message=message,
+            next_step=next_step or self.next_step,
+            snapshot_id=snapshot_id,
+            file=None if file is None else bounded(file),
+            where=None if where is None else bounded(where),
+            entry=entry,
+            path=None if path is None else bounded(path),
+            field_id=field_id,
+            expected=bounded(expected) if isinstance(expected, str) else expected,
+            actual=bounded(actual) if isinstance(actual, str) else actual,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleGroup:
+    """What most rules of a module have in common; see `Rule` for the attributes. `rule` makes a rule, which can differ in each of them."""
+
+    level: Level
+    section: str = ""
+    next_step: str = ""
+    depth: Depth = Depth.METADATA
+
+    def rule(
+        self, rule_id: str, severity: Severity, title: str, harm: str, *, section: str = "", next_step: str = "", depth: Depth | None = None
+    ) -> Rule:
+        """Return a rule of the group.
+
+        Args:
+            rule_id: See `Rule.id`.
+            severity: See `Rule.severity`.
+            title: See `Rule.title`.
+            harm: See `Rule.harm`.
+            section: The section, where it is not that of the group.
+            next_step: The next step, where it is not that of the group.
+            depth: The depth, where it is not that of the group.
+        """
+        return Rule(
+            id=rule_id,
+            level=self.level,
+            severity=severity,
+            title=title,
+            section=section or self.section,
+            harm=harm,
+            next_step=next_step or self.next_step,
+            depth=depth or self.depth,
+        )
+
+
+def shown(value: object) -> str:
+    """Return a value of the table as text for a message: in one line, short, without control characters."""
+    return shortened(in_one_line(str(value)[:1000]))
+
+
+def has_relative_path(location: str) -> bool:
+    """Return whether a location of the table is a relative path; False for text that is no location, which cannot be read."""
+    return bool(location) and "\0" not in location and is_relative(location)

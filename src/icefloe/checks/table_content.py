@@ -1,0 +1,351 @@
+"""`TableContent`: what can be read of a metadata file, however much of it is wrong, and the findings of what cannot.
+
+The reader of tables (`spec.metadata.metadata_reader`) refuses a file with one wrong value. Here each entry is decoded by itself: an entry that cannot be
+decoded is a finding, and the others are still validated. Spec: Table Metadata Fields; Appendix C.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from icefloe.checks.finding import Finding, Severity
+from icefloe.checks.rule import Level, Rule, shown
+from icefloe.checks.schema_id_rules import field_id_findings, field_ids_of
+from icefloe.errors import IcefloeError, InvalidPartitionSpecError, Problem
+from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION, keys_of
+from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
+from icefloe.spec.metadata.raw_entries import EntryKind
+from icefloe.spec.metadata.snapshot import SNAPSHOTS, Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef, snapshot_ref_from_json
+from icefloe.spec.metadata.statistics_file import PARTITION_STATISTICS, STATISTICS, PartitionStatisticsFile, StatisticsFile
+from icefloe.spec.metadata.table_history import METADATA_LOG, SNAPSHOT_LOG, MetadataLogEntry, SnapshotLogEntry
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json, partition_type
+from icefloe.spec.partitioning.sort_order import SortOrder
+from icefloe.spec.schema.json_shape import is_missing, kind_of, object_problems
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import DoubleType, FloatType, ListType, MapType, StructType
+
+_RESTORE = "restore an earlier metadata file of the table, or let the writer of the table write a new one"
+
+REQUIRED_FIELD = Rule(
+    id="required-field",
+    level=Level.METADATA,
+    severity=Severity.ERROR,
+    title="Every field of the metadata file that the format version requires is there.",
+    section="Table Metadata Fields",
+    harm="Java, PyIceberg and every engine on them refuse to load the table.",
+    next_step=_RESTORE,
+)
+FIELD_TYPE = Rule(
+    id="field-type",
+    level=Level.METADATA,
+    severity=Severity.ERROR,
+    title="Every field of the metadata file has a JSON value of its type.",
+    section="Appendix C",
+    harm="Java, PyIceberg and every engine on them refuse to load the table.",
+    next_step=_RESTORE,
+)
+SCHEMA_INVALID = Rule(
+    id="schema-invalid",
+    level=Level.METADATA,
+    severity=Severity.ERROR,
+    title="Every schema has known types, unique field names, defaults of their types, and identifier fields that are required and primitive.",
+    section="Schemas and Data Types",
+    harm="The table cannot be loaded, or snapshots with this schema cannot be read.",
+    next_step=_RESTORE,
+)
+SPEC_INVALID = Rule(
+    id="partition-spec-invalid",
+    level=Level.METADATA,
+    severity=Severity.ERROR,
+    title="Every partition spec is a list of fields, each with a source, a name and a transform.",
+    section="Appendix C, Partition Specs",
+    harm="The table cannot be loaded, or manifests of this spec cannot be read.",
+    next_step=_RESTORE,
+)
+SORT_ORDER_INVALID = Rule(
+    id="sort-order-invalid",
+    level=Level.METADATA,
+    severity=Severity.ERROR,
+    title="Every sort order is a list of fields, each with a source, a transform, a direction and an order of nulls.",
+    section="Appendix C, Sort Orders",
+    harm="Java and PyIceberg refuse to load the table.",
+    next_step=_RESTORE,
+)
+DUPLICATE_ID = Rule(
+    id="duplicate-id",
+    level=Level.METADATA,
+    severity=Severity.ERROR,
+    title="The ids of schemas, partition specs, sort orders and snapshots are unique.",
+    section="Table Metadata Fields",
+    harm="Engines choose different ones of the entries, and read other columns, partitions or rows.",
+    next_step=_RESTORE,
+)
+RULES = (REQUIRED_FIELD, FIELD_TYPE, SCHEMA_INVALID, SPEC_INVALID, SORT_ORDER_INVALID, DUPLICATE_ID)
+
+# The rule of an entry's problems that are not about a missing field.
+_RULE_OF = {SCHEMAS.key: SCHEMA_INVALID, PARTITION_SPECS.key: SPEC_INVALID, SORT_ORDERS.key: SORT_ORDER_INVALID}
+# Problems of one entry that become findings.
+_MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableContent:
+    """The readable entries of a metadata file. Of entries with one id the first is kept.
+
+    Attributes:
+        metadata_location: The metadata file.
+        document: Its parsed JSON.
+        format_version: Its format version; where it is missing, that of the fields that are there.
+    """
+
+    metadata_location: str
+    document: Mapping[str, Any]
+    format_version: int
+    schemas: Mapping[int, Schema]
+    specs: Mapping[int, PartitionSpec]
+    sort_orders: Mapping[int, SortOrder]
+    snapshots: Mapping[int, Snapshot]
+    snapshot_positions: Mapping[int, int]  # the place of each snapshot in the file
+    refs: Mapping[str, SnapshotRef]
+    snapshot_log: tuple[SnapshotLogEntry, ...]
+    metadata_log: tuple[MetadataLogEntry, ...]
+    statistics: tuple[StatisticsFile, ...]
+    partition_statistics: tuple[PartitionStatisticsFile, ...]
+
+    def number(self, key: str) -> int | None:
+        """Return a number of the top level; None where it is missing or is no number."""
+        value = self.document.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def text(self, key: str) -> str | None:
+        """Return a text of the top level; None where it is missing or is no text."""
+        value = self.document.get(key)
+        return value if isinstance(value, str) else None
+
+    def ids(self, kind: EntryKind[Any]) -> list[int]:
+        """Return the ids of the entries of a list, also of those that cannot be decoded."""
+        entries = self.document.get(kind.key)
+        ids = [_id_of(entry, kind) for entry in (entries if isinstance(entries, list) else ())]
+        return [entry_id for entry_id in ids if entry_id is not None]
+
+    @property
+    def field_ids(self) -> set[int]:
+        """The field ids of all schemas, also of those that cannot be decoded."""
+        listed = self.document.get(SCHEMAS.key)
+        schemas = [*(listed if isinstance(listed, list) else ()), self.document.get("schema")]
+        return {field_id for schema in schemas for field_id in field_ids_of(schema)}
+
+    @property
+    def keyless_field_ids(self) -> frozenset[int]:
+        """The field ids of columns that cannot be in the key of equality deletes: floating-point numbers, and those inside of lists and maps."""
+        ids: set[int] = set()
+        for schema in self.schemas.values():
+            floats = {field.field_id for _, field in walk(schema.fields) if isinstance(field.field_type, FloatType | DoubleType)}
+            ids |= ids_inside_of_lists_and_maps(schema) | floats
+        return frozenset(ids)
+
+    @property
+    def spec_ids(self) -> frozenset[int]:
+        """The ids of the partition specs, also of those that cannot be decoded."""
+        return frozenset((*self.ids(PARTITION_SPECS), *self.specs))
+
+    @property
+    def sequence_numbers(self) -> dict[int, int]:
+        """The sequence numbers of snapshots by id, of those whose number no other snapshot has."""
+        counts = Counter(snapshot.sequence_number for snapshot in self.snapshots.values())
+        return {
+            snapshot.snapshot_id: snapshot.sequence_number for snapshot in self.snapshots.values() if counts[snapshot.sequence_number] == 1
+        }
+
+    @property
+    def current_snapshot_id(self) -> int | None:
+        """The id of the current snapshot; None if there is none."""
+        snapshot_id = self.number("current-snapshot-id")
+        return None if snapshot_id == -1 else snapshot_id
+
+    @property
+    def current_schema(self) -> Schema | None:
+        """The current schema; None where it is missing or cannot be read."""
+        return self.schemas.get(self.current_schema_id)
+
+    @property
+    def current_schema_id(self) -> int:
+        """The id of the current schema; 0 where a file of version 1 has only `schema`."""
+        return self.number("current-schema-id") or 0
+
+    def name_mapping(self) -> NameMapping | None:
+        """Return the name mapping of the table's properties; None if it has none, or it cannot be read."""
+        properties = self.document.get("properties")
+        text = properties.get(NAME_MAPPING.name) if isinstance(properties, Mapping) else None
+        try:
+            return NAME_MAPPING.read({NAME_MAPPING.name: text}) if isinstance(text, str) else None
+        except IcefloeError:
+            return None
+
+    def partition_types(self) -> dict[int, StructType]:
+        """Return the type of the partition tuples of each spec, without specs that have a field id twice, or a source column that no readable schema has."""
+        schemas = list(self.schemas.values())
+        current = self.current_schema
+        if current is not None:
+            schemas.insert(0, current)
+        types = {}
+        for spec_id, spec in self.specs.items():
+            if len({field.field_id for field in spec.fields}) < len(spec.fields):
+                continue
+            try:
+                types[spec_id] = partition_type(spec, schemas[0] if schemas else Schema(), schemas[1:])
+            except (InvalidPartitionSpecError, IcefloeError):
+                continue
+        return types
+
+
+def read_content(document: Mapping[str, Any], metadata_location: str) -> tuple[TableContent, list[Finding]]:
+    """Return what can be decoded of parsed metadata JSON, and the findings of what cannot."""
+    reader = _ContentReader(document, metadata_location)
+    return reader.content(), reader.findings
+
+
+class _ContentReader:
+    """Decodes one entry after the other and collects findings."""
+
+    def __init__(self, document: Mapping[str, Any], path: str) -> None:
+        self._document = document
+        self._path = path
+        self.findings: list[Finding] = []
+        version = document.get("format-version")
+        self._version = version if is_known_version(version) else _likely_version(document)
+
+    def content(self) -> TableContent:
+        document = self._document
+        for problem in object_problems(document, "$", keys_of(self._version)):
+            self._report(problem, FIELD_TYPE)
+        schemas = self._by_id(SCHEMAS)
+        specs = self._by_id(PARTITION_SPECS)
+        if self._version == 1:
+            self._version_1(schemas, specs)
+        snapshots = self._by_id(SNAPSHOTS)
+        return TableContent(
+            metadata_location=self._path,
+            document=document,
+            format_version=self._version,
+            schemas={entry_id: schema for entry_id, (_, schema) in schemas.items()},
+            specs={entry_id: spec for entry_id, (_, spec) in specs.items()},
+            sort_orders={entry_id: order for entry_id, (_, order) in self._by_id(SORT_ORDERS).items()},
+            snapshots={entry_id: snapshot for entry_id, (_, snapshot) in snapshots.items()},
+            snapshot_positions={entry_id: position for entry_id, (position, _) in snapshots.items()},
+            refs=self._refs(),
+            snapshot_log=tuple(entry for _, entry in self._entries(SNAPSHOT_LOG)),
+            metadata_log=tuple(entry for _, entry in self._entries(METADATA_LOG)),
+            statistics=tuple(entry for _, entry in self._entries(STATISTICS)),
+            partition_statistics=tuple(entry for _, entry in self._entries(PARTITION_STATISTICS)),
+        )
+
+    def _version_1(self, schemas: dict[int, tuple[int, Any]], specs: dict[int, tuple[int, Any]]) -> None:
+        """Add the schema and the spec that a file of version 1 has outside of the lists. Spec: Appendix E, Reading v1 Metadata."""
+        document = self._document
+        has_schemas = document.get("schemas") is not None and document.get("current-schema-id") is not None
+        if document.get("schema") is not None and not schemas:
+            for schema in self._decoded(SCHEMAS, document["schema"], "$.schema"):
+                schemas.setdefault(schema.schema_id, (0, schema))
+        elif not has_schemas and document.get("schema") is None:
+            self._report(Problem(where="$.schema", what="is required, and is missing"), FIELD_TYPE)
+        if document.get("partition-specs") is not None:
+            return
+        if document.get("partition-spec") is None:
+            self._report(Problem(where="$.partition-spec", what="is required, and is missing"), FIELD_TYPE)
+            return
+        try:
+            specs.setdefault(0, (0, fields_from_json(document["partition-spec"], where="$.partition-spec")))
+        except (IcefloeError, RecursionError) as error:
+            self._report_error(error, "$.partition-spec", SPEC_INVALID)
+
+    def _by_id(self, kind: EntryKind[Any]) -> dict[int, tuple[int, Any]]:
+        """Return each readable entry with its position, by id."""
+        entries: dict[int, tuple[int, Any]] = {}
+        raw = self._document.get(kind.key)
+        for position, entry in self._entries(kind):
+            entry_id = _id_of(raw[position] if isinstance(raw, list) else None, kind)
+            if entry_id is None:
+                continue
+            if entry_id in entries:
+                self.findings.append(
+                    DUPLICATE_ID.finding(
+                        f"{kind.key} has two entries with {kind.id_key} {entry_id}, at {entries[entry_id][0]} and {position}",
+                        file=self._path,
+                        where=f"$.{kind.key}[{position}].{kind.id_key}",
+                        actual=entry_id,
+                    )
+                )
+            entries.setdefault(entry_id, (position, entry))
+        return entries
+
+    def _entries(self, kind: EntryKind[Any]) -> Iterator[tuple[int, Any]]:
+        listed = self._document.get(kind.key)
+        for position, entry in enumerate(listed if isinstance(listed, list) else ()):
+            for decoded in self._decoded(kind, entry, f"$.{kind.key}[{position}]"):
+                yield position, decoded
+
+    def _decoded(self, kind: EntryKind[Any], entry: Any, where: str) -> Iterator[Any]:
+        """Yield the entry if it can be decoded."""
+        repeated = list(field_id_findings(entry, where, self._path)) if kind is SCHEMAS else []
+        self.findings += repeated
+        try:
+            yield kind.decode(entry, where)
+        except (IcefloeError, RecursionError) as error:
+            if repeated:
+                return  # the ids are why it cannot be decoded
+            self._report_error(error, where, _RULE_OF.get(kind.key, FIELD_TYPE))
+
+    def _refs(self) -> dict[str, SnapshotRef]:
+        refs: dict[str, SnapshotRef] = {}
+        stored = self._document.get("refs")
+        for name, ref in stored.items() if isinstance(stored, Mapping) else ():
+            where = f"$.refs.{shown(name)}"
+            try:
+                refs[name] = snapshot_ref_from_json(ref, where)
+            except IcefloeError as error:
+                self._report_error(error, where, FIELD_TYPE)
+        current = self._document.get("current-snapshot-id")
+        if not stored and isinstance(current, int) and current != -1:
+            refs[MAIN] = SnapshotRef(snapshot_id=current)  # older writers store no references
+        return refs
+
+    def _report_error(self, error: Exception, where: str, rule: Rule) -> None:
+        problems: Iterable[Problem] = error.problems if isinstance(error, IcefloeError) else ()
+        text = error.message if isinstance(error, IcefloeError) else "it is nested more deeply than any valid metadata"
+        for problem in tuple(problems)[:_MOST_PROBLEMS] or (Problem(where=where, what=text),):
+            self._report(problem, rule)
+
+    def _report(self, problem: Problem, rule: Rule) -> None:
+        chosen = REQUIRED_FIELD if is_missing(problem) else rule
+        self.findings.append(chosen.finding(f"{shown(problem.where)} {shown(problem.what)}", file=self._path, where=problem.where))
+
+
+def ids_inside_of_lists_and_maps(schema: Schema) -> set[int]:
+    """Return the field ids of elements, keys and values, and of what they contain."""
+    nested = [field for _, field in walk(schema.fields) if isinstance(field.field_type, ListType | MapType)]
+    return {inner.field_id for field in nested for _, inner in walk((field,)) if inner is not field}
+
+
+def _id_of(entry: Any, kind: EntryKind[Any]) -> int | None:
+    value = entry.get(kind.id_key, kind.default_id) if isinstance(entry, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def is_known_version(version: object) -> TypeGuard[int]:
+    """Return whether a format version is 1, 2 or 3."""
+    return isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= LATEST_SUPPORTED_VERSION
+
+
+def _likely_version(document: Mapping[str, Any]) -> int:
+    """Return the format version of a file that lacks it, by the fields that came with each."""
+    return 3 if "next-row-id" in document else 2 if "last-sequence-number" in document else 1
+
+
+def described(value: Any) -> str:
+    """Return a JSON value as text for a message."""
+    return shown(kind_of(value))

@@ -1,0 +1,277 @@
+"""The new snapshot of an attempt: its manifest list, summary, metadata updates and requirements. JAVA: SnapshotProducer.apply.
+
+The actions of this package pass the manifests; `new_manifest.py` merges them first.
+Spec: Snapshots; Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict
+
+from icefloe.commit.attempt import Attempt, CommitContext, NewFile, Read
+from icefloe.commit.new_manifest import ManifestMergeManager, manifest_counts
+from icefloe.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
+from icefloe.commit.summary import build_summary
+from icefloe.errors import CommitConflictError, Problem
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest.manifest_reader import fill_counts
+from icefloe.spec.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestFile
+from icefloe.spec.manifest_list.manifest_list_reader import has_required_row_id, read_manifest_summaries
+from icefloe.spec.manifest_list.manifest_list_writer import append_to_manifest_list, can_append, write_manifest_list
+from icefloe.spec.manifest_list.row_ids import assign_first_row_ids
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.encryption import refuse_encrypted, refuse_plain_files
+from icefloe.spec.metadata.manifests import read_manifests, spec_schema
+from icefloe.spec.metadata.metadata_updates import Update
+from icefloe.spec.metadata.naming import manifest_list_name
+from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
+from icefloe.spec.metadata.snapshot import Snapshot, Summary
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.spec.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import partition_path
+
+
+def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
+    """Return the parent of a new snapshot of a branch: its head, or the head of main for a new branch; None if there is no snapshot.
+
+    Raises:
+        UnsupportedFeatureError: that snapshot is encrypted, or new files of the table must be.
+    """
+    ref = base.refs.get(branch) or base.refs.get(MAIN)
+    parent = base.snapshot_by_id(ref.snapshot_id) if ref else None
+    refuse_encrypted(parent)
+    refuse_plain_files(base)
+    return parent
+
+
+def path_of_partition(base: TableMetadata) -> Callable[[int, tuple[Any, ...]], str]:
+    """Return a function that returns the folder of a partition, for a spec id and a partition tuple."""
+
+    def path(spec_id: int, values: tuple[Any, ...]) -> str:
+        return partition_path(base.spec_by_id(spec_id), spec_schema(base, spec_id), values)
+
+    return path
+
+
+def snapshot_attempt(
+    base: TableMetadata,
+    context: CommitContext,
+    *,
+    number: int,
+    now_ms: int,
+    new_manifests: Sequence[ManifestFile],
+    kept_manifests: Sequence[ManifestFile] | None,
+    operation: str,
+    added: Iterable[DataFile] = (),
+    deleted: Iterable[DataFile] = (),
+    further_summary: Mapping[str, str] | None = None,
+    read: Read,
+    merge_manager: ManifestMergeManager,
+    replaced_count: int = 0,
+) -> Attempt:
+    """Return the attempt that adds a snapshot of `new_manifests` and `kept_manifests`, after merging.
+
+    Args:
+        base: the current metadata of the table.
+        context: the ids and the branch of the commit.
+        number: the number of the attempt, from 0.
+        now_ms: the current time, in milliseconds since 1970 (UTC).
+        new_manifests: the manifests that the commit wrote.
+        kept_manifests: the other manifests in order, newest first. They can include rewritten manifests of `new_manifests`, in the places of their sources.
+            None keeps all manifests of the parent; if nothing is merged, the bytes of its manifest list are then copied without decoding.
+        operation: `append`, `replace`, `overwrite` or `delete`.
+        added: data and delete files that are added, which the summary counts.
+        deleted: data and delete files that are removed, which it counts too.
+        further_summary: entries of the summary beside the counts of files and manifests.
+        read: returns the bytes of a metadata file.
+        merge_manager: merges the manifests, and has the files of the new ones.
+        replaced_count: how many manifests of the parent were rewritten.
+
+    Raises:
+        CommitConflictError: another writer removed the branch.
+        InvalidInputError: the wap id is used already.
+    """
+    _check_branch(base, context)
+    parent = parent_snapshot(base, context.branch)
+    parts = _list_parts(base, parent, new_manifests, kept_manifests, read, merge_manager)
+    content, listed, next_row_id = _manifest_list(base, context, parent, parts)
+    counts = manifest_counts(parts.manifests, context, kept_count=parts.copied_count, replaced_count=replaced_count + parts.replaced_count)
+    summary = build_summary(
+        operation,
+        added=added,
+        deleted=deleted,
+        previous=parent.summary if parent else None,
+        extra=context.snapshot_properties,
+        partition_path=path_of_partition(base),
+    )
+    summary = {**summary, **(further_summary or {}), **counts}
+    location = f"{context.metadata_location}/{manifest_list_name(context.snapshot_id, number, context.commit_uuid)}"
+    updates: tuple[Update, ...] = (AddSnapshot(_snapshot(base, context, parent, now_ms, location, summary, next_row_id)),)
+    requirements: tuple[Requirement, ...] = (AssertTableUUID(base.table_uuid),)
+    ref = base.refs.get(context.branch)
+    if not context.stage_only:
+        updates = (*updates, SetSnapshotRef(context.branch, _with_snapshot(ref, context.snapshot_id)))
+        requirements = (*requirements, AssertRefSnapshotId(context.branch, ref.snapshot_id if ref else None))
+    created = merge_manager.manifests_of_commit(parts.manifests)
+    return Attempt(
+        snapshot_id=context.snapshot_id,
+        summary=summary,
+        manifests=created,
+        listed_manifests=_as_listed(listed, created, base.next_sequence_number),
+        manifest_files=merge_manager.new_files(created),
+        manifest_lists=(NewFile(location=location, content=content),),
+        updates=updates,
+        requirements=requirements,
+    )
+
+
+def _as_listed(listed: Sequence[ManifestFile], created: Sequence[ManifestFile], sequence_number: int) -> tuple[ManifestFile, ...]:
+    """Return the created manifests as readers of the list get them."""
+    paths = {manifest.manifest_path for manifest in created}
+    return tuple(
+        replace(manifest, sequence_number=sequence_number) if manifest.sequence_number == UNASSIGNED_SEQ else manifest
+        for manifest in listed
+        if manifest.manifest_path in paths
+    )
+
+
+def _snapshot(
+    base: TableMetadata,
+    context: CommitContext,
+    parent: Snapshot | None,
+    now_ms: int,
+    manifest_list: str,
+    summary: Mapping[str, str],
+    next_row_id: int | None,
+) -> Snapshot:
+    snapshot = Snapshot(
+        snapshot_id=context.snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=base.next_sequence_number,
+        timestamp_ms=max(now_ms, base.last_updated_ms),
+        manifest_list=manifest_list,
+        summary=Summary(summary),
+        schema_id=base.current_schema_id,
+    )
+    if next_row_id is None:
+        return snapshot
+    return replace(snapshot, first_row_id=base.next_row_id, added_rows=next_row_id - base.next_row_id)
+
+
+def _check_branch(base: TableMetadata, context: CommitContext) -> None:
+    """Check that another writer has not removed the branch, created a tag of its name, or used the wap id."""
+    ref = base.refs.get(context.branch)
+    if (ref is None and context.branch != MAIN and not context.makes_branch) or (ref is not None and not ref.is_branch):
+        raise CommitConflictError(
+            f"the branch {context.branch!r} {'does not exist any more' if ref is None else 'is a tag now'}: another writer removed it",
+            snapshot_id=None if ref is None else ref.snapshot_id,
+            problems=(
+                Problem(where="expected", what=f"a branch {context.branch}"),
+                Problem(where="found", what="no such branch" if ref is None else f"a tag {context.branch} at snapshot {ref.snapshot_id}"),
+            ),
+            next_step="a retry will fail again: refresh the table, and write to another branch, or create this one again",
+        )
+    wap_id = context.snapshot_properties.get(WAP_ID)
+    if context.stage_only and wap_id is not None:
+        check_wap_id_is_new(base, wap_id)
+
+
+def _with_snapshot(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
+    """Return the branch at another snapshot, with the same retention."""
+    return SnapshotRef(snapshot_id=snapshot_id) if ref is None else replace(ref, snapshot_id=snapshot_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ListParts:
+    """The parts of a new manifest list: manifests, and then the lines of the parent's list (its bytes and path), copied without decoding."""
+
+    manifests: Sequence[ManifestFile]
+    replaced_count: int = 0
+    parent_list: tuple[bytes, str] | None = None
+    copied_count: int = 0
+
+
+def _list_parts(
+    base: TableMetadata,
+    parent: Snapshot | None,
+    new_manifests: Sequence[ManifestFile],
+    kept_manifests: Sequence[ManifestFile] | None,
+    read: Read,
+    merge_manager: ManifestMergeManager,
+) -> _ListParts:
+    kept_paths = {manifest.manifest_path for manifest in kept_manifests or ()}
+    new = [manifest for manifest in new_manifests if manifest.manifest_path not in kept_paths]
+    if kept_manifests is None and parent is not None:
+        copied = _copied_list(base, parent, new, read, merge_manager)
+        if copied is not None:
+            return copied
+    older = kept_manifests if kept_manifests is not None else read_manifests(parent, read) if parent else ()
+    merged = merge_manager.merge(base, [*new, *older], read)
+    manifests = [_with_counts(manifest, base.format_version, read) for manifest in merged.manifests]
+    return _ListParts(manifests=manifests, replaced_count=merged.replaced_count)
+
+
+def _copied_list(
+    base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, merge_manager: ManifestMergeManager
+) -> _ListParts | None:
+    """Return the new manifests followed by the parent's list; None if the manifests of that list must be decoded.
+
+    A list from before an upgrade, or of another writer, may lack the counts that v2 requires, or the row ids that v3 assigns to every data manifest.
+    """
+    if parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
+        return None
+    if base.format_version > 2 and parent.first_row_id is None:
+        return None
+    content = read(parent.manifest_list)
+    if base.format_version > 1 and not can_append(content, parent.manifest_list, base.format_version):
+        return None
+    parent_summaries = read_manifest_summaries(content, parent.manifest_list)
+    if base.format_version > 2 and not all(map(has_required_row_id, parent_summaries)):
+        return None
+    if not merge_manager.keeps_all(base, new, parent_summaries):
+        return None
+    return _ListParts(manifests=new, parent_list=(content, parent.manifest_list), copied_count=len(parent_summaries))
+
+
+def _manifest_list(
+    base: TableMetadata, context: CommitContext, parent: Snapshot | None, list_parts: _ListParts
+) -> tuple[bytes, Sequence[ManifestFile], int | None]:
+    """Return the bytes of the manifest list, its manifests other than copied ones, and the next row id after it (None before v3)."""
+    assigns_row_ids = base.format_version > 2
+    manifests, next_row_id = list_parts.manifests, None
+    if assigns_row_ids:
+        manifests, next_row_id = assign_first_row_ids(manifests, base.next_row_id)
+    header = _ListHeader(
+        format_version=base.format_version,
+        snapshot_id=context.snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=base.next_sequence_number,
+        first_row_id=base.next_row_id if assigns_row_ids else None,
+        codec=table_properties.AVRO_CODEC.read(base.properties),
+    )
+    if list_parts.parent_list is not None:
+        return append_to_manifest_list(*list_parts.parent_list, manifests, **header), manifests, next_row_id
+    return write_manifest_list(manifests, **header), manifests, next_row_id
+
+
+class _ListHeader(TypedDict):
+    format_version: int
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    sequence_number: int
+    first_row_id: int | None
+    codec: str
+
+
+def _with_counts(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:
+    """Return the manifest with the counts that v2 requires and a v1 list may lack."""
+    counts = (
+        manifest.added_files_count,
+        manifest.existing_files_count,
+        manifest.deleted_files_count,
+        manifest.added_rows_count,
+        manifest.existing_rows_count,
+        manifest.deleted_rows_count,
+    )
+    return fill_counts(read(manifest.manifest_path), manifest) if format_version > 1 and None in counts else manifest

@@ -1,0 +1,107 @@
+"""`ExpireSnapshots`: the action that removes snapshots, branches and tags from the metadata of a table by its retention policy. JAVA: RemoveSnapshots.
+
+`spec/metadata/retention.py` chooses them, again for every base. `icefloe.table.expiry.file_cleanup` deletes the files that are no longer referenced.
+Spec: Snapshot Retention Policy; REST catalog, TableUpdate and TableRequirement.
+"""
+
+from collections.abc import Sequence
+
+from icefloe.commit.attempt import Attempt, Read
+from icefloe.errors import InvalidInputError
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.layout_updates import RemovePartitionSpecs, RemoveSchemas
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.metadata_updates import Update, apply_updates
+from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
+from icefloe.spec.metadata.retention import Expired, Retention, expired
+from icefloe.spec.metadata.snapshot_updates import RemoveSnapshotRef, RemoveSnapshots
+from icefloe.spec.metadata.table_metadata import TableMetadata
+
+
+class ExpireSnapshots:
+    """An expiry of snapshots.
+
+    Attributes:
+        base: the base of the last attempt.
+        expired: the snapshots, branches and tags that it removes.
+        spec_ids: the unused partition specs that it removes.
+        schema_ids: the unused schemas that it removes.
+    """
+
+    def __init__(self, retention: Retention, *, clean_metadata: bool = False, deletes_files: bool = True) -> None:
+        """Create the action.
+
+        Args:
+            retention: which snapshots and refs to keep or to remove.
+            clean_metadata: also remove unused partition specs and schemas.
+            deletes_files: the caller will delete files after the commit, which a table with `gc.enabled` false forbids.
+        """
+        self._retention = retention
+        self._clean_metadata = clean_metadata
+        self._deletes_files = deletes_files
+        self.base: TableMetadata | None = None
+        self.expired = Expired()
+        self.spec_ids: tuple[int, ...] = ()
+        self.schema_ids: tuple[int, ...] = ()
+
+    def new_data_files(self) -> Sequence[str]:
+        """See `Action.new_data_files`."""
+        return ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
+        """See `Action.attempt`.
+
+        Raises:
+            InvalidInputError: a branch or tag needs a snapshot that must be removed by its id, or the table forbids the deletion of its files.
+        """
+        if self._deletes_files:
+            check_files_may_be_deleted(base)
+        self.base, self.spec_ids, self.schema_ids = base, (), ()
+        self.expired = expired(base, self._retention, now_ms)
+        updates: list[Update] = [RemoveSnapshotRef(name) for name in self.expired.refs]
+        if self.expired.snapshot_ids:
+            updates.append(RemoveSnapshots(self.expired.snapshot_ids))
+        if self._clean_metadata:
+            updates += self._unused_metadata(apply_updates(base, updates, now_ms), read)
+        if not updates:
+            return None
+        # All refs are required, kept or not: a moved ref can keep other snapshots, and a ref that expires by age can be at a newer snapshot now.
+        heads = tuple(AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in sorted(base.refs.items()))
+        return Attempt(updates=tuple(updates), requirements=(AssertTableUUID(base.table_uuid), *heads))
+
+    def _unused_metadata(self, kept: TableMetadata, read: Read) -> list[Update]:
+        """Return the updates that remove partition specs of no manifest and schemas of no snapshot.
+
+        JAVA: RemoveSnapshots.cleanExpiredMetadata, which also removes a schema that is the only one with the type of a spec's source column, so that manifests
+        of that spec cannot be read any more.
+        """
+        used_specs = {kept.default_spec_id}
+        if len(kept.partition_specs) > 1:
+            used_specs |= {manifest.partition_spec_id for snapshot in kept.snapshots for manifest in read_manifests(snapshot, read)}
+        self.spec_ids = tuple(sorted(kept.partition_specs.ids() - used_specs))
+        used_schemas = {kept.current_schema_id, *(snapshot.schema_id for snapshot in kept.snapshots if snapshot.schema_id is not None)}
+        used_schemas |= _schemas_of_sources(kept, used_specs, used_schemas)
+        self.schema_ids = tuple(sorted(kept.schemas.ids() - used_schemas))
+        updates: list[Update] = [RemovePartitionSpecs(self.spec_ids)] if self.spec_ids else []
+        return [*updates, RemoveSchemas(self.schema_ids)] if self.schema_ids else updates
+
+
+def check_files_may_be_deleted(metadata: TableMetadata) -> None:
+    """Raise `InvalidInputError` if `gc.enabled` is false: the files may belong to other tables too."""
+    if not table_properties.GC_ENABLED.read(metadata.properties):
+        raise InvalidInputError(
+            "the table property gc.enabled is false: the files may belong to other tables too, so none can be deleted",
+            next_step="expire with delete_files=False, which changes only the metadata; or set gc.enabled to true if no other table needs the files",
+        )
+
+
+def _schemas_of_sources(metadata: TableMetadata, spec_ids: set[int], schema_ids: set[int]) -> set[int]:
+    """Return the newest schema with each source column of these specs that is in none of these schemas: it is needed for the column's type."""
+    covered_ids = {field_id for schema_id in schema_ids for field_id in metadata.schema_by_id(schema_id).field_ids}
+    required_schema_ids = set()
+    for spec_id in sorted(spec_ids):
+        for source_id in (source_id for field in metadata.spec_by_id(spec_id).fields for source_id in field.source_ids):
+            if source_id not in covered_ids:
+                required_schema_ids |= set([schema.schema_id for schema in metadata.schemas if source_id in schema.field_ids][-1:])
+                covered_ids.add(source_id)
+    return required_schema_ids

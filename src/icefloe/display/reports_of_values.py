@@ -1,0 +1,49 @@
+"""What notebooks display of values of the format: the columns of a schema, the facts of a snapshot.
+
+The values are below this package; `icefloe.notebook` imports this module when a notebook displays one.
+"""
+
+from itertools import islice
+
+from icefloe.display.html import html_of
+from icefloe.display.report import Column, Facts, Grid, Report
+from icefloe.formatting import MOST_SHOWN, shortened
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.schema.schema import Schema, walk
+
+# Columns that are displayed of a schema.
+MOST_COLUMNS = 200
+
+
+def html_of_value(value: Schema | Snapshot) -> str:
+    """Return a value as HTML.
+
+    Args:
+        value: the schema or snapshot.
+    """
+    if isinstance(value, Schema):
+        return html_of(Report("", (columns_grid(value, f"schema {value.schema_id}"),)))
+    summary = tuple((shortened(name), shortened(text)) for name, text in list(value.summary.items())[:MOST_SHOWN])
+    parts = (Facts(tuple(value.facts())), *([Facts(summary, "summary")] if summary else []))
+    return html_of(Report(f"snapshot {value.snapshot_id}", parts))
+
+
+def columns_grid(schema: Schema, title: str) -> Grid:
+    """Return the columns of a schema, nested ones too.
+
+    Args:
+        schema: the schema.
+        title: the title of the grid.
+    """
+    rows = [
+        (
+            str(field.field_id),
+            shortened(".".join(path)),
+            shortened(str(field.field_type)),
+            "yes" if field.required else "no",
+            shortened(field.doc or ""),
+        )
+        for path, field in islice(walk(schema.fields), MOST_COLUMNS)
+    ]
+    names = (Column("id", is_number=True), Column("name"), Column("type"), Column("required"), Column("doc"))
+    return Grid(title, names, tuple(rows), len(schema.field_ids) - len(rows))

@@ -1,0 +1,161 @@
+"""What differs between two versions in the schema, the partition spec, the sort order, the properties and the branches and tags.
+
+Columns of one table are compared by their field ids, columns of two tables by their names. Spec: Schema Evolution; Partition Evolution; Sorting.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.inspect.comparison.table_version import TableVersion
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.types import NestedField
+
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Something that is in one version only, or has another value in the other.
+
+    Attributes:
+        change: `added`, `removed` or `changed`.
+        name: What it is: a column, a property, a branch or tag.
+        before: The value in the first version; None if it is not there.
+        after: The value in the second one; None if it is not there.
+    """
+
+    change: str
+    name: str
+    before: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutChanges:
+    """The differences of two versions. `settings_known` is false where the settings of the time are gone: what follows from them is empty then."""
+
+    schema: tuple[Change, ...]
+    settings_known: bool
+    partition_spec: Change | None
+    sort_order: Change | None
+    format_version: Change | None
+    location: Change | None
+    properties: tuple[Change, ...]
+    refs: tuple[Change, ...]
+
+
+def layout_changes(before: TableVersion, after: TableVersion, *, is_one_table: bool) -> LayoutChanges:
+    """Return the differences.
+
+    Args:
+        before: The first version.
+        after: The second one.
+        is_one_table: Whether they are versions of one table, so that columns with one field id are one column.
+    """
+    schema = tuple(schema_changes(before.schema, after.schema, by_name=not is_one_table))
+    one, other = before.settings, after.settings
+    if one is None or other is None:
+        return LayoutChanges(
+            schema=schema,
+            settings_known=False,
+            partition_spec=None,
+            sort_order=None,
+            format_version=None,
+            location=None,
+            properties=(),
+            refs=(),
+        )
+    return LayoutChanges(
+        schema=schema,
+        settings_known=True,
+        partition_spec=_changed("partition spec", spec_text(one), spec_text(other)),
+        sort_order=_changed("sort order", sort_text(one), sort_text(other)),
+        format_version=_changed("format version", str(one.format_version), str(other.format_version)),
+        location=_changed("location", one.location, other.location) if is_one_table else None,
+        properties=tuple(_mapping_changes(one.properties, other.properties)),
+        refs=tuple(_mapping_changes(_refs_text(one.refs), _refs_text(other.refs))),
+    )
+
+
+def schema_changes(before: Schema, after: Schema, *, by_name: bool) -> Iterator[Change]:
+    """Yield the columns, also nested ones, that were added, removed or changed.
+
+    Args:
+        before: The first schema.
+        after: The second one.
+        by_name: Compare columns of one name; otherwise columns of one field id.
+    """
+    old, new = _columns(before, by_name=by_name), _columns(after, by_name=by_name)
+    for key, (name, field) in new.items():
+        if key not in old:
+            yield Change(change=ADDED, name=name, after=field_text(field))
+            continue
+        earlier_name, earlier = old[key]
+        texts = (_with_name(earlier_name, name, earlier), _with_name(name, earlier_name, field))
+        if texts[0] != texts[1]:
+            yield Change(change=CHANGED, name=earlier_name, before=texts[0], after=texts[1])
+    for key, (name, field) in old.items():
+        if key not in new:
+            yield Change(change=REMOVED, name=name, before=field_text(field))
+    order_before = [new[key][0] for key in old if key in new]
+    order_after = [name for key, (name, _) in new.items() if key in old]
+    if order_before != order_after:
+        yield Change(change=CHANGED, name="order of columns", before=", ".join(order_before), after=", ".join(order_after))
+
+
+def _columns(schema: Schema, *, by_name: bool) -> dict[Any, tuple[str, NestedField]]:
+    return {(".".join(path) if by_name else field.field_id): (".".join(path), field) for path, field in walk(schema.fields)}
+
+
+def _with_name(name: str, other_name: str, field: NestedField) -> str:
+    return field_text(field) if name == other_name else f"{name} {field_text(field)}"
+
+
+def field_text(field: NestedField) -> str:
+    """Return the type of a column, and what else it requires: of a nested type only its kind, since its fields are columns too."""
+    kind = field.field_type
+    parts = [str(kind) if kind.is_primitive else type(kind).__name__.removesuffix("Type").lower()]
+    parts += ["not null"] if field.required else []
+    parts += [f"initial default {field.initial_default!r}"] if field.initial_default is not None else []
+    parts += [f"default {field.write_default!r}"] if field.write_default is not None else []
+    parts += [f"comment {field.doc!r}"] if field.doc else []
+    return " ".join(parts)
+
+
+def spec_text(metadata: TableMetadata) -> str:
+    """Return the default partition spec with the names of its source columns."""
+    schema = metadata.schema()
+    fields = [f"{field.transform}({_sources(field.source_ids, schema)}) as {field.name}" for field in metadata.spec().fields]
+    return ", ".join(fields) or "unpartitioned"
+
+
+def sort_text(metadata: TableMetadata) -> str:
+    """Return the default sort order with the names of its source columns."""
+    schema = metadata.schema()
+    fields = [
+        f"{field.transform}({_sources(field.source_ids, schema)}) {field.direction} {field.null_order}"
+        for field in metadata.sort_order().fields
+    ]
+    return ", ".join(fields) or "unsorted"
+
+
+def _sources(source_ids: tuple[int, ...], schema: Schema) -> str:
+    return ", ".join(schema.find_column_name(source_id) or f"dropped column {source_id}" for source_id in source_ids)
+
+
+def _refs_text(refs: Mapping[str, SnapshotRef]) -> dict[str, str]:
+    return {name: f"{ref.type} at {ref.snapshot_id}" for name, ref in refs.items()}
+
+
+def _changed(name: str, before: str, after: str) -> Change | None:
+    return None if before == after else Change(change=CHANGED, name=name, before=before, after=after)
+
+
+def _mapping_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+    for name in sorted({*before, *after}):
+        one, other = before.get(name), after.get(name)
+        if one != other:
+            yield Change(change=ADDED if one is None else REMOVED if other is None else CHANGED, name=name, before=one, after=other)

@@ -1,0 +1,249 @@
+"""The rows that differ between two versions, as a multiset: what has to be removed from the rows of the first one and added to get those of the second.
+
+Files that both versions have with the same deletes are not read. The others are read twice: first for a hash of each row, 16 bytes, by which rows of both
+versions cancel out; then for the rows that remain, file by file. Spec: Row-level Deletes; Column Projection.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidInputError, SchemaMismatchError
+from icefloe.inspect.comparison.file_rows import FilePair, FileRows, LiveFile, live_files
+from icefloe.inspect.comparison.row_hashes import Hashes, RowHasher
+from icefloe.inspect.comparison.row_pairs import DELETE, INSERT, with_updates
+from icefloe.inspect.comparison.table_version import TableVersion
+from icefloe.spec.arrow_values import mask_array
+from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import CHANGE_TYPE
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.type_promotion import is_promotion
+from icefloe.spec.temporal_arrays import python_list
+from icefloe.table.parallel_requests import MANIFEST_THREADS, in_threads
+
+# Files whose rows are in memory at once.
+_FILES_AT_ONCE = MANIFEST_THREADS
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The files of one version whose rows may differ, and their reader."""
+
+    change: str
+    pairs: Sequence[FilePair]
+    reader: FileRows
+
+
+class RowChanges:
+    """The changed rows of two versions. The first use reads the files."""
+
+    def __init__(self, before: TableVersion, after: TableVersion, *, is_one_table: bool, columns: Sequence[str] | None = None) -> None:
+        """Choose the columns.
+
+        Args:
+            before: The first version.
+            after: The second one.
+            is_one_table: Whether they are versions of one table: columns are those of the second version then. Of two tables they are those that both have.
+            columns: The columns to compare, by the names of the second version; by default all of them.
+
+        Raises:
+            InvalidInputError: A column does not exist, or there is none that both tables have.
+            SchemaMismatchError: A column has types in the two tables that cannot be compared.
+        """
+        self._before, self._after = before, after
+        self._is_one_table = is_one_table
+        new = _chosen(after, columns)
+        old = new if is_one_table else _same_columns(before, new, after, must_have=columns is not None)
+        new = new if is_one_table else Schema(*(field for field in new.fields if field.name in old.names))
+        self._projections = (old, new)
+        self.columns: tuple[str, ...] = tuple(new.names)
+        self._arrow_schema = pa.schema([field.with_nullable(True) for field in schema_to_arrow(_widest(old, new))])
+
+    @cached_property
+    def _sides(self) -> tuple[_Side, _Side]:
+        old, new = _files(self._before), _files(self._after)
+        in_both = old.keys() & new.keys() if self._is_one_table else set()  # another table may read a file in another way
+        removed: list[FilePair] = [(file.task(), None) for path, file in old.items() if path not in in_both]
+        added: list[FilePair] = [(file.task(), None) for path, file in new.items() if path not in in_both]
+        for path in in_both:
+            if old[path].deletes != new[path].deletes:
+                one, other = old[path].task(), new[path].task()
+                removed.append((one, other))
+                added.append((other, one))
+        before_schema = self._after.schema if self._is_one_table else self._before.schema
+        return (
+            _Side(DELETE, removed, FileRows(self._before.reader, before_schema, self._projections[0])),
+            _Side(INSERT, added, FileRows(self._after.reader, self._after.schema, self._projections[1])),
+        )
+
+    @cached_property
+    def _kept(self) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
+        """For each file of both sides, which of its rows the other side does not have."""
+        hasher = RowHasher()
+        removed, added = (list(self._each(side, hasher.hashes)) for side in self._sides)
+        kept = _surplus(_joined(removed), _joined(added))
+        return tuple(  # type: ignore[return-value]
+            np.split(mask, np.cumsum([len(one) for one in hashes])[:-1]) if hashes else []
+            for mask, hashes in zip(kept, (removed, added), strict=True)
+        )
+
+    @property
+    def removed(self) -> int:
+        """The number of rows that only the first version has."""
+        return sum(int(mask.sum()) for mask in self._kept[0])
+
+    @property
+    def added(self) -> int:
+        """The number of rows that only the second version has."""
+        return sum(int(mask.sum()) for mask in self._kept[1])
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the changed rows of one file after the other as Arrow tables: removed rows first. `_change_type` is DELETE or INSERT.
+
+        Raises:
+            NoSuchFileError: A file does not exist.
+            FormatError: A file is damaged, or violates the format.
+        """
+        for side, masks in zip(self._sides, self._kept, strict=True):
+            remaining = [(pair, mask) for pair, mask in zip(side.pairs, masks, strict=True) if mask.any()]
+            rows = self._each(replace(side, pairs=[pair for pair, _ in remaining]), lambda table: table)
+            for table, (_, mask) in zip(rows, remaining, strict=True):
+                kept = table.filter(mask_array(mask))
+                kind = pa.repeat(pa.scalar(side.change, pa.string()), len(kept))
+                yield kept.append_column(pa.field(CHANGE_TYPE.name, pa.string(), nullable=False), kind)
+
+    def to_arrow(self, identifier_columns: Sequence[str] = ()) -> Any:
+        """Return the changed rows as a `pyarrow.Table`.
+
+        Args:
+            identifier_columns: If given, a removed and an added row that are equal in these columns are UPDATE_BEFORE and UPDATE_AFTER.
+
+        Raises:
+            InvalidInputError: A column does not exist, or several removed or added rows are equal in these columns.
+        """
+        unknown = [name for name in identifier_columns if name not in self.columns]
+        if unknown:
+            raise InvalidInputError(
+                f"the changed rows have no column {unknown[0]!r}", next_step=f"the columns are {', '.join(self.columns)}"
+            )
+        schema = self._arrow_schema.append(pa.field(CHANGE_TYPE.name, pa.string(), nullable=False))
+        parts = list(self.batches())
+        rows = pa.concat_tables(parts) if parts else schema.empty_table()
+        if not identifier_columns:
+            return rows
+        return with_updates(rows, identifier_columns, self._after.label, self._after.snapshot_id or 0)
+
+    def sample(self, most: int) -> list[dict[str, Any]]:
+        """Return the first changed rows.
+
+        Args:
+            most: The maximum number of rows.
+        """
+        rows = (row for table in self.batches() for row in _dictionaries(table.slice(0, most)))
+        return list(islice(rows, most))
+
+    def _each(self, side: _Side, result: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield a result for the rows of each file of a side, in order; a few files are read at once."""
+
+        def read(pair: FilePair) -> Any:
+            rows = side.reader.rows(*pair)
+            return result(pa.table(rows.columns, names=list(self.columns)).cast(self._arrow_schema))
+
+        pairs = iter(side.pairs)
+        while chunk := list(islice(pairs, _FILES_AT_ONCE)):
+            yield from in_threads(read, chunk)
+
+
+def _dictionaries(rows: Any) -> Iterator[dict[str, Any]]:
+    columns = [python_list(column) for column in rows.columns]
+    return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
+
+
+def _files(version: TableVersion) -> Mapping[str, LiveFile]:
+    if version.snapshot is None:
+        return {}
+    return dict(live_files(version.reader.scan(snapshot_id=version.snapshot_id).planned_here().plan()))
+
+
+def _chosen(version: TableVersion, columns: Sequence[str] | None) -> Schema:
+    schema = version.schema
+    unknown = [name for name in columns or () if name not in schema.names]
+    if unknown:
+        raise InvalidInputError(
+            f"{version.label} has no column {unknown[0]!r}",
+            table=version.reader.full_name,
+            next_step=f"the columns are {', '.join(schema.names)}",
+        )
+    return Schema(*(field for field in schema.fields if columns is None or field.name in columns))
+
+
+def _same_columns(version: TableVersion, other: Schema, of: TableVersion, *, must_have: bool) -> Schema:
+    """Return the columns of a table that have the names of another table's, in the other's order."""
+    schema = version.schema
+    missing = [name for name in other.names if name not in schema.names]
+    common = [field.name for field in other.fields if field.name in schema.names]
+    if (must_have and missing) or not common:
+        raise InvalidInputError(
+            f"{version.label} does not have the column {missing[0]!r} of {of.label}" if missing else f"{of.label} has no columns",
+            table=version.reader.full_name,
+            next_step="choose columns that both tables have",
+        )
+    fields = [schema.find_field(name) for name in common]
+    for field, same in zip(fields, (other.find_field(name) for name in common), strict=True):
+        if not _is_comparable(field.field_type, same.field_type):
+            raise SchemaMismatchError(
+                f"the column {field.name} has type {field.field_type} in {version.label}, and {same.field_type} in {of.label}",
+                table=version.reader.full_name,
+                next_step="choose other columns to compare",
+            )
+    return Schema(*fields)
+
+
+def _is_comparable(one: Any, other: Any) -> bool:
+    if not one.is_primitive or not other.is_primitive:
+        return type(one) is type(other)
+    return one == other or is_promotion(one, other, LATEST_SUPPORTED_VERSION) or is_promotion(other, one, LATEST_SUPPORTED_VERSION)
+
+
+def _widest(old: Schema, new: Schema) -> Schema:
+    """Return the second schema with each type that is wider in the first one."""
+    pairs = zip(old.fields, new.fields, strict=True)
+    return Schema(
+        *(
+            replace(after, field_type=before.field_type)
+            if before.field_type.is_primitive and is_promotion(after.field_type, before.field_type, LATEST_SUPPORTED_VERSION)
+            else after
+            for before, after in pairs
+        )
+    )
+
+
+def _joined(parts: Sequence[Hashes]) -> Hashes:
+    return np.concatenate(parts) if parts else np.empty((0, 2), np.uint64)
+
+
+def _surplus(removed: Hashes, added: Hashes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return for each row of both sides whether it remains after equal rows of the sides have cancelled out, one by one."""
+    joined = np.concatenate([removed, added])
+    order = np.lexsort((joined[:, 1], joined[:, 0]))
+    ordered, is_added = joined[order], order >= len(removed)
+    begins = np.ones(len(order), bool)
+    begins[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    groups = np.cumsum(begins) - 1
+    count = int(groups[-1]) + 1 if len(groups) else 0
+    fewest = np.minimum(np.bincount(groups[is_added], minlength=count), np.bincount(groups[~is_added], minlength=count))
+    remains = np.zeros(len(order), bool)
+    for side in (is_added, ~is_added):
+        mine = groups[side]
+        firsts = np.searchsorted(mine, np.arange(count))
+        remains[side] = np.arange(len(mine)) - firsts[mine] >= fewest[mine]
+    found = np.empty(len(order), bool)
+    found[order] = remains
+    return found[: len(removed)], found[len(removed) :]

@@ -1,0 +1,115 @@
+"""`TableVersion`: a table at one snapshot, with the settings that it had then, as far as the metadata log still shows them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icefloe.errors import FormatError, IcefloeError, NoSuchSnapshotError, NotFoundError, StorageError
+from icefloe.io.locations import place_of_file, place_of_folder
+from icefloe.spec.manifest_list.manifest_file import ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.schema.schema import Schema
+from icefloe.table.table_handle import read_metadata_at
+from icefloe.table.table_reader import TableReader
+
+# Snapshots and names that an error lists.
+_SHOWN_CHOICES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableVersion:
+    """A table at a snapshot.
+
+    Attributes:
+        reader: The table.
+        name: What the user named: a snapshot id, a branch or a tag; empty for the current snapshot.
+        snapshot: The snapshot; None for a table without any.
+        settings: The metadata of the time of the snapshot; None where its metadata file is gone.
+    """
+
+    reader: TableReader
+    name: str
+    snapshot: Snapshot | None
+    settings: TableMetadata | None
+
+    @property
+    def label(self) -> str:
+        """The table and the version, as a user names them."""
+        return f"{self.reader.full_name}@{self.name}" if self.name else self.reader.full_name
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The id of the snapshot; None for a table without any."""
+        return None if self.snapshot is None else self.snapshot.snapshot_id
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that the snapshot is read with."""
+        metadata = self.reader.metadata
+        snapshot = self.snapshot
+        if snapshot is None or snapshot.schema_id is None or snapshot.snapshot_id == metadata.current_snapshot_id:
+            return metadata.schema()
+        return metadata.schema_by_id(snapshot.schema_id)
+
+    def manifests(self) -> Sequence[ManifestFile]:
+        """Return the manifests of the snapshot. Raises `NoSuchFileError`, `FormatError`."""
+        return [] if self.snapshot is None else read_manifests(self.snapshot, self.reader.io.read)
+
+    def history(self) -> list[Snapshot]:
+        """Return the snapshot and its ancestors, newest first."""
+        return list(ancestors(self.reader.metadata, self.snapshot_id))
+
+
+def table_version(reader: TableReader, name: int | str | None) -> TableVersion:
+    """Return a version of a table.
+
+    Args:
+        reader: The table.
+        name: A snapshot id, a branch or a tag; None for the current snapshot.
+
+    Raises:
+        NoSuchSnapshotError: The table has no such snapshot, branch or tag.
+    """
+    metadata, text = reader.metadata, "" if name is None else str(name)
+    snapshot = metadata.current_snapshot()
+    if text in metadata.refs:
+        snapshot = metadata.snapshot_by_id(metadata.refs[text].snapshot_id)
+    elif text:
+        is_number = text.isascii() and text.isdecimal() and len(text) < 20
+        snapshot = metadata.snapshot_by_id(int(text)) if is_number else None
+    if snapshot is None and text:
+        newest = ", ".join(str(one.snapshot_id) for one in metadata.snapshots[-_SHOWN_CHOICES:]) or "none"
+        raise NoSuchSnapshotError(
+            f"{reader.full_name} has no snapshot, branch or tag {text!r}",
+            table=reader.full_name,
+            next_step=f"the newest snapshots are {newest}; branches and tags: {', '.join(sorted(metadata.refs)) or 'none'}",
+        )
+    return TableVersion(reader=reader, name=text, snapshot=snapshot, settings=_settings_of(reader, snapshot))
+
+
+def is_own_metadata_file(reader: TableReader, location: str) -> bool:
+    """Return whether a file that the metadata log names is in the table's folder or beside its metadata file: a log can name any file of the machine."""
+    place = place_of_file(location)
+    folders = (place_of_folder(reader.metadata.location), place_of_folder(reader.metadata_location.rpartition("/")[0]))
+    return place is not None and any(folder is not None and not folder.is_root and place.is_below(folder) for folder in folders)
+
+
+def _settings_of(reader: TableReader, snapshot: Snapshot | None) -> TableMetadata | None:
+    """Return the metadata that the commit of the snapshot made; the current one for the current snapshot."""
+    metadata = reader.metadata
+    if snapshot is None or snapshot.snapshot_id == metadata.current_snapshot_id:
+        return metadata
+    later = [entry for entry in metadata.metadata_log if entry.timestamp_ms >= snapshot.timestamp_ms]
+    if not later:
+        return metadata  # no metadata file followed: the snapshot is of another branch, or staged
+    location = min(later, key=lambda entry: entry.timestamp_ms).metadata_file
+    if not is_own_metadata_file(reader, location):
+        return None
+    try:
+        loaded = read_metadata_at(reader.io, location).metadata
+    except (NotFoundError, FormatError, StorageError, IcefloeError):
+        return None
+    is_same = loaded.table_uuid == metadata.table_uuid and loaded.snapshot_by_id(snapshot.snapshot_id) is not None
+    return loaded if is_same else None

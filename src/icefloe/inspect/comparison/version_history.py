@@ -1,0 +1,78 @@
+"""How two versions of a table are related, and the snapshots that led from one to the other. Spec: Snapshots."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from icefloe.inspect.comparison.table_version import TableVersion
+from icefloe.spec.metadata.snapshot import Snapshot, count_of, engine_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStep:
+    """A snapshot between two versions.
+
+    Attributes:
+        side: `before` for one that only the first version has, `after` for one that only the second has.
+        added_rows: Rows of the data files that it added; None where it does not count them. So for the others.
+    """
+
+    side: str
+    snapshot_id: int
+    timestamp_ms: int
+    operation: str | None
+    added_rows: int | None
+    removed_rows: int | None
+    added_files: int | None
+    removed_files: int | None
+    engine: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionHistory:
+    """The relation of two versions.
+
+    Attributes:
+        relation: `same`, `later` (the second version follows the first), `earlier`, `diverged`, `unknown` (the history has expired) or `other table`.
+        common_snapshot_id: The newest snapshot that is in the history of both; None if there is none that is known.
+        steps: The snapshots that only one of them has, oldest first.
+    """
+
+    relation: str
+    common_snapshot_id: int | None
+    steps: tuple[HistoryStep, ...]
+
+
+def version_history(before: TableVersion, after: TableVersion, *, is_one_table: bool) -> VersionHistory:
+    """Return the relation of two versions."""
+    if not is_one_table:
+        return VersionHistory(relation="other table", common_snapshot_id=None, steps=())
+    old, new = before.history(), after.history()
+    old_ids, new_ids = {one.snapshot_id for one in old}, {one.snapshot_id for one in new}
+    common = next((one.snapshot_id for one in new if one.snapshot_id in old_ids), None)
+    left = [one for one in old if one.snapshot_id not in new_ids]
+    right = [one for one in new if one.snapshot_id not in old_ids]
+    if not left and not right:
+        relation = "same"
+    elif common is None and old and new:
+        relation = "unknown"
+    else:
+        relation = "later" if not left else "earlier" if not right else "diverged"
+    steps = (*_steps(reversed(left), "before"), *_steps(reversed(right), "after"))
+    return VersionHistory(relation=relation, common_snapshot_id=common, steps=steps)
+
+
+def _steps(snapshots: Iterable[Snapshot], side: str) -> list[HistoryStep]:
+    return [
+        HistoryStep(
+            side=side,
+            snapshot_id=one.snapshot_id,
+            timestamp_ms=one.timestamp_ms,
+            operation=one.operation,
+            added_rows=count_of(one.summary.get("added-records")),
+            removed_rows=count_of(one.summary.get("deleted-records")),
+            added_files=count_of(one.summary.get("added-data-files")),
+            removed_files=count_of(one.summary.get("deleted-data-files")),
+            engine=engine_of(one.summary),
+        )
+        for one in snapshots
+    ]

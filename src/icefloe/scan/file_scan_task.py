@@ -1,0 +1,38 @@
+"""`FileScanTask`: one data file to read, or a byte range of it, with the residual filter and the delete files that apply.
+
+`scan_plan.py` creates the tasks; icefloe.datafile and icefloe.spark read them.
+Spec: Scan Planning.
+"""
+
+from dataclasses import dataclass
+
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScanTask:
+    """The rows of one data file that a scan reads.
+
+    Attributes:
+        file: The data file.
+        residual: The bound filter without the predicates that the file's partition value decides; the reader tests it on every row.
+        spec_id: The partition spec of the file.
+        length: Length of the byte range.
+        start: Start of the byte range; the row groups that begin in the range belong to the task.
+        sequence_number: The data sequence number of the file.
+        file_sequence_number: The file sequence number of the file.
+        is_covered: True if every row of the file matches the filter; always False in a plan without `find_covered`.
+        delete_files: Delete files that apply to the file: at most one deletion vector or else position delete files, and equality delete files.
+            Sequence numbers and partitions have been compared already.
+    """
+
+    file: DataFile
+    residual: BooleanExpression
+    spec_id: int
+    length: int
+    start: int = 0
+    sequence_number: int | None = None
+    file_sequence_number: int | None = None
+    is_covered: bool = False
+    delete_files: tuple[DataFile, ...] = ()

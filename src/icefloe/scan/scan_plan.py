@@ -1,0 +1,370 @@
+"""`ScanPlan`: the files that a scan reads, and what was skipped; its parts are `PlannedFiles`, the files of one partition spec as columns.
+
+A plan of a million files has columns only; task objects are created slice by slice, on demand. `scan_planner.py` makes the plan.
+Spec: Scan Planning; Data File Fields.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.scan.decision import Decision, Reason
+from icefloe.scan.decisions import NO_DECISIONS, DecidedFiles, DecisionList, Decisions, DecisionSource
+from icefloe.scan.file_objects import file_objects, partition_tuples
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
+from icefloe.spec.avro.avro_objects import Same, Values, objects
+from icefloe.spec.expressions.metrics_evaluator import Mask
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.manifest_columns import ENTRY_FIELDS
+from icefloe.spec.ports import StorageAccess
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import StructType
+
+# Rows that become objects in one step: enough to make the cost per slice negligible, few enough to return a first task at once.
+SLICE_ROWS = 4096
+# Attributes of `FileCounts` and the columns that they sum.
+_COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
+_COLUMNS_OF_FILES = ENTRY_FIELDS.append(pa.field("spec_id", pa.int32()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCounts:
+    """Totals of some data files of a plan: their number, their bytes, and their rows before deletes."""
+
+    files: int = 0
+    bytes: int = 0
+    records: int = 0
+
+    def __add__(self, other: "FileCounts") -> "FileCounts":
+        return FileCounts(files=self.files + other.files, bytes=self.bytes + other.bytes, records=self.records + other.records)
+
+    def __sub__(self, other: "FileCounts") -> "FileCounts":
+        return FileCounts(files=self.files - other.files, bytes=self.bytes - other.bytes, records=self.records - other.records)
+
+
+NO_FILES = FileCounts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFiles:
+    """Files of one partition spec; the arrays have one element for each file.
+
+    Attributes:
+        entries: A `pyarrow.Table` with the columns of `ManifestColumns` and `spec_id`.
+        spec_id: The partition spec.
+        partition_type: The type of the spec's partition tuples.
+        residuals: The distinct residual filters.
+        residual_index: The place in `residuals` of each file's residual.
+        covered: Files of which every row matches; None in a plan without `find_covered`.
+        statistics: Field ids whose statistics are among the columns.
+        delete_offsets: One element more than there are files: the delete files of file i are
+            `delete_files[k] for k in delete_indices[delete_offsets[i] : delete_offsets[i + 1]]`; None where no file has any.
+        delete_indices: Places in `delete_files`; None where no file has any.
+        delete_files: The delete files of the whole plan.
+    """
+
+    entries: Any
+    spec_id: int
+    partition_type: StructType
+    residuals: Sequence[BooleanExpression]
+    residual_index: NDArray[np.int64]
+    covered: Mask | None
+    statistics: Sequence[int]
+    delete_offsets: NDArray[np.int64] | None = None
+    delete_indices: NDArray[np.int64] | None = None
+    delete_files: Sequence[DataFile] = ()
+
+    def __len__(self) -> int:
+        return int(self.entries.num_rows)
+
+    @property
+    def certain_rows(self) -> NDArray[np.int64]:
+        """The rows of each file; 0 for a file with deletes."""
+        rows = numpy_of(self.entries["record_count"])
+        return rows if self.delete_offsets is None else np.where(np.diff(self.delete_offsets) == 0, rows, 0)
+
+    def tasks(self) -> Iterator[FileScanTask]:
+        """Yield one task for each file, in the order of the manifests."""
+        partitions = self.partitions(self.entries)
+        for start in range(0, len(self), SLICE_ROWS):
+            rows = self.entries.slice(start, SLICE_ROWS)
+            files = file_objects(rows, self.spec_id, partitions[start : start + SLICE_ROWS], self.statistics)
+            values: dict[str, Values] = {
+                "file": files,
+                "residual": self._residuals(start),
+                "spec_id": Same(self.spec_id),
+                "length": [file.file_size_in_bytes for file in files],
+                "start": Same(0),
+                "sequence_number": array_of_chunks(rows["sequence_number"]),
+                "file_sequence_number": array_of_chunks(rows["file_sequence_number"]),
+                "is_covered": Same(False) if self.covered is None else self.covered[start : start + SLICE_ROWS].tolist(),
+                "delete_files": self._deletes(start, len(files)),
+            }
+            yield from objects(FileScanTask, values, len(files))
+
+    def partitions(self, rows: Any) -> list[tuple[Any, ...]]:
+        """Return the partition tuples of some rows of `entries`, as physical values in spec order."""
+        return partition_tuples(rows, self.partition_type)
+
+    def take(self, rows: NDArray[np.int64]) -> "PlannedFiles":
+        """Return the files at these rows of `entries`, in that order, with their delete files."""
+        offsets, indices = self.delete_offsets, self.delete_indices
+        if offsets is not None and indices is not None:
+            counts = np.diff(offsets)[rows]
+            ends = np.cumsum(counts)
+            places = np.repeat(offsets[rows] - (ends - counts), counts) + np.arange(counts.sum())
+            offsets, indices = np.concatenate([[0], ends]).astype(np.int64), indices[places]
+        return replace(
+            self,
+            entries=self.entries.take(numbers_array(rows.astype(np.int64), pa.int64())),
+            residual_index=self.residual_index[rows],
+            covered=None if self.covered is None else self.covered[rows],
+            delete_offsets=offsets,
+            delete_indices=indices,
+        )
+
+    def divided(self, rows: NDArray[np.int64], ends: Sequence[int]) -> list["PlannedFiles"]:
+        """Return the files at these rows of `entries` in consecutive pieces, which share their memory: far quicker than to take each piece on its own.
+
+        Args:
+            rows: The rows, in the order of the pieces.
+            ends: For each piece the place in `rows` after its last one, ascending.
+        """
+        whole = self.take(rows)
+        whole = replace(whole, entries=whole.entries.combine_chunks())
+        return [whole.between(start, stop) for start, stop in pairwise([0, *ends])]
+
+    def between(self, start: int, stop: int) -> "PlannedFiles":
+        """Return the files from one row of `entries` up to another one, which share the memory of these."""
+        offsets, indices = self.delete_offsets, self.delete_indices
+        if offsets is not None and indices is not None:
+            offsets = offsets[start : stop + 1]
+            offsets, indices = offsets - offsets[0], indices[offsets[0] : offsets[-1]]
+        return replace(
+            self,
+            entries=self.entries.slice(start, stop - start),
+            residual_index=self.residual_index[start:stop],
+            covered=None if self.covered is None else self.covered[start:stop],
+            delete_offsets=offsets,
+            delete_indices=indices,
+        )
+
+    def with_delete_files(self, used: NDArray[np.int64], files: Sequence[DataFile]) -> "PlannedFiles":
+        """Return the part with `files` as the delete files of the plan; they had the numbers `used`, ascending, among the delete files until now."""
+        if self.delete_indices is None:
+            return self
+        return replace(self, delete_indices=np.searchsorted(used, self.delete_indices), delete_files=files)
+
+    def _residuals(self, start: int) -> Values:
+        if len(self.residuals) == 1:
+            return Same(self.residuals[0])
+        return [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()]
+
+    def _deletes(self, start: int, count: int) -> Values:
+        """Return the delete files of each of `count` files from `start` on."""
+        if self.delete_offsets is None or self.delete_indices is None:
+            return Same(())
+        offsets = self.delete_offsets[start : start + count + 1].tolist()
+        indices = self.delete_indices[offsets[0] : offsets[-1]].tolist()
+        first = offsets[0]
+        return [tuple(self.delete_files[index] for index in indices[begin - first : end - first]) for begin, end in pairwise(offsets)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """The files to read, the delete files that apply to them, and how many files were skipped at each level.
+
+    Records are counted before deletes are applied.
+
+    Attributes:
+        snapshot_id: The snapshot that is read; None for a table without snapshots.
+        schema: The schema that the filter is bound to.
+        row_filter: The bound filter.
+        parts: The files to read, as columns, one item or more for each partition spec.
+        manifests_total: Number of manifests of the snapshot, data and delete manifests.
+        manifests_skipped: Number of them that were not read.
+        delete_manifests_total: Number of delete manifests.
+        delete_manifests_skipped: Number of delete manifests that were not read.
+        manifest_bytes_read: Length of the manifests that were read.
+        manifest_bytes_skipped: Length of the other manifests.
+        files_in_skipped_manifests: Data files in skipped manifests, as the manifest list counts them (0 where it has no count).
+        records_in_skipped_manifests: Records in skipped manifests, as the manifest list counts them (0 where it has no count).
+        kept: Counts of the files to read.
+        skipped_by_partition: Counts of the files that their partition value rules out.
+        skipped_by_metrics: Counts of the files that column statistics rule out.
+        delete_files: The delete files that apply to files of the plan.
+        delete_files_considered: Number of live delete files in the delete manifests that were read.
+        decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
+        is_planned_by_server: Whether the catalog's server chose the files; then nothing is known of what it skipped.
+        access: The access to the files that the server gave with the plan; None where that to the table is used.
+    """
+
+    snapshot_id: int | None
+    schema: Schema
+    row_filter: BooleanExpression
+    parts: tuple[PlannedFiles, ...] = ()
+    manifests_total: int = 0
+    manifests_skipped: int = 0
+    delete_manifests_total: int = 0
+    delete_manifests_skipped: int = 0
+    manifest_bytes_read: int = 0
+    manifest_bytes_skipped: int = 0
+    files_in_skipped_manifests: int = 0
+    records_in_skipped_manifests: int = 0
+    kept: FileCounts = NO_FILES
+    skipped_by_partition: FileCounts = NO_FILES
+    skipped_by_metrics: FileCounts = NO_FILES
+    delete_files: Sequence[DataFile] = ()
+    delete_files_considered: int = 0
+    decisions: Decisions = NO_DECISIONS
+    is_planned_by_server: bool = False
+    access: StorageAccess | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def manifests_read(self) -> int:
+        """Number of manifests that were read."""
+        return self.manifests_total - self.manifests_skipped
+
+    @property
+    def files_considered(self) -> int:
+        """Number of live data files in the manifests that were read."""
+        return self.files_kept + self.files_skipped_by_partition + self.files_skipped_by_metrics
+
+    @property
+    def files_skipped_by_partition(self) -> int:
+        """Number of files that their partition value rules out."""
+        return self.skipped_by_partition.files
+
+    @property
+    def files_skipped_by_metrics(self) -> int:
+        """Number of files that column statistics rule out."""
+        return self.skipped_by_metrics.files
+
+    @property
+    def files_kept(self) -> int:
+        """Number of files to read."""
+        return self.kept.files
+
+    @property
+    def bytes_kept(self) -> int:
+        """Length of the files to read."""
+        return self.kept.bytes
+
+    @property
+    def bytes_skipped(self) -> int:
+        """Length of the considered files that are skipped."""
+        return self.skipped_by_partition.bytes + self.skipped_by_metrics.bytes
+
+    @property
+    def records_before_deletes(self) -> int:
+        """Rows of the kept files, with deleted rows and rows that do not match."""
+        return self.kept.records
+
+    @property
+    def records_after_deletes(self) -> int | None:
+        """Rows of the kept files that are not deleted; None with position or equality delete files, which may delete a row twice or no row at all."""
+        if any(file.file_format is not FileFormat.PUFFIN for file in self.delete_files):
+            return None
+        return self.kept.records - sum(file.record_count for file in self.delete_files)
+
+    @property
+    def records_skipped(self) -> int:
+        """Rows of the considered files that are skipped."""
+        return self.skipped_by_partition.records + self.skipped_by_metrics.records
+
+    @property
+    def files(self) -> Any:
+        """The kept files as one `pyarrow.Table`: the columns of `ManifestColumns` and `spec_id`; partition columns of other specs are null."""
+        tables = [part.entries for part in self.parts]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.Table.from_batches([], _COLUMNS_OF_FILES)
+
+    def tasks(self) -> Iterator[FileScanTask]:
+        """Yield one task for each kept file; tasks are created while the iterator is consumed."""
+        for part in self.parts:
+            yield from part.tasks()
+
+    def explained(self) -> "ScanPlan":
+        """Return the plan of a server with a decision for each of its files, as far as they are known: that the server chose them."""
+        data = [
+            DecidedFiles(
+                level="file",
+                files=part.entries,
+                kept=np.ones(len(part), dtype=bool),
+                explained=_chosen_by_server,
+                partitions=_unknown_partitions,
+            )
+            for part in self.parts
+        ]
+        deletes = [
+            Decision(
+                level="delete file",
+                path=file.file_path,
+                kept=True,
+                reason=Reason.BY_SERVER,
+                explanation="",
+                bytes=file.content_size_in_bytes or file.file_size_in_bytes,
+                records=file.record_count,
+            )
+            for file in self.delete_files
+        ]
+        sources: list[DecisionSource] = [*data, DecisionList(level="delete file", entries=deletes)]
+        return replace(self, decisions=Decisions(sources, np.arange(self.kept.files + len(deletes))))
+
+    def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
+        """Return the plan without files that their partitions rule out.
+
+        Args:
+            masks: For each part a mask of the files that remain.
+
+        Returns:
+            A plan with the remaining files and the delete files that apply to them; the others count as skipped by partition.
+        """
+        kept = self._only([part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()])
+        return replace(kept, skipped_by_partition=self.skipped_by_partition + (self.kept - kept.kept))
+
+    def first_files(self, rows: int) -> "ScanPlan":
+        """Return the plan of the first files that certainly have so many rows together; of all files if they do not.
+
+        Rows of files with deletes do not count, since it is not known how many of them are deleted.
+        """
+        parts: list[PlannedFiles] = []
+        missing = rows
+        for part in self.parts:
+            if missing <= 0:
+                break
+            ends = np.cumsum(part.certain_rows)
+            count = int(np.searchsorted(ends, missing)) + 1
+            first = part if count >= len(part) else part.take(np.arange(count))
+            missing -= int(ends[len(first) - 1])
+            parts.append(first)
+        return self._only(parts)
+
+    def _only(self, parts: Sequence[PlannedFiles]) -> "ScanPlan":
+        """Return the plan with these parts only, with the delete files that apply to them."""
+        used = np.unique(
+            np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in parts if part.delete_indices is not None)])
+        )
+        files = [self.delete_files[index] for index in used.tolist()]
+        return replace(self, parts=tuple(part.with_delete_files(used, files) for part in parts), kept=_counted(parts), delete_files=files)
+
+
+def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:
+    sums = (FileCounts(files=len(part), **{count: pc.sum(part.entries[name]).as_py() or 0 for count, name in _COUNTED}) for part in parts)
+    return sum(sums, NO_FILES)
+
+
+# Functions of the module, so that an explained plan can be pickled.
+def _chosen_by_server(_files: Any, rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
+    return repeat((Reason.BY_SERVER, ""), len(rows))
+
+
+def _unknown_partitions(files: Any) -> Iterable[str]:
+    return repeat("", files.num_rows)

@@ -1,0 +1,271 @@
+"""`plan_scan`: plans a scan of a snapshot: the data files that may have matching rows, each with the delete files that apply to it.
+
+    snapshot -> manifest list -> manifests whose partition summaries allow a match -> live delete files, indexed -> live data files whose partition values,
+    bounds and counts allow a match, with their deletes -> `ScanPlan`, still as columns -> `FileScanTask`s on demand
+
+`pruning.py` chooses the manifests, `live_deletes.py` reads the delete files, `manifest_group.py` reads the data files in parallel, `pruning.py` tests them,
+`delete_file_index.py` matches deletes to them. The caller passes `read`, which is called once for each file, so that this package needs no storage.
+Spec: Scan Planning.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.scan.decision import Decision, Reason
+from icefloe.scan.decisions import NO_DECISIONS, DecisionList, Decisions, DecisionSource
+from icefloe.scan.delete_file_index import PATH_BOUNDS
+from icefloe.scan.file_objects import LazyFiles
+from icefloe.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes
+from icefloe.scan.manifest_group import ManifestGroup, PlannedBatch, undecoded_length
+from icefloe.scan.pruning import ScanContext, explain_manifests, manifest_mask
+from icefloe.scan.scan_plan import NO_FILES, PlannedFiles, ScanPlan
+from icefloe.spec.expressions.bind import bind, predicates
+from icefloe.spec.expressions.metrics_evaluator import Mask
+from icefloe.spec.expressions.predicate import BooleanExpression
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest.manifest_reader import ManifestColumnsCache
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import Parallel, Read
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.tolerance import Tolerance
+
+
+def plan_scan(
+    metadata: TableMetadata,
+    snapshot: Snapshot | None,
+    row_filter: BooleanExpression,
+    read: Read,
+    *,
+    case_sensitive: bool = True,
+    parallel: Parallel = map,
+    serial_bytes: int = 0,
+    prune_in_parallel: bool = False,
+    explain: bool = False,
+    include_statistics: bool = False,
+    find_covered: bool = False,
+    include_tested: bool = False,
+    every_delete: bool = False,
+    schema: Schema | None = None,
+    appends: Sequence[Snapshot] | None = None,
+    cache: ManifestColumnsCache | None = None,
+    enough_rows: int | None = None,
+    tolerance: Tolerance = Tolerance.DEFAULT,
+) -> ScanPlan:
+    """Plan a scan: find the live data files that may have rows matching the filter, and the delete files that apply to them. Spec: Scan Planning.
+
+    Args:
+        metadata: The metadata of the table.
+        snapshot: The snapshot to read; None gives an empty plan.
+        row_filter: The filter, not bound yet.
+        read: Returns the content of the file at a location.
+        case_sensitive: Whether names in the filter must match the case of column names.
+        parallel: Reads several manifests at once.
+        serial_bytes: The length of all manifests to decode up to which they are read one after the other, without `parallel`.
+        prune_in_parallel: Test files in the parallel readers, before their results are sent back.
+        explain: Give every manifest and file its `Decision`, made when it is read.
+        include_statistics: Put column statistics into the files of the tasks.
+        find_covered: Find the files of which every row matches (then every live row matches too).
+        include_tested: Keep the statistics by which the filter was tested as columns of the planned files.
+        every_delete: Keep delete files that delete no matching row; copying the rows that do not match needs them.
+        schema: The schema that the filter is bound to; by default the table's for its current snapshot, and the snapshot's own for an older one.
+        appends: Read only the files that these snapshots added, as they were added: no delete file applies to them, and later snapshots are ignored.
+        cache: Has decoded manifests, and keeps those that are decoded now; None where other processes read them.
+        enough_rows: Read no more data manifests once the planned files without deletes have so many rows; the files of the other
+            manifests are in no part and no count of the plan.
+        tolerance: Which deviations of manifest lists and manifests are accepted with a warning.
+
+    Raises:
+        InvalidFilterError: The filter does not fit the schema.
+        AvroFormatError: A manifest list or manifest is damaged.
+        ManifestFormatError: A manifest entry breaks a rule of the format, or entries contradict each other.
+    """
+    chosen = schema or _schema(metadata, snapshot)
+    bound = bind(row_filter, chosen, case_sensitive)
+    if snapshot is None:
+        return ScanPlan(snapshot_id=None, schema=chosen, row_filter=bound)
+    context = ScanContext(
+        metadata=metadata,
+        schema=chosen,
+        bound=bound,
+        explain=explain,
+        include_statistics=include_statistics,
+        find_covered=find_covered,
+        include_tested=include_tested,
+        every_delete=every_delete,
+        added_in=None if appends is None else frozenset(append.snapshot_id for append in appends),
+        tolerance=tolerance,
+    )
+    manifests = read_manifests(snapshot, read, tolerance) if appends is None else _added_manifests(appends, read, tolerance)
+    choice = _ManifestChoice(manifests, context)
+    return _plan(
+        choice, snapshot, read, parallel, serial_bytes=serial_bytes, prunes=prune_in_parallel, cache=cache, enough_rows=enough_rows
+    )
+
+
+def _plan(
+    choice: "_ManifestChoice",
+    snapshot: Snapshot,
+    read: Read,
+    parallel: Parallel,
+    *,
+    serial_bytes: int,
+    prunes: bool,
+    cache: ManifestColumnsCache | None,
+    enough_rows: int | None,
+) -> ScanPlan:
+    """Plan the files of the chosen manifests."""
+    context = choice.context
+    deletes = None
+    if choice.kept_deletes:
+        undecoded = undecoded_length(context, choice.kept_deletes, cache, lambda _: PATH_BOUNDS)
+        deletes = read_deletes(context, choice.kept_deletes, read, map if undecoded <= serial_bytes else parallel, cache)
+        serial_bytes = max(serial_bytes - undecoded, 0)
+    group = ManifestGroup(context, deletes, read, prune_in_parallel=prunes, cache=cache)
+    planned = partial(group.plan, parallel=parallel, serial_bytes=serial_bytes)
+    batches = list(planned(choice.kept_data) if enough_rows is None else _first_batches(planned, choice.kept_data, enough_rows))
+    parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
+    return ScanPlan(
+        snapshot_id=snapshot.snapshot_id,
+        schema=context.schema,
+        row_filter=context.bound,
+        parts=parts,
+        **choice.totals(),
+        kept=sum((batch.kept for batch in batches), NO_FILES),
+        skipped_by_partition=sum((batch.skipped_by_partition for batch in batches), NO_FILES),
+        skipped_by_metrics=sum((batch.skipped_by_metrics for batch in batches), NO_FILES),
+        delete_files=delete_files,
+        delete_files_considered=0 if deletes is None else deletes.total,
+        decisions=choice.decisions(batches, deletes, counts) if context.explain else NO_DECISIONS,
+    )
+
+
+def _first_batches(
+    plan: Callable[[Sequence[ManifestFile]], Iterator[PlannedBatch]], manifests: Sequence[ManifestFile], enough_rows: int
+) -> Iterator[PlannedBatch]:
+    """Yield batches of the files of one manifest, then of twice as many each time, until the files without deletes have enough rows."""
+    rows, start, count = 0, 0, 1
+    while start < len(manifests) and rows < enough_rows:
+        for batch in plan(manifests[start : start + count]):
+            rows += int(batch.files.certain_rows.sum())
+            decided = batch.decided
+            yield batch if decided is None else replace(batch, decided=decided._replace(places=decided.places + start))
+        start, count = start + count, count * 2
+
+
+def _added_manifests(snapshots: Sequence[Snapshot], read: Read, tolerance: Tolerance) -> list[ManifestFile]:
+    """Return the data manifests that the snapshots wrote, each once."""
+    ids = {snapshot.snapshot_id for snapshot in snapshots}
+    manifests = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read, tolerance))
+    added = (manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id in ids)
+    return list({manifest.manifest_path: manifest for manifest in added}.values())
+
+
+def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
+    if snapshot is None or snapshot.schema_id is None or snapshot.snapshot_id == metadata.current_snapshot_id:
+        return metadata.schema()
+    return metadata.schema_by_id(snapshot.schema_id)
+
+
+class _ManifestChoice:
+    """The manifests of a snapshot and the choice of those that are read."""
+
+    def __init__(self, manifests: Sequence[ManifestFile], context: ScanContext) -> None:
+        self._all = manifests
+        self.context = context
+        is_data = np.array([manifest.content is ManifestContent.DATA for manifest in manifests], dtype=bool)
+        # A tolerant scan does not rely on counts, so that a delete manifest of which none is counted is read.
+        trusts_counts = context.tolerance is Tolerance.DEFAULT
+        live = np.array([not trusts_counts or manifest.has_live_files for manifest in manifests], dtype=bool)
+        kept = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
+        self.kept_data = _chosen(manifests, kept & is_data)
+        # A delete file applies to no data file that is newer than its manifest.
+        oldest = min((manifest.min_sequence_number for manifest in self.kept_data), default=None)
+        newer = [oldest is not None and manifest.sequence_number >= oldest for manifest in manifests]
+        self._older = kept & ~is_data & ~np.array(newer, dtype=bool)
+        self._kept = kept & ~self._older
+        self.kept_deletes = _chosen(manifests, self._kept & ~is_data)
+
+    @property
+    def length(self) -> int:
+        """The length of the manifests to read."""
+        return sum(manifest.manifest_length for manifest in (*self.kept_data, *self.kept_deletes))
+
+    def totals(self) -> dict[str, Any]:
+        """Return the attributes of the plan that count manifests."""
+        skipped = _chosen(self._all, ~self._kept)
+        skipped_data = [manifest for manifest in skipped if manifest.content is ManifestContent.DATA]
+        return {
+            "manifests_total": len(self._all),
+            "manifests_skipped": len(skipped),
+            "delete_manifests_total": sum(manifest.content is ManifestContent.DELETES for manifest in self._all),
+            "delete_manifests_skipped": len(skipped) - len(skipped_data),
+            "manifest_bytes_read": self.length,
+            "manifest_bytes_skipped": sum(manifest.manifest_length for manifest in skipped),
+            "files_in_skipped_manifests": sum(manifest.live_files_count for manifest in skipped_data),
+            "records_in_skipped_manifests": sum(manifest.live_rows_count for manifest in skipped_data),
+        }
+
+    def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes | None, counts: NDArray[np.int64]) -> Decisions:
+        """Return the decision about every manifest in list order; those about the files of a manifest that was read follow it."""
+        of_files = {
+            ManifestContent.DATA: [batch.decided for batch in batches if batch.decided is not None],
+            ManifestContent.DELETES: [] if deletes is None else list(delete_decisions(self.context, deletes, counts)),
+        }
+        sources: list[tuple[DecisionSource, NDArray[np.int64]]] = []
+        explanations = explain_manifests(self._all, self.context.bound, self.context.specs, self.context.schema)
+        for content, level in ((ManifestContent.DATA, "manifest"), (ManifestContent.DELETES, "delete manifest")):
+            positions = np.array([position for position, manifest in enumerate(self._all) if manifest.content is content], dtype=np.int64)
+            decisions = [self._decision(level, position, explanations[position]) for position in positions.tolist()]
+            # Manifests have even keys, and their files the odd ones after them.
+            sources.append((DecisionList(level=level, entries=decisions), positions * 2))
+            read = positions[self._kept[positions]]
+            sources += [(files, read[places] * 2 + 1) for files, places in of_files[content]]
+        return Decisions.ordered(sources)
+
+    def _decision(self, level: str, position: int, explanation: str) -> Decision:
+        """Return the decision about the manifest at a position of the list; `explanation` is the partition bound that rules it out."""
+        context, manifest, keep = self.context, self._all[position], bool(self._kept[position])
+        if not keep and not manifest.has_live_files:
+            reason, explanation = Reason.NO_LIVE_FILES, ""
+        elif keep:
+            reason = Reason.NO_FILTER if context.is_unfiltered else Reason.MAY_MATCH
+        elif self._older[position]:
+            reason, explanation = Reason.OLDER, ""
+        else:
+            reason = Reason.BY_PARTITION if any(predicates(context.bound)) else Reason.NEVER_TRUE
+        return Decision(
+            level=level,
+            path=manifest.manifest_path,
+            kept=keep,
+            reason=reason,
+            explanation=explanation,
+            bytes=manifest.manifest_length,
+            records=manifest.live_rows_count,
+        )
+
+
+def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]:
+    return [manifest for manifest, keep in zip(manifests, mask.tolist(), strict=True) if keep]
+
+
+def _with_deletes(
+    parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
+) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
+    """Return the parts with their delete files renumbered, those delete files, and how many data files each delete file of the index applies to."""
+    counts = np.zeros(0 if deletes is None else len(deletes.index), dtype=np.int64)
+    for part in parts:
+        if part.delete_indices is not None:
+            counts += np.bincount(part.delete_indices, minlength=len(counts))
+    used = np.flatnonzero(counts)
+    if deletes is None or not len(used):
+        return tuple(parts), (), counts
+    files = LazyFiles(len(used), partial(deletes.files, used))
+    return tuple(part.with_delete_files(used, files) for part in parts), files, counts

@@ -1,0 +1,32 @@
+"""The number of rows of a snapshot by its manifest list, without reading a manifest. Spec: Manifest Lists; Snapshots."""
+
+from collections.abc import Iterable
+
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.snapshot import Snapshot
+
+_TOTAL_RECORDS = "total-records"
+
+
+def rows_of_snapshot(snapshot: Snapshot, manifests: Iterable[ManifestFile]) -> int | None:
+    """Return the number of rows of a snapshot by the counts of its manifest list, where they are certain.
+
+    Two records of the writer must agree: the rows that the manifest list counts, and `total-records` of the snapshot's summary. Some writers compute one of
+    them wrongly.
+
+    Args:
+        snapshot: The snapshot.
+        manifests: All manifests of its list.
+
+    Returns:
+        The number of rows; None if there are delete files, whose counts are not numbers of deleted rows, or a count is missing, or the records differ.
+    """
+    rows = 0
+    for manifest in manifests:
+        if not manifest.has_live_files:
+            continue
+        counts = (manifest.added_rows_count, manifest.existing_rows_count)
+        if manifest.content is ManifestContent.DELETES or None in counts or min(count or 0 for count in counts) < 0:
+            return None
+        rows += manifest.live_rows_count
+    return rows if snapshot.summary.get(_TOTAL_RECORDS) == str(rows) else None

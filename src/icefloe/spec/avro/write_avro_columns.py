@@ -1,0 +1,191 @@
+"""Encoding of Arrow columns as records: by the compiled writer, which runs steps over Arrow's buffers, or value by value with `avro_encoder.py`.
+
+The compiled writer can also splice: copy encoded records with a few spans of each replaced. `avro_columns.py` reads records.
+Spec: Apache Avro, Binary Encoding.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.spec.avro import compiled_codec
+from icefloe.spec.avro.avro_encoder import encoder
+from icefloe.spec.avro.avro_schema import NUMBERS, AvroType, kind_of
+
+_BYTES = frozenset({"bytes", "string"})
+
+
+class Put(IntEnum):
+    """The opcodes of the compiled writer: `enum Put` of native/write.c."""
+
+    PUT_NUMBER = 1
+    PUT_BYTES = 2
+    PUT_WIDTH = 3
+    PUT_OPTIONAL = 4
+    PUT_LIST = 5
+    PUT_SIZED_LIST = 6
+
+
+class Records(NamedTuple):
+    """Contiguous encoded records: `data` is a buffer, `ends` (int64) has the end of each record in it."""
+
+    data: Any
+    ends: NDArray[np.int64]
+
+
+class Cut(NamedTuple):
+    """A span of every record (int64 positions), and the encoded bytes that replace it in each."""
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    pieces: Records
+
+
+def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, by_compiled: bool = compiled_codec.AVAILABLE) -> Records:
+    """Encode Arrow arrays as records.
+
+    Integers are written as numbers, binary and text as bytes, lists as arrays, Arrow maps as arrays of key-value records with their size in bytes.
+
+    Args:
+        schema: the record schema, resolved as by `parse_schema`.
+        columns: arrays of `count` rows by field id, including the fields of nested records.
+        count: the number of records.
+        by_compiled: whether the compiled writer is used.
+
+    Raises:
+        KeyError: value_steps is no column for a field.
+        ValueError, OverflowError: a value does not fit its field, or a required one is null.
+    """
+    if not by_compiled:
+        encode = encoder(schema)
+        encoded = [encode(row) for row in _rows(schema, columns, count)]
+        if len(encoded) != count:
+            raise ValueError(f"a column contradicts itself (at byte or row {len(encoded)})")
+        return Records(b"".join(encoded), np.cumsum([len(record) for record in encoded], dtype=np.int64))
+    steps = _Steps()
+    code = steps.record(schema, columns)
+    data, ends = compiled_codec.native().write_records(array("i", code).tobytes(), tuple(steps.sources), count)
+    return Records(data, np.frombuffer(ends, np.int64))
+
+
+def splice_records(
+    blocks: Sequence[bytes],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    cuts: Sequence[Cut],
+) -> Records:
+    """Copy the records between `starts` and `stops`; each span in `cuts` is replaced by its new bytes.
+
+    Args:
+        blocks: uncompressed blocks. Positions count over all of them; a record is within one block.
+        starts: the start of each record, in order.
+        stops: the end of each record.
+        cuts: the spans to replace, in their order within a record.
+
+    Raises:
+        ValueError: positions contradict each other.
+    """
+    native_cuts = tuple(
+        (np.ascontiguousarray(cut.starts), np.ascontiguousarray(cut.stops), cut.pieces.ends, cut.pieces.data) for cut in cuts
+    )
+    copied, ends = compiled_codec.native().splice_records(
+        tuple(blocks), np.ascontiguousarray(starts), np.ascontiguousarray(stops), native_cuts
+    )
+    return Records(copied, np.frombuffer(ends, np.int64))
+
+
+# ---- the compiled writer's steps ----
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The steps of the compiled writer, and the columns that they refer to by number."""
+
+    sources: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def record(self, schema: AvroType, columns: Mapping[int, Any]) -> list[int]:
+        code: list[int] = []
+        for part in schema["fields"]:
+            if kind_of(part["type"]) == "record":
+                code += self.record(part["type"], columns)
+            else:
+                code += self.value(part["type"], columns[part["field-id"]])
+        return code
+
+    def value(self, kind: AvroType, values: Any) -> list[int]:
+        form = kind_of(kind)
+        if form == "union":
+            value_steps = self._required(kind[1], kind_of(kind[1]), values)
+            return [Put.PUT_OPTIONAL, value_steps[1], len(value_steps), *value_steps]
+        if form == "null" and values.null_count == len(values):
+            return []  # takes no bytes
+        if values.null_count:
+            raise ValueError(f"{values.null_count} values are null where a {form} is required")
+        return self._required(kind, form, values)
+
+    def _required(self, kind: AvroType, form: str, values: Any) -> list[int]:
+        if form in NUMBERS:
+            return [Put.PUT_NUMBER, self._add(values.cast(pa.int64()), 8)]
+        if form in _BYTES:
+            return [Put.PUT_BYTES, self._add(values.cast(pa.binary()), 0)]
+        if form == "array":
+            return self._list(kind, values)
+        return [Put.PUT_WIDTH, self._add(*_fixed_width(kind, form, values))]
+
+    def _list(self, kind: AvroType, values: Any) -> list[int]:
+        number = self._add(values, 0)
+        if kind.get("logicalType") == "map":
+            key, value = (part["type"] for part in kind["items"]["fields"])
+            items = [*self.value(key, values.keys), *self.value(value, values.items)]
+            return [Put.PUT_SIZED_LIST, number, len(items), *items]
+        items = self.value(kind["items"], values.values)
+        return [Put.PUT_LIST, number, len(items), *items]
+
+    def _add(self, values: Any, width: int) -> int:
+        buffers = values.buffers()
+        has_offsets = pa.types.is_binary(values.type) or pa.types.is_list(values.type) or pa.types.is_map(values.type)
+        data = None if pa.types.is_list(values.type) or pa.types.is_map(values.type) else buffers[-1]
+        self.sources.append((len(values), values.offset, width, buffers[0], buffers[1] if has_offsets else None, data))
+        return len(self.sources) - 1
+
+
+def _fixed_width(kind: AvroType, form: str, values: Any) -> tuple[Any, int]:
+    if form == "boolean":
+        return values.cast(pa.uint8()), 1
+    if form in ("float", "double"):
+        return (values.cast(pa.float32()), 4) if form == "float" else (values.cast(pa.float64()), 8)
+    if form == "fixed":
+        size = int(kind["size"])
+        return values.cast(pa.binary(size)), size
+    raise ValueError(f"{form} is not written from columns")
+
+
+# ---- value by value ----
+
+
+def _rows(schema: AvroType, columns: Mapping[int, Any], count: int) -> Iterator[tuple[Any, ...]]:
+    """Return the rows as tuples for `avro_encoder.encoder`."""
+    if not schema["fields"]:
+        return iter([()] * count)
+    field_values: list[Any] = []
+    for part in schema["fields"]:
+        kind = part["type"]
+        field_values.append(_rows(kind, columns, count) if kind_of(kind) == "record" else _values(kind, columns[part["field-id"]]))
+    return zip(*field_values, strict=True)
+
+
+def _values(kind: AvroType, values: Any) -> list[Any]:
+    form = kind_of(kind)
+    if form == "union":
+        kind = kind[1]
+    elif values.null_count and form != "null":
+        raise ValueError(f"{values.null_count} values are null where a {form} is required")
+    if pa.types.is_map(values.type):
+        return [None if pairs is None else dict(pairs) for pairs in values.to_pylist()]
+    return list(values.to_pylist())

@@ -1,0 +1,123 @@
+"""Arrow columns of serialized values, read into numpy arrays without a Python object per value.
+
+`values.py` determines the type of the values. Spec: Appendix D, binary single-value serialization.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.spec.arrow_values import array_of, array_of_chunks, numpy_of
+
+# A decimal of 38 digits takes 16 bytes, also in Arrow's decimal128.
+DECIMAL_WIDTH = 16
+_DAY_WIDTH = 4
+
+
+class ByteSpans(NamedTuple):
+    """The start and length of each value of a binary column in `data`; null values have length 0."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+
+
+def spans_of(column: Any) -> ByteSpans:
+    """Return the spans of an Arrow binary, large_binary, string, large_string or fixed_size_binary array; it may be sliced and chunked."""
+    array = array_of_chunks(column)
+    if pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.binary())
+    valid = numpy_of(array.is_valid())
+    _, offsets_buffer, data_buffer = array.buffers()
+    wide = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    if offsets_buffer is None or not len(array):
+        offsets = np.zeros(len(array) + 1, np.int64)
+    else:
+        offsets = np.frombuffer(offsets_buffer, np.int64 if wide else np.int32)[array.offset : array.offset + len(array) + 1].astype(
+            np.int64
+        )
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.zeros(0, np.uint8)
+    return ByteSpans(data, offsets[:-1], np.where(valid, np.diff(offsets), 0), valid)
+
+
+def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Return which values are exactly `width` bytes long, and these values as a matrix of one row per value."""
+    chosen = spans.valid & (spans.lengths == width)
+    if len(chosen) and chosen.all():  # then they are contiguous
+        return chosen, spans.data[spans.starts[0] : spans.starts[0] + len(chosen) * width].reshape(len(chosen), width)
+    return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
+
+
+def rows_starting_with(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Return which values have at least `width` bytes, and the first `width` bytes of these as a matrix of one row per value."""
+    chosen = spans.valid & (spans.lengths >= width)
+    return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
+
+
+def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the values as numbers of the first of `dtypes`, and which are known.
+
+    A value with the width of another of `dtypes` was written before its column was promoted; a value of any other width is unknown.
+    """
+    numbers = np.zeros(len(spans.starts), dtypes[0])
+    known = np.zeros(len(spans.starts), np.bool_)
+    for dtype in dtypes:
+        chosen, rows = rows_of_width(spans, np.dtype(dtype).itemsize)
+        numbers[chosen] = rows.view(dtype).ravel()
+        known |= chosen
+    return numbers, known
+
+
+def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Return the big-endian two's complement values as rows of 16 little-endian bytes, and which are known (1 to 16 bytes long)."""
+    words = np.zeros((len(spans.starts), DECIMAL_WIDTH), np.uint8)
+    known = np.zeros(len(spans.starts), np.bool_)
+    for width in np.unique(spans.lengths[spans.valid]).tolist():
+        if not 1 <= width <= DECIMAL_WIDTH:
+            continue
+        chosen, rows = rows_of_width(spans, width)
+        sign = np.where(rows[:, :1] & 0x80, 0xFF, 0).astype(np.uint8)
+        words[chosen] = np.hstack([rows[:, ::-1], np.repeat(sign, DECIMAL_WIDTH - width, axis=1)])
+        known |= chosen
+    return words, known
+
+
+def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Convert the values of 4 bytes, which are dates, to the units of a timestamp.
+
+    Args:
+        spans: The values.
+        units_per_day: Units of the timestamp in one day.
+        limits: The least and greatest timestamp; a date outside of them is unknown.
+
+    Returns:
+        The timestamps, and which of the values are known dates.
+    """
+    chosen, rows = rows_of_width(spans, _DAY_WIDTH)
+    days = rows.view("<i4").ravel().astype(np.int64)
+    low, high = limits
+    fits = (days >= -(-low // units_per_day)) & (days <= high // units_per_day)
+    units = np.zeros(len(chosen), np.int64)
+    units[chosen] = np.where(fits, days, 0) * units_per_day
+    known = chosen.copy()
+    known[chosen] = fits
+    return units, known
+
+
+def strings_of(column: Any) -> Any:
+    """Return a binary column as an Arrow string array; null where a value is not UTF-8."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return array_of([_text_or_none(value) for value in column.to_pylist()], pa.string())
+
+
+def _text_or_none(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else str(value, "utf-8")
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,270 @@
+"""Evaluation of a bound predicate on bounds and counts: whether a row may match (inclusive), and whether every row matches (strict).
+
+The rows are those of a data file with its bounds and counts, of a manifest with a partition summary, or of a file with its exact partition value. All of these
+are one element of a `ColumnRange`; many are evaluated at once: arrays in, a mask out. An unknown keeps an element in an inclusive mask and out of a strict one.
+`icefloe.scan` provides the numbers. Nulls: strict masks follow SQL, where no null matches `!=`; inclusive masks also keep nulls for `!=`, NOT IN and NOT LIKE,
+because other engines let them match.
+Spec: Scan Planning; Appendix D (the order of values). JAVA: InclusiveMetricsEvaluator, StrictMetricsEvaluator, ManifestEvaluator.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidFilterError
+from icefloe.spec.arrow_values import array_of_chunks, filled, numpy_of, scalar_of
+from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
+from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
+
+# With more literals than this, IN is pruned by the smallest and the largest only.
+MAX_SET_PRUNED = 200
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRange:
+    """The values of one column in each of n files, manifests or partitions; every array has length n.
+
+    Attributes:
+        lower: Arrow array of physical values, null where unknown. A bound need not be the value of a row; nulls and NaN are left out.
+        upper: As `lower`.
+        may_have_null: Mask: nulls cannot be ruled out.
+        may_have_nan: Mask: NaN cannot be ruled out.
+        may_have_value: Mask: other values cannot be ruled out.
+    """
+
+    lower: Any
+    upper: Any
+    may_have_null: Mask
+    may_have_nan: Mask
+    may_have_value: Mask
+
+    def __len__(self) -> int:
+        return len(self.may_have_null)
+
+
+def is_float(kind: PrimitiveType) -> bool:
+    """Return True if the type has NaN."""
+    return isinstance(kind, FloatType | DoubleType)
+
+
+def comparison_array(kind: PrimitiveType, array: Any) -> Any:
+    """Return physical values in the form in which literals are compared: float as double, so that no literal is rounded."""
+    plain = array_of_chunks(array)
+    return plain.cast(pa.float64()) if isinstance(kind, FloatType) else plain
+
+
+def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
+    """Return the bounds in comparison form, both unknown where they contradict each other.
+
+    NaN is no bound. A lower bound above its upper bound was written in another order (Java compares the halves of a UUID as signed numbers), so it is not used.
+    """
+    low, high = comparison_array(kind, lower), comparison_array(kind, upper)
+    unknown = scalar_of(None, low.type)
+    if is_float(kind):
+        low = pc.if_else(pc.is_nan(low), unknown, low)
+        high = pc.if_else(pc.is_nan(high), unknown, high)
+    crossed = filled(pc.greater(low, high), False)
+    if pc.any(crossed).as_py():
+        low, high = pc.if_else(crossed, unknown, low), pc.if_else(crossed, unknown, high)
+    return low, high
+
+
+def range_of_bounds(
+    kind: PrimitiveType, lower: Any, upper: Any, *, may_have_null: Mask, may_have_nan: Mask, may_have_value: Mask
+) -> ColumnRange:
+    """Build a `ColumnRange` of bounds that have not been checked.
+
+    A bound proves that there are values, whatever the counts are.
+    """
+    low, high = valid_bounds(kind, lower, upper)
+    known = _mask(pc.or_(pc.is_valid(low), pc.is_valid(high)))
+    nan = may_have_nan if is_float(kind) else np.zeros(len(may_have_null), dtype=bool)
+    return ColumnRange(lower=low, upper=high, may_have_null=may_have_null, may_have_nan=nan, may_have_value=may_have_value | known)
+
+
+def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:
+    """Build a `ColumnRange` of elements whose rows all have one value, null or NaN; both masks are exact for it."""
+    plain = comparison_array(kind, values)
+    null = _mask(pc.is_null(plain))
+    nan = np.zeros(len(null), dtype=bool)
+    if is_float(kind):
+        nan = _mask(pc.is_nan(plain))
+        plain = pc.if_else(pc.is_nan(plain), scalar_of(None, plain.type), plain)
+    return ColumnRange(lower=plain, upper=plain, may_have_null=null, may_have_nan=nan, may_have_value=~(null | nan))
+
+
+def after_prefix(prefix: str) -> str | None:
+    """Return the first string, in the order of code points, after every string with this prefix; None where there is none."""
+    for end in range(len(prefix), 0, -1):
+        point = ord(prefix[end - 1]) + 1
+        if 0xD800 <= point <= 0xDFFF:
+            point = 0xE000  # surrogates are not characters
+        if point <= 0x10FFFF:
+            return prefix[: end - 1] + chr(point)
+    return None
+
+
+def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case for each operation
+    """Return which elements may have a matching row; False only where no row can match.
+
+    Spec: Scan Planning, inclusive evaluation of bounds and counts.
+    """
+    null, nan, value = column.may_have_null, column.may_have_nan, column.may_have_value
+    test = _Comparer(predicate, column)
+    match predicate.operation:
+        case Operation.IS_NULL:
+            return null.copy()
+        case Operation.NOT_NULL:
+            return value | nan
+        case Operation.IS_NAN:
+            return nan.copy()
+        case Operation.NOT_NAN:
+            return null | value
+        case Operation.EQ:
+            return value & ~test.upper_below() & ~test.lower_above()
+        case Operation.LT:
+            return value & ~test.lower_above(or_equal=True)
+        case Operation.LT_EQ:
+            return value & ~test.lower_above()
+        case Operation.GT:
+            return nan | (value & ~test.upper_below(or_equal=True))
+        case Operation.GT_EQ:
+            return nan | (value & ~test.upper_below())
+        case Operation.IN:
+            return value & test.may_contain_literal()
+        case Operation.NOT_EQ | Operation.NOT_IN:
+            return null | nan | ~test.is_single_literal()
+        case Operation.STARTS_WITH:
+            return value & ~test.never_has_prefix()
+        case Operation.NOT_STARTS_WITH:
+            return null | ~test.always_has_prefix()
+
+
+def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case for each operation
+    """Return the elements whose rows all match; True only where that is certain.
+
+    Spec: Scan Planning, strict evaluation.
+    """
+    no_null, no_nan, no_value = ~column.may_have_null, ~column.may_have_nan, ~column.may_have_value
+    test = _Comparer(predicate, column)
+    match predicate.operation:
+        case Operation.IS_NULL:
+            return no_value & no_nan
+        case Operation.NOT_NULL:
+            return no_null
+        case Operation.IS_NAN:
+            return no_null & no_value
+        case Operation.NOT_NAN:
+            return no_nan
+        case Operation.EQ | Operation.IN:
+            return no_null & no_nan & test.is_single_literal()
+        case Operation.LT:
+            return no_null & no_nan & test.upper_below()
+        case Operation.LT_EQ:
+            return no_null & no_nan & test.upper_below(or_equal=True)
+        case Operation.GT:
+            return no_null & (no_value | test.lower_above())
+        case Operation.GT_EQ:
+            return no_null & (no_value | test.lower_above(or_equal=True))
+        case Operation.NOT_EQ:
+            return no_null & (no_value | test.upper_below() | test.lower_above())
+        case Operation.NOT_IN:
+            return no_null & (no_value | ~test.may_contain_literal())
+        case Operation.STARTS_WITH:
+            return no_null & test.always_has_prefix()
+        case Operation.NOT_STARTS_WITH:
+            return no_null & (no_value | test.never_has_prefix())
+
+
+def tree_mask(expression: BooleanExpression, length: int, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
+    """Return the mask of a whole bound filter from the masks of its predicates, inclusive or strict.
+
+    Args:
+        expression: The bound filter.
+        length: Number of elements.
+        leaf: Returns the mask of one predicate.
+
+    Raises:
+        InvalidFilterError: The filter is not bound.
+    """
+    if isinstance(expression, BoundPredicate):
+        return leaf(expression)
+    if isinstance(expression, And | Or):
+        combine = np.logical_and if isinstance(expression, And) else np.logical_or
+        mask = tree_mask(expression.terms[0], length, leaf)
+        for term in expression.terms[1:]:
+            mask = combine(mask, tree_mask(term, length, leaf))
+        return mask
+    if not isinstance(expression, AlwaysTrue | AlwaysFalse):
+        raise InvalidFilterError(f"{expression} is not bound to a schema")
+    return np.full(length, isinstance(expression, AlwaysTrue))
+
+
+class _Comparer:
+    """Comparisons of bounds with a predicate's literals; each mask is True only where the comparison is certain."""
+
+    def __init__(self, predicate: BoundPredicate, column: ColumnRange) -> None:
+        self._lower, self._upper = column.lower, column.upper
+        self._values = predicate.values
+        # Where the column was promoted since the filter's schema, the bounds have the wider type.
+        self._literals: Any = predicate.literals.cast(column.lower.type) if predicate.values else None
+
+    def _literal(self, index: int) -> Any:
+        return self._literals[index]
+
+    def upper_below(self, index: int = 0, *, or_equal: bool = False) -> Mask:
+        """Return where the upper bound is below (or equal to) a literal."""
+        compare = pc.less_equal if or_equal else pc.less
+        return _mask(compare(self._upper, self._literal(index)))
+
+    def lower_above(self, index: int = 0, *, or_equal: bool = False) -> Mask:
+        """Return where the lower bound is above (or equal to) a literal."""
+        compare = pc.greater_equal if or_equal else pc.greater
+        return _mask(compare(self._lower, self._literal(index)))
+
+    def is_single_literal(self) -> Mask:
+        """Return where both bounds are the same literal, so every ordinary value equals it."""
+        single = _mask(pc.equal(self._lower, self._upper))
+        if single.any():
+            single &= _mask(pc.is_in(_without_negative_zero(self._lower), value_set=self._literals))
+        return single
+
+    def may_contain_literal(self) -> Mask:
+        """Return where a literal is between the bounds."""
+        last = len(self._values) - 1
+        within = ~(self.lower_above(last) | self.upper_below(0))
+        if last < MAX_SET_PRUNED and within.any():
+            contains_literal = np.zeros(len(within), dtype=bool)
+            for index in range(last + 1):
+                contains_literal |= ~(self.lower_above(index) | self.upper_below(index))
+            within &= contains_literal
+        return within
+
+    def always_has_prefix(self) -> Mask:
+        """Return where every ordinary value starts with the literal."""
+        within = self.lower_above(or_equal=True)
+        end = after_prefix(self._values[0])
+        return within if end is None else within & _mask(pc.less(self._upper, scalar_of(end, self._upper.type)))
+
+    def never_has_prefix(self) -> Mask:
+        """Return where no value starts with the literal."""
+        outside = self.upper_below()
+        end = after_prefix(self._values[0])
+        return outside if end is None else outside | _mask(pc.greater_equal(self._lower, scalar_of(end, self._lower.type)))
+
+
+def _without_negative_zero(array: Any) -> Any:
+    return pc.add(array, scalar_of(0.0, array.type)) if pa.types.is_floating(array.type) else array
+
+
+def _mask(array: Any) -> Mask:
+    """Return a Boolean Arrow array as numpy, null as False."""
+    return numpy_of(filled(array, False))

@@ -1,0 +1,235 @@
+"""Partition values in Avro: their types and names in a manifest's schema, and the conversion of physical values from and to Avro's.
+
+Spec: Appendix A, Avro; Partition Transforms.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.errors import InvalidInputError
+from icefloe.spec.arrow_values import array_of, numpy_of, validity_buffer
+from icefloe.spec.avro.avro_schema import AvroType, field, record
+from icefloe.spec.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
+from icefloe.spec.partitioning.partition_spec import UntypedPartition
+from icefloe.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UnknownType,
+    UUIDType,
+)
+from icefloe.spec.values import unscaled
+
+_AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
+    BooleanType: "boolean",
+    IntegerType: "int",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    DateType: {"type": "int", "logicalType": "date"},
+    TimeType: {"type": "long", "logicalType": "time-micros"},
+    TimestampType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    TimestamptzType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    TimestampNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    TimestamptzNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+    UnknownType: "null",
+    StringType: "string",
+    BinaryType: "bytes",
+    UUIDType: {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"},
+}
+# The context for decimals of 38 digits, the largest precision.
+_WIDE = Context(prec=38)
+# Types of the Avro reader, and the types that they may be converted to. Arrow itself would also convert text to numbers.
+_CONVERSIONS = (
+    (pa.types.is_integer, (pa.types.is_integer,)),
+    (pa.types.is_floating, (pa.types.is_floating,)),
+    (pa.types.is_binary, (pa.types.is_string, pa.types.is_decimal)),
+    (pa.types.is_fixed_size_binary, (pa.types.is_string, pa.types.is_binary, pa.types.is_decimal)),
+    (pa.types.is_list, (pa.types.is_list,)),
+)
+
+
+def primitive(kind: IcebergType) -> PrimitiveType:
+    """Return a partition field's result type, which must be a primitive type.
+
+    Raises:
+        InvalidInputError: it is not a primitive type.
+    """
+    if not isinstance(kind, PrimitiveType):
+        raise InvalidInputError(f"a partition value cannot be of type {kind}")
+    return kind
+
+
+def decimal_width(precision: int) -> int:
+    """Return the fewest bytes that hold every decimal of this precision: 9 digits take 4."""
+    return int(10**precision).bit_length() // 8 + 1
+
+
+def avro_type(kind: PrimitiveType) -> AvroType:
+    """Return the Avro type of a partition value."""
+    if isinstance(kind, FixedType):
+        return {"type": "fixed", "name": f"fixed_{kind.length}", "size": kind.length}
+    if isinstance(kind, DecimalType):
+        name = f"decimal_{kind.precision}_{kind.scale}"
+        shape = {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+        return {"type": "fixed", "name": name, "size": decimal_width(kind.precision), **shape}
+    return _AVRO_TYPES[type(kind)]
+
+
+def avro_name(name: str) -> str:
+    """Return a partition field's name as Avro allows it, in Java's way: `_` precedes a first digit, any other sign becomes `_x` and its hex code.
+
+    Java keeps letters beyond ASCII, which Avro does not allow and other readers refuse; here they are replaced too. No reader uses this name.
+    """
+    signs = [sign if _is_allowed(sign, index) else _replaced(sign, index) for index, sign in enumerate(name)]
+    return "".join(signs)
+
+
+def _is_allowed(sign: str, index: int) -> bool:
+    return sign == "_" or (sign.isalpha() and sign.isascii()) or (index > 0 and sign.isdigit() and sign.isascii())
+
+
+def _replaced(sign: str, index: int) -> str:
+    if index == 0 and sign.isdigit() and sign.isascii():
+        return f"_{sign}"
+    # Java works on UTF-16 units, so that a sign beyond the first plane becomes two.
+    units = sign.encode("utf-16-be")
+    return "".join(f"_x{int.from_bytes(units[at : at + 2], 'big'):X}" for at in range(0, len(units), 2))
+
+
+def partition_record(partition_type: StructType) -> AvroType:
+    """Return the record `r102`. A named type that occurs again is referenced by its name, as Avro requires."""
+    named: set[str] = set()
+    fields = []
+    for part in partition_type.fields:
+        kind = avro_type(primitive(part.field_type))
+        if isinstance(kind, dict) and "name" in kind:
+            type_name = kind["name"]
+            kind = type_name if type_name in named else kind
+            named.add(type_name)
+        name = avro_name(part.name)
+        original = {"iceberg-field-name": part.name} if name != part.name else {}
+        # A value of unknown type is always null, so that a union with null would have no second branch.
+        fields.append(field(part.field_id, name, kind, required=kind == "null", **original))
+    return record("r102", fields)
+
+
+def _decimal_reader(scale: int) -> Callable[[bytes], Decimal]:
+    return lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _WIDE)
+
+
+def value_reader(part: NestedField) -> Callable[[Any], Any] | None:
+    """Return the function that converts a partition field's value from the Avro reader to a physical value; None where they are the same."""
+    if isinstance(part, UntypedPartition):
+        return _as_text
+    kind = primitive(part.field_type)
+    if isinstance(kind, StringType):
+        return lambda raw: str(raw, "utf-8")
+    if isinstance(kind, UUIDType):
+        return lambda raw: uuid.UUID(bytes=raw)
+    if isinstance(kind, DecimalType):
+        return _decimal_reader(kind.scale)
+    return None
+
+
+def written_array(part: NestedField, array: Any) -> Any:
+    """Return a column of physical values (see `values.physical_arrow_type`) as the Avro writer takes it: decimals as big-endian bytes of their width.
+
+    Raises:
+        pyarrow.ArrowException: a value does not fit.
+    """
+    kind = primitive(part.field_type)
+    if not isinstance(kind, DecimalType):
+        return array
+    plain = array.cast(pa.decimal128(kind.precision, kind.scale))
+    words = np.frombuffer(plain.buffers()[1], np.uint8).reshape(-1, DECIMAL_WIDTH)[plain.offset : plain.offset + len(plain)]
+    size = decimal_width(kind.precision)
+    data = np.ascontiguousarray(words[:, :size][:, ::-1])
+    return pa.Array.from_buffers(pa.binary(size), len(plain), [validity_buffer(numpy_of(plain.is_valid())), pa.py_buffer(data)])
+
+
+def untyped_array(array: Any) -> Any:
+    """Return the column of an `UntypedPartition` as text, whatever its writer's type."""
+    return array_of([None if value is None else _as_text(value) for value in array.to_pylist()], pa.string())
+
+
+def typed_array(array: Any, kind: Any) -> Any:
+    """Convert a column from the Avro reader's type (integers of 64 bits, text as binary, decimals as big-endian fixed) to an Arrow type.
+
+    Raises:
+        pyarrow.ArrowException: a value does not fit.
+    """
+    if array.type == kind:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
+    if not any(is_source(array.type) and any(is_target(kind) for is_target in targets) for is_source, targets in _CONVERSIONS):
+        raise pa.ArrowTypeError(f"the writer has {array.type}")
+    if not pa.types.is_decimal(kind):
+        return array.cast(kind)
+    words, valid = decimal_words(spans_of(array))
+    wide = pa.Array.from_buffers(pa.decimal128(_WIDE.prec, kind.scale), len(valid), [validity_buffer(valid), pa.py_buffer(words)])
+    return wide.cast(kind)
+
+
+def _as_text(raw: Any) -> str:
+    """Convert a value to text so that different values of one type give different texts."""
+    if not isinstance(raw, bytes):
+        return str(raw)
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError:
+        return f"0x{raw.hex()}"
+
+
+def convert_values(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:
+    """Apply a reader to a column; None stays None."""
+    return values if read is None else [None if value is None else read(value) for value in values]
+
+
+def is_written_as_it_is(partition_type: StructType) -> bool:
+    """Return True if the Avro encoder takes physical values of every field, so that `tuple_writer` changes nothing."""
+    return not any(_writer(primitive(part.field_type)) for part in partition_type.fields)
+
+
+def tuple_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
+    """Return the function that converts a tuple of physical values to what the Avro encoder takes."""
+    writers = [_writer(primitive(part.field_type)) for part in partition_type.fields]
+    if not any(writers):
+        return lambda values: values
+
+    def write(values: tuple[Any, ...]) -> list[Any]:
+        pairs = zip(writers, values, strict=True)
+        return [value if value is None or writer is None else writer(value) for writer, value in pairs]
+
+    return write
+
+
+def _writer(kind: PrimitiveType) -> Callable[[Any], Any] | None:
+    if isinstance(kind, UUIDType):
+        return lambda value: value.bytes
+    if isinstance(kind, DecimalType):
+        size, scale = decimal_width(kind.precision), kind.scale
+        return lambda value: unscaled(value, scale).to_bytes(size, "big", signed=True)
+    return None

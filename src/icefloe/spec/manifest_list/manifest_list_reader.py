@@ -1,0 +1,135 @@
+"""Reading of manifest lists, of any writer and format version, into `ManifestFile`s.
+
+Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
+"""
+
+from typing import Any, NamedTuple
+
+from icefloe.errors import ManifestFormatError, Problem
+from icefloe.spec.avro.avro_columns import read_batches
+from icefloe.spec.avro.avro_container import open_container
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
+from icefloe.spec.manifest_list.manifest_list_schema import MANIFEST_FILE_FIELDS, MANIFEST_SUMMARY_FIELDS
+from icefloe.spec.tolerance import Deviation, Tolerance
+
+_REQUIRED = ("manifest_path", "partition_spec_id", "added_snapshot_id")
+_CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{int(content): content for content in ManifestContent}}
+
+
+def read_manifest_list(content: bytes, path: str, tolerance: Tolerance = Tolerance.DEFAULT) -> list[ManifestFile]:
+    """Return the manifests of a snapshot, in file order. Values that v1 lists lack have defaults: content is data, sequence numbers are 0.
+
+    Args:
+        content: The bytes of the list.
+        path: Its location, for errors.
+        tolerance: Which deviations of the list are accepted.
+
+    Raises:
+        AvroFormatError: The file is damaged; the error names it and the byte.
+        ManifestFormatError: A required value is null, or `content` is neither 0 nor 1.
+
+    Warns:
+        FormatWarning: A deviation is accepted.
+    """
+    manifests: list[ManifestFile] = []
+    for batch in read_batches(open_container(content, path), MANIFEST_FILE_FIELDS):
+        for name in _REQUIRED:
+            if None in batch[name]:
+                raise _format_error(path, len(manifests) + batch[name].index(None), f"{name} is null")
+        for row in zip(*batch.values(), strict=True):
+            manifests.append(_manifest_file(row, path, len(manifests), tolerance))
+    return manifests
+
+
+class ManifestSummary(NamedTuple):
+    """The values of a manifest that determine whether a commit keeps, drops or merges it."""
+
+    content: int
+    spec_id: int
+    length: int  # bytes
+    has_live_files: bool
+    has_row_id: bool
+
+
+def read_manifest_summaries(content: bytes, path: str) -> list[ManifestSummary]:
+    """Read only the values of `ManifestSummary`, in file order, in a fraction of the time of `read_manifest_list`.
+
+    Raises:
+        AvroFormatError, ManifestFormatError: As in `read_manifest_list`.
+    """
+    summaries: list[ManifestSummary] = []
+    for batch in read_batches(open_container(content, path), MANIFEST_SUMMARY_FIELDS):
+        for length, spec_id, kind, added, existing, row_id in zip(*batch.values(), strict=True):
+            if length is None or spec_id is None or kind not in _CONTENTS:
+                read_manifest_list(content, path)  # raises the error with the manifest concerned
+            summaries.append(ManifestSummary(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
+    return summaries
+
+
+def has_row_ids(content: bytes, path: str) -> bool:
+    """Return True if every data manifest of a list has a first row id, as in v3 snapshots; raises as `read_manifest_summaries` does."""
+    return all(map(has_required_row_id, read_manifest_summaries(content, path)))
+
+
+def has_required_row_id(summary: ManifestSummary) -> bool:
+    """Return True if the manifest has a first row id, or needs none because it is a delete manifest."""
+    return summary.has_row_id or summary.content == ManifestContent.DELETES
+
+
+def _manifest_file(row: tuple[Any, ...], path: str, index: int, tolerance: Tolerance) -> ManifestFile:
+    (
+        manifest_path,
+        length,
+        spec_id,
+        content,
+        sequence_number,
+        min_sequence_number,
+        snapshot_id,
+        *counts,
+        partitions,
+        key_metadata,
+        row_id,
+    ) = row
+    if content not in _CONTENTS:
+        raise _format_error(path, index, f"content is {content}; it is 0 (data) or 1 (deletes)")
+    try:
+        location = str(manifest_path, "utf-8")
+    except UnicodeDecodeError:
+        raise _format_error(path, index, "manifest_path is not UTF-8") from None
+    if length is None:
+        error = _format_error(path, index, "manifest_length is null")
+        if None in counts[:3]:
+            raise error  # nothing shows whether the manifest is whole
+        what = f"the manifest list {path} has no length of the manifest {location}; its entries are counted"
+        tolerance.accept(Deviation.MANIFEST_LIST_FIELD, what, error)
+        length = 0
+    summaries = None if partitions is None else tuple(PartitionFieldSummary(*summary) for summary in partitions)
+    if summaries is not None and any(summary.contains_null is None for summary in summaries):
+        what = f"a partition summary of the manifest {location} in {path} has no contains_null; the manifest's summaries are not used"
+        tolerance.accept(Deviation.MANIFEST_LIST_FIELD, what, _format_error(path, index, "contains_null of a partition summary is null"))
+        summaries = None
+    return ManifestFile(
+        manifest_path=location,
+        manifest_length=length,
+        partition_spec_id=spec_id,
+        content=_CONTENTS[content],
+        sequence_number=sequence_number or 0,
+        min_sequence_number=min_sequence_number or 0,
+        added_snapshot_id=snapshot_id,
+        added_files_count=counts[0],
+        existing_files_count=counts[1],
+        deleted_files_count=counts[2],
+        added_rows_count=counts[3],
+        existing_rows_count=counts[4],
+        deleted_rows_count=counts[5],
+        partitions=summaries,
+        key_metadata=key_metadata,
+        # Delete manifests have none; Java writes null for them too.
+        first_row_id=row_id if _CONTENTS[content] == ManifestContent.DATA else None,
+    )
+
+
+def _format_error(path: str, index: int, what: str) -> ManifestFormatError:
+    return ManifestFormatError(
+        f"the manifest list {path} violates the format", path=path, problems=(Problem(where=f"manifest {index}", what=what),)
+    )

@@ -1,0 +1,101 @@
+"""The writer of metadata JSON: the bytes of a metadata file from table metadata, in the form of its format version.
+
+Entries that were read and not changed are written as the bytes they were read from; what successive versions share is joined and compressed once
+(`json_text.py`). The keys are in the order in which Java writes them, which users know.
+
+Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata); Appendix C, Table Metadata and Snapshots; Writer requirements.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from icefloe.errors import InvalidInputError
+from icefloe.spec.metadata.document import NO_SNAPSHOT_ID
+from icefloe.spec.metadata.json_text import JsonText, gzipped, plain
+from icefloe.spec.metadata.raw_entries import RawEntries
+from icefloe.spec.metadata.snapshot_ref import snapshot_ref_to_json
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import Part
+
+# What is around the entries of a list.
+_BEFORE, _BETWEEN, _AFTER, _EMPTY = (JsonText(text) for text in (b"[", b",", b"]", b"[]"))
+
+
+def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> bytes:
+    """Return the bytes of the metadata file. Raises as `table_metadata_parts`."""
+    return b"".join(table_metadata_parts(metadata, gzip=gzip))
+
+
+def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list[Part]:
+    """Return the metadata file in parts, of which most are the same objects as those of the version before; a large plain file in whole pages.
+
+    Raises:
+        InvalidInputError: a table of version 2 or 3 has no `table-uuid`.
+
+    Spec: Table Metadata Fields.
+    """
+    if metadata.format_version > 1 and metadata.table_uuid is None:
+        raise InvalidInputError(
+            f"a table of format version {metadata.format_version} must have a uuid; assign one before writing its metadata"
+        )
+    parts = _json_parts(metadata_to_json(metadata))
+    return gzipped(parts) if gzip else plain(parts)
+
+
+def _json_parts(document: Mapping[str, Any]) -> list[JsonText]:
+    """Return the JSON of the top level in parts, of which those of lists are shared between versions of the table."""
+    parts: list[JsonText] = []
+    for key, value in document.items():
+        parts.append(JsonText((b"," if parts else b"{") + msgspec.json.encode(key) + b":"))
+        if isinstance(value, RawEntries):
+            for number, text in enumerate(value.texts()):
+                parts += (_BETWEEN if number else _BEFORE, text)
+            parts.append(_AFTER if len(value) else _EMPTY)
+        else:
+            parts.append(JsonText(msgspec.json.encode(value)))
+    return [*parts, JsonText(b"}")]
+
+
+def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
+    """Return the top level of the metadata file: its lists as `RawEntries`, other values as what msgspec writes."""
+    is_v1 = metadata.format_version == 1
+    found: dict[str, Any] = {"format-version": metadata.format_version}
+    if metadata.table_uuid is not None:
+        found["table-uuid"] = metadata.table_uuid
+    found["location"] = metadata.location
+    if not is_v1:
+        found["last-sequence-number"] = metadata.last_sequence_number
+    found["last-updated-ms"] = metadata.last_updated_ms
+    found["last-column-id"] = metadata.last_column_id
+    if is_v1:
+        found["schema"] = metadata.schemas.raw(metadata.current_schema_id)
+    found["current-schema-id"] = metadata.current_schema_id
+    found["schemas"] = metadata.schemas
+    if is_v1:
+        found["partition-spec"] = msgspec.json.decode(metadata.partition_specs.raw(metadata.default_spec_id))["fields"]
+    found["default-spec-id"] = metadata.default_spec_id
+    found["partition-specs"] = metadata.partition_specs
+    found["last-partition-id"] = metadata.last_partition_id
+    found["default-sort-order-id"] = metadata.default_sort_order_id
+    found["sort-orders"] = metadata.sort_orders
+    found["properties"] = dict(metadata.properties)
+    if metadata.current_snapshot_id is not None:
+        found["current-snapshot-id"] = metadata.current_snapshot_id
+    elif is_v1:
+        found["current-snapshot-id"] = NO_SNAPSHOT_ID
+    elif metadata.format_version > 2:
+        found["current-snapshot-id"] = None  # what Java writes from v3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
+    if metadata.format_version > 2:
+        found["next-row-id"] = metadata.next_row_id
+    if len(metadata.encryption_keys):
+        found["encryption-keys"] = metadata.encryption_keys
+    # The spec has no references in v1, but Java writes them there too, and leaving them out would lose tags.
+    found["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
+    found["snapshots"] = metadata.snapshots
+    found["statistics"] = metadata.statistics
+    found["partition-statistics"] = metadata.partition_statistics
+    found["snapshot-log"] = metadata.snapshot_log
+    found["metadata-log"] = metadata.metadata_log
+    return found | {key: raw for key, raw in metadata.unknown.items() if key not in found}

@@ -1,0 +1,59 @@
+"""The metadata file of a copied table: the same JSON with other paths; unknown fields stay.
+
+Spec: Table Metadata Fields; Paths in Metadata.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from icefloe.spec.metadata.json_file import deflated, inflated, parsed
+from icefloe.spec.path_prefix import PathPrefix
+
+# Properties whose values are folders of the table.
+PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versions: Collection[str]) -> bytes:
+    """Return a metadata file with the paths of the copy, compressed if it was.
+
+    Args:
+        content: The metadata file, which `metadata_reader.py` has read without an error.
+        path: Its location, for errors.
+        prefix: The prefix to replace.
+        missing_versions: Older metadata files that do not exist any more; the copy's log does not have them.
+
+    Raises:
+        MetadataFormatError: The file is damaged.
+        InvalidInputError: A path is not below the prefix.
+    """
+    text = inflated(content, path)
+    document = parsed(text, path)
+    document["location"] = prefix.moved(document["location"])
+    properties = document.get("properties") or {}
+    properties |= {name: prefix.moved(properties[name]) for name in PATH_PROPERTIES if _is_absolute(properties.get(name, ""))}
+    for snapshot in document.get("snapshots") or ():
+        _move(snapshot, "manifest-list", prefix)
+        if "manifests" in snapshot:
+            snapshot["manifests"] = [prefix.moved(manifest) for manifest in snapshot["manifests"]]
+    for name in ("statistics", "partition-statistics"):
+        for file in document.get(name) or ():
+            _move(file, "statistics-path", prefix)
+    log = [entry for entry in document.get("metadata-log") or () if entry["metadata-file"] not in missing_versions]
+    for entry in log:
+        _move(entry, "metadata-file", prefix)
+    if "metadata-log" in document:
+        document["metadata-log"] = log
+    moved = msgspec.json.encode(document)
+    return moved if text is content else deflated(moved)
+
+
+def _is_absolute(path: str) -> bool:
+    """Return whether a folder is not one below the table's location. Spec: Appendix F, Path Construction."""
+    return path.startswith("/") or "://" in path or path.lower().startswith("file:")
+
+
+def _move(holder: dict[str, Any], name: str, prefix: PathPrefix) -> None:
+    if name in holder:
+        holder[name] = prefix.moved(holder[name])

@@ -1,0 +1,212 @@
+"""The requirements of a commit: what must be true of a table for the commit's updates to be valid, checked against the version to be replaced.
+
+Spec: REST catalog, TableRequirement (names and meaning); Optimistic Concurrency.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from icefloe.errors import CommitConflictError, Problem
+from icefloe.spec.metadata.table_metadata import TableMetadata
+
+REFRESH = "a retry makes sense: refresh the table, check whether the change is still valid on the newer version, and commit again"
+ANOTHER_TABLE = "a retry will fail again: this is another table under the same name; load it again"
+
+
+@dataclass(frozen=True, slots=True)
+class AssertCreate:
+    """A requirement that the table does not exist yet."""
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if the table exists.
+
+        Raises:
+            CommitConflictError: the table exists.
+        """
+        if metadata is not None:
+            raise CommitConflictError(
+                "the table was created by another writer",
+                problems=(
+                    Problem(where="expected", what="no table"),
+                    Problem(where="found", what=f"a table with uuid {metadata.table_uuid}"),
+                ),
+                next_step="a retry will fail again: load the table",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class AssertTableUUID:
+    """A requirement that the table is still the same one. The uuid None is that of a v1 table that has none."""
+
+    uuid: str | None
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if it is another table, or none.
+
+        Raises:
+            CommitConflictError: it is another table, or the table was dropped.
+        """
+        expected = None if self.uuid is None else self.uuid.lower()  # a uuid is a number, whatever the case of its digits
+        _compare(metadata, "table uuid", expected, _uuid, ANOTHER_TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertRefSnapshotId:
+    """A requirement that a branch or tag still names this snapshot, or, with None, that it does not exist."""
+
+    ref: str
+    snapshot_id: int | None
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if the reference was moved, created or removed.
+
+        Raises:
+            CommitConflictError: the reference names another snapshot, was created or was removed.
+        """
+
+        def head(table: TableMetadata) -> int | None:
+            ref = table.refs.get(self.ref)
+            return None if ref is None else ref.snapshot_id
+
+        _compare(metadata, f"snapshot of {self.ref}", self.snapshot_id, head)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedFieldId:
+    """A requirement that no column id was assigned since."""
+
+    last_assigned_field_id: int
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if a column id was assigned since.
+
+        Raises:
+            CommitConflictError: the last column id is another one.
+        """
+        _compare(metadata, "last column id", self.last_assigned_field_id, lambda table: table.last_column_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertCurrentSchemaId:
+    """A requirement that the current schema is still this one."""
+
+    current_schema_id: int
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if another schema is the current one.
+
+        Raises:
+            CommitConflictError: the current schema is another one.
+        """
+        _compare(metadata, "current schema", self.current_schema_id, lambda table: table.current_schema_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedPartitionId:
+    """A requirement that no partition field id was assigned since."""
+
+    last_assigned_partition_id: int
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if a partition field id was assigned since.
+
+        Raises:
+            CommitConflictError: the last partition field id is another one.
+        """
+        _compare(metadata, "last partition field id", self.last_assigned_partition_id, lambda table: table.last_partition_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSpecId:
+    """A requirement that the default partition spec is still this one."""
+
+    default_spec_id: int
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if another partition spec is the default one.
+
+        Raises:
+            CommitConflictError: the default partition spec is another one.
+        """
+        _compare(metadata, "default partition spec", self.default_spec_id, lambda table: table.default_spec_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSortOrderId:
+    """A requirement that the default sort order is still this one."""
+
+    default_sort_order_id: int
+
+    def check(self, metadata: TableMetadata | None) -> None:
+        """Raise an error if another sort order is the default one.
+
+        Raises:
+            CommitConflictError: the default sort order is another one.
+        """
+        _compare(metadata, "default sort order", self.default_sort_order_id, lambda table: table.default_sort_order_id)
+
+
+Requirement = (
+    AssertCreate
+    | AssertTableUUID
+    | AssertRefSnapshotId
+    | AssertLastAssignedFieldId
+    | AssertCurrentSchemaId
+    | AssertLastAssignedPartitionId
+    | AssertDefaultSpecId
+    | AssertDefaultSortOrderId
+)
+
+
+def check_requirements(requirements: Iterable[Requirement], metadata: TableMetadata | None) -> None:
+    """Check each requirement against the newest version of the table.
+
+    Args:
+        requirements: The requirements.
+        metadata: The newest version; None where there is no table.
+
+    Raises:
+        CommitConflictError: a requirement is not met; names the first one.
+    """
+    for requirement in requirements:
+        requirement.check(metadata)
+
+
+def _compare(
+    metadata: TableMetadata | None,
+    what: str,
+    expected: str | int | None,
+    read_actual: Callable[[TableMetadata], str | int | None],
+    next_step: str = REFRESH,
+) -> None:
+    if metadata is None:
+        raise CommitConflictError(
+            "the table does not exist any more: another writer dropped or renamed it",
+            problems=(
+                Problem(where="expected", what=f"a table whose {what} is {_shown(expected)}"),
+                Problem(where="found", what="no table"),
+            ),
+            next_step="a retry will fail again while there is no table of this name: check the name",
+        )
+    actual = read_actual(metadata)
+    if actual == expected:
+        return
+    newest = metadata.current_snapshot()
+    by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
+    raise CommitConflictError(
+        f"the {what} must be {_shown(expected)}, and is {_shown(actual)}: another writer changed the table",
+        snapshot_id=None if newest is None else newest.snapshot_id,
+        problems=(
+            Problem(where="expected", what=f"{what}: {_shown(expected)}"),
+            Problem(where="found", what=f"{what}: {_shown(actual)}{by}"),
+        ),
+        next_step=next_step,
+    )
+
+
+def _uuid(table: TableMetadata) -> str | None:
+    return None if table.table_uuid is None else table.table_uuid.lower()
+
+
+def _shown(value: str | int | None) -> str | int:
+    return "none" if value is None else value

@@ -1,0 +1,65 @@
+"""Source columns of partition and sort fields in JSON: `source-id` for one column, `source-ids` for a transform of several.
+
+Spec: Appendix C, Partition Specs, Sort Orders.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from icefloe.errors import InvalidPartitionSpecError, Problem
+from icefloe.spec.partitioning.transforms import Transform, UnknownTransform, VoidTransform, parse_transform
+
+
+def sources_to_json(source_ids: Sequence[int]) -> dict[str, Any]:
+    """Return `source-id` for one column, `source-ids` for several."""
+    return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
+
+
+def sources_from_json(item: Mapping[str, Any], where: str, problems: list[Problem]) -> tuple[int, ...]:
+    """Return the field ids of the source columns in a field's JSON object.
+
+    Args:
+        item: The field's JSON object. A list of one id means the same as `source-id`.
+        where: JSON path of the object.
+        problems: Problems are appended to it; if none is, the result has at least one id.
+    """
+    single, several = item.get("source-id"), item.get("source-ids")
+    if several is None or (isinstance(several, list) and len(several) < 2 and single is not None):
+        if not _is_id(single):
+            problems.append(Problem(where=f"{where}.source-id", what="expected an integer"))
+        return (single,) if isinstance(single, int) else ()
+    if not isinstance(several, list) or not several or not all(map(_is_id, several)):
+        problems.append(Problem(where=f"{where}.source-ids", what="expected a list of at least one integer"))
+        return ()
+    return tuple(several)
+
+
+def transform_of(text: str, source_ids: Sequence[int]) -> Transform:
+    """Return the transform of a text over these columns.
+
+    The supported transforms have one source column, so any text over several, except `void`, is an unknown transform.
+
+    Raises:
+        InvalidPartitionSpecError: As in `parse_transform`.
+    """
+    parsed = parse_transform(text)
+    return parsed if len(source_ids) == 1 or isinstance(parsed, VoidTransform) else UnknownTransform(text)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def to_transform(transform: Transform | str) -> Transform:
+    """Return a transform passed as such or as its text, such as `bucket[16]`.
+
+    Raises:
+        InvalidPartitionSpecError: The value is neither.
+    """
+    if isinstance(transform, Transform):
+        return transform
+    if not isinstance(transform, str):
+        raise InvalidPartitionSpecError(
+            f"{transform!r} is not a transform", next_step='pass one such as DayTransform(), or its text such as "bucket[16]"'
+        )
+    return parse_transform(transform)

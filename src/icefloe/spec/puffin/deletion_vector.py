@@ -1,0 +1,246 @@
+"""Deletion vectors: the set of deleted row positions of one data file, as a value, as the bytes of a blob, and as a whole Puffin file.
+
+Framed bytes are: the length of the bytes between it and the checksum (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the
+CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; `detect_framing` recognizes such unframed bitmaps.
+The data file of a vector is determined elsewhere. Spec: Puffin file format, `deletion-vector-v1` blob type; Deletion Vectors.
+"""
+
+import array
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64, FrozenBitMap64
+
+from icefloe.errors import InvalidInputError
+from icefloe.spec.puffin.puffin_errors import puffin_format_error
+from icefloe.spec.puffin.puffin_file import Blob, write_puffin
+from icefloe.spec.puffin.puffin_metadata import BlobMetadata
+from icefloe.spec.puffin.roaring import InvalidBitmapError, check_bitmap_extent
+
+DELETION_VECTOR_BLOB = "deletion-vector-v1"
+REFERENCED_DATA_FILE = "referenced-data-file"
+CARDINALITY = "cardinality"
+_MAGIC = bytes.fromhex("d1d33964")
+_LENGTH_BYTES = 4
+_CRC_BYTES = 4
+_BITMAP_START = _LENGTH_BYTES + len(_MAGIC)
+_EMPTY_BITMAP_BYTES = 8
+_MAX_BLOB_BYTES = 2**31 - 1  # other readers load a blob into one Java array
+# The metadata column _pos, which other writers record as the field that a deletion vector was computed for.
+_ROW_POSITION_FIELD_ID = 2147483645
+# The snapshot is unknown when the file is written, so the spec requires this value for both numbers.
+_UNASSIGNED = -1
+_POSITIONS = 1 << 63
+
+
+class VectorFraming(Enum):
+    """The framing of a deletion vector's bytes."""
+
+    FRAMED = "framed"
+    BARE = "bare"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionVector:
+    """The positions of the deleted rows of one data file, counted from 0, compressed. It pickles."""
+
+    bitmap: FrozenBitMap64
+
+    @property
+    def cardinality(self) -> int:
+        """The number of deleted rows."""
+        return len(self.bitmap)
+
+    def positions(self) -> npt.NDArray[np.uint64]:
+        """Return the deleted positions, ascending. They take 8 bytes each, which for runs is far more than the vector itself."""
+        return np.frombuffer(self.bitmap.to_array(), np.uint64)
+
+    def deleted_rows(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """Return for each of the `count` rows from position `first` on whether it is deleted. Takes memory for `count` rows, however many are deleted."""
+        deleted = np.zeros(count, np.bool_)
+        row_range = BitMap64()
+        row_range.add_range(first, first + count)
+        # Read as signed, which the top bit of 0 allows: numpy indexes with these as they are, and would convert unsigned ones.
+        positions = np.frombuffer((self.bitmap & row_range).to_array(), np.int64)
+        deleted[positions - first] = True
+        return deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorLocation:
+    """The location of a vector and its data file: the values that its manifest entry must repeat.
+
+    `content_offset` and `content_size_in_bytes` are in bytes; `record_count` is the cardinality.
+    """
+
+    referenced_data_file: str
+    content_offset: int
+    content_size_in_bytes: int
+    record_count: int
+
+
+def deletion_vector_from_positions(positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
+    """Return the vector of these positions, in any order; repeated ones count once.
+
+    Raises:
+        InvalidInputError: A position is not a whole number from 0 to 2**63 - 1.
+    """
+    try:
+        numbers = positions if isinstance(positions, np.ndarray) else np.array([*positions] or np.empty(0, np.int64))
+    except OverflowError as error:
+        raise InvalidInputError(f"a deleted position is out of range: {error}") from error
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise InvalidInputError(
+            f"deleted positions are a list of whole numbers from 0 to 2**63 - 1, not {numbers.ndim}-dimensional {numbers.dtype}"
+        )
+    if numbers.size and (numbers.min() < 0 or int(numbers.max()) >= _POSITIONS):
+        raise InvalidInputError(f"a deleted position is below 0 or above 2**63 - 1: they are from {numbers.min()} to {numbers.max()}")
+    # The library reads an array.array without a Python number for each position, and inserts sorted positions faster.
+    plain = array.array("Q")
+    plain.frombytes(np.sort(numbers.astype(np.uint64)).tobytes())
+    return DeletionVector(FrozenBitMap64(plain))
+
+
+def merge_deletion_vectors(vectors: Iterable[DeletionVector]) -> DeletionVector:
+    """Return the vector of every row that any of the vectors deletes.
+
+    A new vector of a data file must contain the positions of its old vector and of old position deletes.
+    """
+    return DeletionVector(FrozenBitMap64().union(*(vector.bitmap for vector in vectors)))
+
+
+def encode_deletion_vector(vector: DeletionVector) -> bytes:
+    """Return the framed bytes; runs of the bitmap are encoded as runs wherever that is smaller.
+
+    Raises:
+        InvalidInputError: The bytes would be over 2 GiB.
+    """
+    bitmap = BitMap64(vector.bitmap, optimize=False)
+    bitmap.run_optimize()
+    body = _MAGIC + bitmap.serialize()
+    if len(body) + _LENGTH_BYTES + _CRC_BYTES > _MAX_BLOB_BYTES:
+        raise InvalidInputError(f"a deletion vector of {vector.cardinality} rows takes {len(body)} bytes, and the maximum is 2 GiB")
+    return b"".join((len(body).to_bytes(_LENGTH_BYTES, "big"), body, zlib.crc32(body).to_bytes(_CRC_BYTES, "big")))
+
+
+def detect_framing(data: bytes) -> VectorFraming | None:
+    """Return whether the bytes are framed as in the spec or an unframed bitmap; None where they are neither.
+
+    The two cannot be confused: at the position of the magic bytes, an unframed bitmap has the upper half of its number of bitmaps, which is 0.
+    """
+    if data[_LENGTH_BYTES:_BITMAP_START] == _MAGIC:
+        return VectorFraming.FRAMED
+    if len(data) >= _EMPTY_BITMAP_BYTES and not any(data[4:8]):
+        return VectorFraming.BARE
+    return None
+
+
+def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: int = 0, accept_bare: bool = True) -> DeletionVector:
+    """Decode the vector in the bytes of a blob.
+
+    Args:
+        data: The bytes of the blob.
+        cardinality: The `record_count` of the manifest entry.
+        path: Location of the file, for errors.
+        offset: Byte of the file at which the blob starts.
+        accept_bare: Whether unframed bitmaps, which have no checksum, are accepted.
+
+    Raises:
+        PuffinFormatError: Wrong length, magic bytes or checksum; a damaged bitmap; or another number of positions than `cardinality`.
+    """
+    framing = detect_framing(data)
+    if framing is VectorFraming.FRAMED:
+        start = _BITMAP_START
+        bitmap_bytes = _unframed(data, path, offset)
+    elif framing is VectorFraming.BARE and accept_bare:
+        start = 0
+        bitmap_bytes = data
+    else:
+        what = "it is an unframed bitmap without length, magic bytes and checksum" if framing else "its magic bytes are not D1D33964"
+        raise puffin_format_error(path, offset, f"a deletion vector of {len(data)} bytes is not framed: {what}")
+    try:
+        check_bitmap_extent(bitmap_bytes)
+        bitmap = FrozenBitMap64.deserialize(bitmap_bytes)
+    except InvalidBitmapError as error:
+        raise puffin_format_error(
+            path, offset + start + error.position, f"the bitmap of a deletion vector is damaged: {error.what}"
+        ) from error
+    except ValueError as error:
+        raise puffin_format_error(path, offset + start, f"the bitmap of a deletion vector is damaged: {error}") from error
+    if len(bitmap) != cardinality:
+        raise puffin_format_error(path, offset, f"a deletion vector contains {len(bitmap)} positions where {cardinality} are recorded")
+    return DeletionVector(bitmap)
+
+
+def _unframed(data: bytes, path: str, offset: int) -> bytes:
+    length = int.from_bytes(data[:_LENGTH_BYTES], "big")
+    if length + _LENGTH_BYTES + _CRC_BYTES != len(data) or length < len(_MAGIC) + _EMPTY_BITMAP_BYTES:
+        raise puffin_format_error(path, offset, f"a deletion vector of {len(data)} bytes claims {length} between length and checksum")
+    body = data[_LENGTH_BYTES:-_CRC_BYTES]
+    recorded = int.from_bytes(data[-_CRC_BYTES:], "big")
+    if (computed := zlib.crc32(body)) != recorded:
+        what = f"the checksum of a deletion vector is {recorded:08x}, and its bytes give {computed:08x}"
+        raise puffin_format_error(path, offset + len(data) - _CRC_BYTES, what)
+    return body[len(_MAGIC) :]
+
+
+def deletion_vector_blob(vector: DeletionVector, referenced_data_file: str) -> Blob:
+    """Return the vector as a blob to write, for the data file at a location as written in the table's metadata."""
+    return Blob(
+        type=DELETION_VECTOR_BLOB,
+        fields=(_ROW_POSITION_FIELD_ID,),
+        snapshot_id=_UNASSIGNED,
+        sequence_number=_UNASSIGNED,
+        data=encode_deletion_vector(vector),
+        properties={REFERENCED_DATA_FILE: referenced_data_file, CARDINALITY: str(vector.cardinality)},
+    )
+
+
+def write_deletion_vectors(
+    vectors: Mapping[str, DeletionVector], *, properties: Mapping[str, str]
+) -> tuple[bytes, tuple[VectorLocation, ...]]:
+    """Return a whole Puffin file with one vector for each data file, and the location of each vector, in the same order.
+
+    Args:
+        vectors: Vectors by the location of their data file.
+        properties: Properties of the file, which should include "created-by".
+
+    Raises:
+        InvalidInputError: A vector is over 2 GiB, or UTF-8 cannot encode a location.
+    """
+    content, metadata = write_puffin(
+        (deletion_vector_blob(vector, location) for location, vector in vectors.items()), properties=properties
+    )
+    # The file does not exist yet; its name would appear only in an error of this program.
+    return content, tuple(vector_location(blob, path="the new file") for blob in metadata.blobs)
+
+
+def vector_location(blob: BlobMetadata, *, path: str) -> VectorLocation:
+    """Return the location of a deletion vector in the footer of the Puffin file `path`, for the comparison with its manifest entry.
+
+    Raises:
+        PuffinFormatError: The blob has another type, is compressed, or lacks a required property.
+    """
+    if blob.type != DELETION_VECTOR_BLOB:
+        raise puffin_format_error(path, blob.offset, f"a blob is of type {blob.type!r}, not {DELETION_VECTOR_BLOB!r}")
+    if blob.compression_codec is not None:
+        raise puffin_format_error(
+            path, blob.offset, f"a deletion vector is compressed with {blob.compression_codec!r}, and must not be compressed"
+        )
+    missing = [name for name in (REFERENCED_DATA_FILE, CARDINALITY) if name not in blob.properties]
+    if missing:
+        raise puffin_format_error(path, blob.offset, f"a deletion vector's blob lacks the properties {', '.join(missing)}")
+    digits = blob.properties[CARDINALITY]
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+        raise puffin_format_error(path, blob.offset, f"a deletion vector's cardinality is {digits!r}, not a number")
+    return VectorLocation(
+        referenced_data_file=blob.properties[REFERENCED_DATA_FILE],
+        content_offset=blob.offset,
+        content_size_in_bytes=blob.length,
+        record_count=int(digits),
+    )

@@ -1,0 +1,167 @@
+"""Default values of columns: their validation, and the columns that readers and writers fill with them.
+
+`initial-default` is the value of rows in files that lack the column; `write-default` is written where rows come without the column. Which rows lack a column
+is found by the reader (`datafile/projection.py`) and the writer (`schema_cast.py`); `Schema` checks the defaults of any schema. Spec: Default values.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import FormatError, InvalidInputError, InvalidSchemaError, Problem
+from icefloe.spec.nested_values import default_problem, nested_to_physical
+from icefloe.spec.schema.arrow_types import type_to_arrow
+from icefloe.spec.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
+from icefloe.spec.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
+
+# Returns one of a field's two defaults.
+_Pick = Callable[[NestedField], Any]
+
+
+def to_default_value(kind: IcebergType, value: Any, column: str, format_version: int) -> Any:
+    """Return the physical default that a Python value, or a physical value, is for a column of the type; None for none.
+
+    Args:
+        kind: The column's type.
+        value: The Python value, or the physical value.
+        column: Name of the column, for errors.
+        format_version: Format version of the table.
+
+    Raises:
+        InvalidSchemaError: The type does not have this default, or the format version has no defaults.
+    """
+    if value is None:
+        return None
+    if format_version < FIRST_VERSION_OF_DEFAULTS:
+        raise InvalidSchemaError(
+            f"column {column} cannot have a default value: these need format version {FIRST_VERSION_OF_DEFAULTS}, "
+            f"and the table has version {format_version}",
+            next_step=f"upgrade the table first, with set_properties({{'format-version': '{FIRST_VERSION_OF_DEFAULTS}'}})",
+        )
+    try:
+        physical = nested_to_physical(kind, value)
+    except InvalidInputError as error:
+        if default_problem(kind, value) is not None:  # it is not a physical value either
+            raise InvalidSchemaError(f"column {column} cannot have the default {value!r}: {error.message}") from error
+        physical = value
+    problem = default_problem(kind, physical)
+    if problem is not None:
+        raise InvalidSchemaError(f"column {column} cannot have the default {value!r}: {problem}")
+    return physical
+
+
+def check_struct_default(field: NestedField, column: str) -> None:
+    """Check that every required field of a new struct with the default `{}` has a default of its own.
+
+    Raises:
+        InvalidSchemaError: A required field has none.
+    Spec: Default values (a field missing from a struct's default has its own).
+    """
+    if not isinstance(field.field_type, StructType) or field.initial_default is None:
+        return
+    for inner in field.field_type.fields:
+        if inner.required and inner.initial_default is None:
+            raise InvalidSchemaError(
+                f"column {column} cannot have the default {{}}: its field {inner.name} is required and has no default",
+                next_step="give the field a default, or make it optional",
+            )
+        check_struct_default(inner, f"{column}.{inner.name}")
+
+
+def initial_default_column(field: NestedField, count: int) -> pa.Array:
+    """Return the values of a column for rows whose file lacks it: its `initial-default`, or null.
+
+    A struct that is present by default has the defaults of its fields.
+
+    Args:
+        field: The column.
+        count: Number of rows.
+
+    Returns:
+        `count` values in the column's Arrow type.
+
+    Raises:
+        FormatError: The column is required and has no default, or a required field of a default struct has none.
+    Spec: Column Projection; Default values.
+    """
+    return _filled(field, count, _initial)
+
+
+def write_default_column(field: NestedField, count: int) -> pa.Array:
+    """Return the values that a writer stores for rows that come without the column: its `write-default`, or null.
+
+    Raises:
+        FormatError: As in `initial_default_column`; `missing_column_problems` finds such columns before.
+    Spec: Default values.
+    """
+    return _filled(field, count, _write)
+
+
+def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
+    """Yield why rows may not come without the column at `path`; nothing where they may."""
+    if field.write_default is None:
+        if field.required:
+            yield Problem(where=".".join(path), what=f"is missing, and is required ({field.field_type})")
+    elif isinstance(field.field_type, StructType):
+        for inner in field.field_type.fields:
+            yield from missing_column_problems(inner, (*path, inner.name))
+
+
+def constant_column(kind: IcebergType, value: Any, count: int) -> pa.Array:
+    """Return a physical value of any type `count` times, as an array of the column's Arrow type; None is null."""
+    return _repeated(kind, _to_arrow_value(kind, value, _initial), count)
+
+
+def _initial(field: NestedField) -> Any:
+    return field.initial_default
+
+
+def _write(field: NestedField) -> Any:
+    return field.write_default
+
+
+def _filled(field: NestedField, count: int, pick: _Pick) -> pa.Array:
+    return _repeated(field.field_type, _default(field, pick), count)
+
+
+def _repeated(kind: IcebergType, value: Any, count: int) -> pa.Array:
+    target = type_to_arrow(kind)
+    if value is None or isinstance(kind, UnknownType):
+        return pa.nulls(count, target)
+    single = pa.array([value], target)
+    return pa.repeat(single[0], count) if count else single.slice(1)  # Arrow cannot repeat a list zero times
+
+
+def _default(field: NestedField, pick: _Pick) -> Any:
+    value = pick(field)
+    if value is None:
+        if field.required:
+            raise FormatError(
+                f"column {field.name} (field id {field.field_id}) is required, is missing and has no default",
+                next_step="read with the schema that the files were written with",
+            )
+        return None
+    return _to_arrow_value(field.field_type, value, pick)
+
+
+def _to_arrow_value(kind: IcebergType, value: Any, pick: _Pick) -> Any:
+    """Convert a physical value to the form that `pyarrow.array` accepts for the type's Arrow type."""
+    if value is None:
+        return None
+    if isinstance(kind, StructType):
+        values_by_id = dict(value)
+        return {
+            field.name: _to_arrow_value(field.field_type, values_by_id[field.field_id], pick)
+            if field.field_id in values_by_id
+            else _default(field, pick)
+            for field in kind.fields
+        }
+    if isinstance(kind, ListType):
+        return [_to_arrow_value(kind.element, inner, pick) for inner in value]
+    if isinstance(kind, MapType):
+        return [(_to_arrow_value(kind.key_type, key, pick), _to_arrow_value(kind.value_type, inner, pick)) for key, inner in value]
+    if isinstance(kind, PrimitiveType) and isinstance(value, uuid.UUID):
+        return value.bytes
+    return value

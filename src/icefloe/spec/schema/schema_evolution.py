@@ -1,0 +1,364 @@
+"""Schema evolution: applies changes to a schema, keeps field ids, and refuses an invalid change with its rule and the next step.
+
+The changes are `schema_change.py`; union by name is `union_by_name.py`, replacement `schema_replacement.py`, type promotion `type_promotion.py`.
+`commit/evolve_schema.py` checks partition specs and sort orders. Spec: Schema Evolution; Identifier Field IDs.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from icefloe.errors import InvalidInputError, InvalidSchemaError
+from icefloe.spec.schema.default_values import check_struct_default, to_default_value
+from icefloe.spec.schema.schema import Fields, Schema, edit_field, renumbered_type, repeated_names, walk
+from icefloe.spec.schema.schema_change import (
+    AddColumn,
+    ColumnPath,
+    DeleteColumn,
+    MoveColumn,
+    Place,
+    RenameColumn,
+    ReplaceWith,
+    SchemaChange,
+    SetDefault,
+    SetIdentifierFields,
+    UnionByName,
+    UpdateColumn,
+    path_text,
+)
+from icefloe.spec.schema.schema_replacement import SchemaReplacement
+from icefloe.spec.schema.type_promotion import check_promotion, promoted_value
+from icefloe.spec.schema.union_by_name import union_changes
+from icefloe.spec.schema.version_rules import FIRST_VERSION_OF_DEFAULTS, check_schema_version
+from icefloe.spec.types import IcebergType, ListType, MapType, NestedField, StructType, children
+
+_INCOMPATIBLE = "pass allow_incompatible_changes=True if every row has a value there"
+
+
+def evolve_schema(
+    schema: Schema,
+    changes: Iterable[SchemaChange],
+    last_column_id: int,
+    *,
+    allow_incompatible: bool = False,
+    case_sensitive: bool = True,
+    format_version: int = 2,
+) -> tuple[Schema, int]:
+    """Apply changes to a schema, in order.
+
+    Args:
+        schema: The current schema.
+        changes: The changes.
+        last_column_id: The highest column id that the table ever assigned.
+        allow_incompatible: Whether required columns may be added, and columns made required.
+        case_sensitive: Whether column names are matched by letter case.
+        format_version: Format version of the table.
+
+    Returns:
+        The new schema, still with the old schema id, and the new last column id, which never decreases.
+
+    Raises:
+        InvalidSchemaError, InvalidInputError: A change violates a rule; the message names the column, the rule and the next step.
+    """
+    state = SchemaUpdate(
+        schema,
+        last_column_id,
+        allow_incompatible=allow_incompatible,
+        case_sensitive=case_sensitive,
+        format_version=format_version,
+    )
+    for change in changes:
+        state.apply(change)
+    return state.finished(), state.last_column_id
+
+
+class SchemaUpdate:
+    """A schema to which changes are applied one after the other.
+
+    Each change sees the result of those before it; a column renamed by an earlier change is still found by its old name. JAVA: SchemaUpdate.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        last_column_id: int,
+        *,
+        allow_incompatible: bool = False,
+        case_sensitive: bool = True,
+        format_version: int = 2,
+    ) -> None:
+        self._original = schema
+        self._schema = Schema(*schema.fields)  # without identifier fields, which need to be valid only in the end
+        self._identifier_ids = schema.identifier_field_ids
+        self._allow_incompatible = allow_incompatible
+        self._case_sensitive = case_sensitive
+        self._format_version = format_version
+        self.last_column_id = last_column_id
+
+    def apply(self, change: SchemaChange) -> None:
+        """Apply one change completely, or not at all.
+
+        Raises:
+            InvalidSchemaError, InvalidInputError: The change violates a rule.
+        """
+        before = self._schema, self._identifier_ids, self.last_column_id
+        try:
+            self._dispatch(change)
+        except InvalidInputError:
+            self._schema, self._identifier_ids, self.last_column_id = before
+            raise
+
+    def _dispatch(self, change: SchemaChange) -> None:
+        match change:
+            case AddColumn():
+                self._add(change)
+            case RenameColumn():
+                self._rename(change)
+            case DeleteColumn():
+                self._delete(change)
+            case UpdateColumn():
+                self._update(change)
+            case SetDefault():
+                self._set_default(change)
+            case MoveColumn():
+                self._move(change)
+            case SetIdentifierFields():
+                self._identifier_ids = tuple(self._find(path).field_id for path in change.paths)
+            case UnionByName():
+                changes = union_changes(
+                    self._schema, change.schema, format_version=self._format_version, case_sensitive=self._case_sensitive
+                )
+                for nested_change in changes:
+                    self._dispatch(nested_change)
+            case ReplaceWith():
+                self._replace(change.schema)
+
+    def finished(self) -> Schema:
+        """Return the new schema, after a check of the rules on the whole schema.
+
+        Raises:
+            InvalidSchemaError: An identifier field was deleted or is invalid, or a struct has lost all its fields.
+        """
+        deleted = [field_id for field_id in self._identifier_ids if field_id not in self._schema]
+        if deleted:
+            names = ", ".join(self._original.find_column_name(field_id) or str(field_id) for field_id in deleted)
+            raise InvalidSchemaError(
+                f"column {names} is an identifier field and cannot be deleted", next_step="choose others with set_identifier_fields first"
+            )
+        for path, field in walk(self._schema.fields):
+            original_type = self._original.find_type(field.field_id) if field.field_id in self._original else None
+            if field.field_type == StructType() and original_type != StructType():
+                raise InvalidSchemaError(
+                    f"column {'.'.join(path)} would be a struct without fields, which data files cannot contain",
+                    next_step="delete the whole column, or keep one of its fields",
+                )
+        try:
+            return Schema(*self._schema.fields, schema_id=self._original.schema_id, identifier_field_ids=self._identifier_ids)
+        except InvalidSchemaError as error:
+            raise InvalidSchemaError(
+                "the changed schema would violate the format",
+                problems=error.problems,
+                next_step="choose other identifier fields with set_identifier_fields, or leave those columns as they are",
+            ) from error
+
+    # ---- the changes ----
+
+    def _add(self, change: AddColumn) -> None:
+        if isinstance(change.path, str):
+            parent, _, name = change.path.rpartition(".")
+            above: ColumnPath = parent
+        else:
+            above, name = change.path[:-1], change.path[-1] if change.path else ""
+        if not name:
+            raise InvalidSchemaError(f"a column needs a name, and {path_text(change.path)!r} is empty", next_step="give it one")
+        if not isinstance(change.field_type, IcebergType):
+            raise InvalidInputError(
+                f"column {path_text(change.path)}: {change.field_type!r} is not an Iceberg type", next_step="pass one such as LongType()"
+            )
+        owner = self._struct_at(above, change.path) if above else None
+        # This holds for a table without rows too: another writer may add some before the change is committed. JAVA: SchemaUpdate.internalAddColumn.
+        if change.required and change.default is None and not self._allow_incompatible:
+            raise InvalidInputError(
+                f"column {path_text(change.path)} cannot be added as required: existing rows have no value for it",
+                next_step=f"give it a default value (from format version {FIRST_VERSION_OF_DEFAULTS} on), add it as optional, or {_INCOMPATIBLE}",
+            )
+        added = NestedField(self._fresh_id(), name, change.field_type, change.required, change.doc)
+        added = replace(added, field_type=renumbered_type(change.field_type, self._fresh_id, {}))
+        default = to_default_value(added.field_type, change.default, path_text(change.path), self._format_version)
+        added = replace(added, initial_default=default, write_default=default)
+        check_struct_default(added, path_text(change.path))
+        check_schema_version(Schema(added), self._format_version)
+        self._edit_members(owner, lambda members: (*members, added), change.path)
+
+    def _rename(self, change: RenameColumn) -> None:
+        field = self._member(change.path, "renamed")
+        if not change.new_name:
+            raise InvalidSchemaError(f"column {path_text(change.path)} cannot be renamed to an empty name", next_step="give it a name")
+        self._edit(field.field_id, lambda current: replace(current, name=change.new_name), change.path)
+
+    def _delete(self, change: DeleteColumn) -> None:
+        field = self._member(change.path, "deleted")
+        self._edit(field.field_id, lambda _: None, change.path)
+
+    def _update(self, change: UpdateColumn) -> None:
+        field = self._find(change.path)
+        self._refuse_in_map_key(field, change.path)
+        column = path_text(change.path)
+        kind = field.field_type if change.field_type is None else change.field_type
+        if kind != field.field_type:
+            check_promotion(field.field_type, kind, column, self._format_version)
+            kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may become a nested column
+        required = field.required if change.required is None else change.required
+        # A column added by the same update has a value in every row if it has a default. JAVA: SchemaUpdate.isDefaultedAdd.
+        is_filled = field.field_id not in self._original and field.initial_default is not None
+        if required and not field.required and not self._allow_incompatible and not is_filled:
+            raise InvalidInputError(
+                f"column {column} is optional and cannot be made required: existing rows may lack a value",
+                next_step=f"leave it optional, or {_INCOMPATIBLE}",
+            )
+        if change.doc is not None and self._is_inner(field):
+            raise InvalidSchemaError(
+                f"{column} is part of a list or map and cannot have a doc of its own", next_step="give it to the list or map itself"
+            )
+        doc = field.doc if change.doc is None else change.doc
+        initial, write = (promoted_value(field.field_type, kind, value) for value in (field.initial_default, field.write_default))
+        changed = replace(field, field_type=kind, required=required, doc=doc, initial_default=initial, write_default=write)
+        self._edit(field.field_id, lambda _: changed, change.path)
+
+    def _set_default(self, change: SetDefault) -> None:
+        field = self._find(change.path)
+        if self._is_inner(field):
+            raise InvalidSchemaError(
+                f"{path_text(change.path)} is part of a list or map and cannot have a default of its own",
+                next_step="give it to the list or map itself",
+            )
+        default = to_default_value(field.field_type, change.default, path_text(change.path), self._format_version)
+        self._edit(field.field_id, lambda current: replace(current, write_default=default), change.path)
+
+    def _replace(self, replacement: Schema) -> None:
+        """Replace the whole schema; the rules of evolution hold for each column."""
+        new = SchemaReplacement(
+            self._fresh_id,
+            format_version=self._format_version,
+            case_sensitive=self._case_sensitive,
+            allow_incompatible=self._allow_incompatible,
+        ).of(self._schema, replacement)
+        self._accept(new.fields, "")
+        self._identifier_ids = new.identifier_field_ids
+
+    def _move(self, change: MoveColumn) -> None:
+        field = self._member(change.path, "moved")
+        owner = self._owner_id(field)
+        beside = self._find(change.beside) if change.beside is not None else None
+        if change.place is not Place.FIRST and (beside is None or beside == field or self._owner_id(beside) != owner):
+            raise InvalidSchemaError(
+                f"column {path_text(change.path)} cannot be moved {change.place} {path_text(change.beside or '')}: "
+                "a column moves only among those of its own struct, and not beside itself",
+                next_step="name a column of the same struct",
+            )
+
+        def moved(members: Fields) -> Fields:
+            others = [member for member in members if member.field_id != field.field_id]
+            position = 0 if beside is None else [member.field_id for member in others].index(beside.field_id)
+            others.insert(position + (change.place is Place.AFTER), field)
+            return tuple(others)
+
+        self._edit_members(owner, moved, change.path)
+
+    # ---- finding and replacing ----
+
+    def _fresh_id(self) -> int:
+        self.last_column_id += 1
+        return self.last_column_id
+
+    def _find(self, path: ColumnPath) -> NestedField:
+        """Return the column of a path; for a name that an earlier change replaced, the column that had it."""
+        for schema in (self._schema, self._original):
+            field_id = self._id_in(schema, path)
+            if field_id is not None and field_id in self._schema:
+                return self._schema.find_field(field_id)
+        raise InvalidSchemaError(
+            f"there is no column {path_text(path)!r} in the schema", next_step=f"use one of {', '.join(self._schema.column_names)}"
+        )
+
+    def _id_in(self, schema: Schema, path: ColumnPath) -> int | None:
+        if isinstance(path, tuple):
+            key = tuple(map(self._key, path))
+            field_id = next((field.field_id for names, field in walk(schema.fields) if tuple(map(self._key, names)) == key), None)
+            if field_id is not None:
+                return field_id
+        return schema.find_id(path_text(path), case_sensitive=self._case_sensitive)
+
+    def _key(self, name: str) -> str:
+        return name if self._case_sensitive else name.lower()
+
+    def _struct_at(self, path: ColumnPath, column: ColumnPath) -> int:
+        """Return the id of the field whose struct a new column is added to: for a list its element, for a map its value."""
+        try:
+            field = self._find(path)
+        except InvalidSchemaError as error:
+            raise InvalidSchemaError(
+                f"column {path_text(column)} cannot be added: {error.message}",
+                next_step=f'{error.next_step}; for a top-level name with a dot in it pass a tuple, ("{path_text(column)}",)',
+            ) from error
+        self._refuse_in_map_key(field, column)
+        column_type = field.field_type
+        while isinstance(field.field_type, ListType | MapType):
+            kind = field.field_type
+            field = kind.element_field if isinstance(kind, ListType) else kind.value_field
+        if not isinstance(field.field_type, StructType):
+            raise InvalidSchemaError(
+                f"column {path_text(column)} cannot be added: {path_text(path)} is {column_type}, and only a struct has fields",
+                next_step="add it beside that column, under another name",
+            )
+        return field.field_id
+
+    def _member(self, path: ColumnPath, verb: str) -> NestedField:
+        """Return the column of a path if it is a field of a struct, which may be renamed, deleted or moved."""
+        field = self._find(path)
+        if self._is_inner(field):
+            raise InvalidSchemaError(
+                f"{path_text(path)} is part of its list or map and cannot be {verb}", next_step="change the list or map as a whole"
+            )
+        self._refuse_in_map_key(field, path)
+        return field
+
+    def _is_inner(self, field: NestedField) -> bool:
+        """Return True for the element of a list and the key or value of a map, whose names the format defines."""
+        owner = self._owner_id(field)
+        return owner is not None and not isinstance(self._schema.find_type(owner), StructType)
+
+    def _owner_id(self, field: NestedField) -> int | None:
+        """Return the id of the field right above; None for a top-level column."""
+        for _, above in walk(self._schema.fields):
+            if any(child.field_id == field.field_id for child in children(above.field_type)):
+                return above.field_id
+        return None
+
+    def _refuse_in_map_key(self, field: NestedField, path: ColumnPath) -> None:
+        for _, above in walk(self._schema.fields):
+            if isinstance(above.field_type, MapType):
+                key = above.field_type.key_field
+                if field.field_id in {key.field_id, *(inner.field_id for _, inner in walk(children(key.field_type)))}:
+                    raise InvalidSchemaError(
+                        f"{path_text(path)} is part of the key of map {above.name}, and keys never change: equal keys would no longer be equal",
+                        next_step="add a new map column",
+                    )
+
+    def _edit_members(self, owner: int | None, edit: Callable[[Fields], Fields], path: ColumnPath) -> None:
+        if owner is None:
+            self._accept(edit(self._schema.fields), path)
+            return
+        self._edit(owner, lambda field: replace(field, field_type=StructType(*edit(children(field.field_type)))), path)
+
+    def _edit(self, field_id: int, edit: Callable[[NestedField], NestedField | None], path: ColumnPath) -> None:
+        self._accept(edit_field(self._schema.fields, field_id, edit), path)
+
+    def _accept(self, fields: Fields, path: ColumnPath) -> None:
+        """Accept the fields of a change, unless two columns would have one name."""
+        before, after = (repeated_names(columns, case_sensitive=self._case_sensitive) for columns in (self._schema.fields, fields))
+        for name in sorted(after - before):
+            raise InvalidSchemaError(
+                f"{f'column {path_text(path)}: ' if path else ''}there would be two columns named {name}",
+                next_step="choose another name, or delete or rename the other column first",
+            )
+        self._schema = Schema(*fields)

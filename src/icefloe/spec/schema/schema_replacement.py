@@ -1,0 +1,147 @@
+"""Replacement of a schema by another: columns of the same name stay the same column, and every incompatible column is found in one pass.
+
+Spec: Schema Evolution. JAVA: TypeUtil.assignFreshIds, which matches by full name too but checks nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from icefloe.errors import InvalidSchemaError, Problem
+from icefloe.spec.schema.default_values import check_struct_default, to_default_value
+from icefloe.spec.schema.schema import Fields, Schema, renumbered_type
+from icefloe.spec.schema.type_promotion import is_promotion, promoted_value
+from icefloe.spec.schema.version_rules import check_schema_version
+from icefloe.spec.types import IcebergType, ListType, MapType, NestedField, StructType, children
+
+Path = tuple[str, ...]
+
+
+class SchemaReplacement:
+    """One replacement of a schema.
+
+    Args:
+        fresh_id: Returns the ids of new columns; the ids of the replacing schema are ignored.
+        format_version: Format version of the table.
+        case_sensitive: Whether column names are matched by letter case.
+        allow_incompatible: Whether changes are allowed that do not fit existing rows.
+    """
+
+    def __init__(self, fresh_id: Callable[[], int], *, format_version: int, case_sensitive: bool, allow_incompatible: bool) -> None:
+        self._fresh_id = fresh_id
+        self._format_version = format_version
+        self._case_sensitive = case_sensitive
+        self._allow_incompatible = allow_incompatible
+        self._ids: dict[int, int] = {}  # by the ids of the replacing schema
+        self._problems: list[Problem] = []
+
+    def of(self, current: Schema, replacement: Schema) -> Schema:
+        """Return the schema with the columns, order, docs and identifier fields of `replacement` and the field ids of `current`.
+
+        Raises:
+            InvalidSchemaError: Columns do not fit existing rows, each listed, unless incompatible changes are allowed: a type that is not promoted, a column
+                that becomes required, a new required column without a default. An invalid default, or a type that the format version lacks, is never allowed.
+        """
+        fields = self._fields((), current.fields, replacement.fields)
+        if self._problems:
+            raise InvalidSchemaError(
+                f"the schema cannot be replaced, because of {', '.join(problem.where for problem in self._problems)}",
+                problems=self._problems,
+                next_step="leave those columns as they are, or pass allow_incompatible_changes=True: a column of another type is then a new column",
+            )
+        return Schema(*fields, identifier_field_ids=[self._ids[field_id] for field_id in replacement.identifier_field_ids])
+
+    def _fields(self, prefix: Path, current: Fields, replacement: Fields) -> Fields:
+        by_name = {self._key(field.name): field for field in current}
+        matched = [(field, by_name.get(self._key(field.name))) for field in replacement]
+        # New columns get their ids after the new fields inside existing columns, as in a union.
+        changed = {field.name: self._field((*prefix, field.name), old, field) for field, old in matched if old is not None}
+        return tuple(changed[field.name] if old is not None else self._added((*prefix, field.name), field) for field, old in matched)
+
+    def _key(self, name: str) -> str:
+        return name if self._case_sensitive else name.lower()
+
+    def _field(self, path: Path, old: NestedField, new: NestedField) -> NestedField:
+        """Return the existing field of a struct under this name, changed, or a new field in its place."""
+        changed = self._same(path, old, new)
+        if changed is None:
+            if self._allow_incompatible:
+                return self._added(path, new)
+            self._problem(path, f"is {old.field_type} and would become {new.field_type}")
+            return old
+        column = ".".join(path)
+        initial = promoted_value(old.field_type, changed.field_type, old.initial_default)
+        if new.initial_default is not None and new.initial_default != initial:
+            raise InvalidSchemaError(
+                f"column {column} cannot have another initial default: existing rows have it",
+                next_step="leave it as it is; set_default_value changes the default of new rows",
+            )
+        write = to_default_value(changed.field_type, new.write_default, column, self._format_version)
+        return replace(changed, initial_default=initial, write_default=write)
+
+    def _same(self, path: Path, old: NestedField, new: NestedField) -> NestedField | None:
+        """Return the field with the existing id if its type is a valid change of the old one."""
+        kind = self._type(path, old.field_type, new.field_type)
+        if kind is None:
+            return None
+        if new.required and not old.required and not self._allow_incompatible:
+            self._problem(path, "is optional and would become required")
+        self._ids[new.field_id] = old.field_id
+        return replace(new, field_id=old.field_id, field_type=kind)
+
+    def _type(self, path: Path, old: IcebergType, new: IcebergType) -> IcebergType | None:
+        """Return the new type with existing ids if it is a valid change of the old one.
+
+        A list or map with other elements or keys is another column as a whole.
+        """
+        match old, new:
+            case StructType(), StructType():
+                return StructType(*self._fields(path, old.fields, new.fields))
+            case ListType(), ListType():
+                element = self._same((*path, "element"), old.element_field, new.element_field)
+                if element is None:
+                    return None
+                return ListType(element_id=element.field_id, element=element.field_type, element_required=element.required)
+            case MapType(), MapType():
+                value = self._same((*path, "value"), old.value_field, new.value_field)
+                if value is None or not _is_same(old.key_type, new.key_type):  # equal keys would no longer be equal
+                    return None
+                self._ids |= _paired(old.key_field, new.key_field)
+                return replace(old, value_type=value.field_type, value_required=value.required)
+        if old == new:
+            return new
+        return renumbered_type(new, self._fresh_id, self._ids) if is_promotion(old, new, self._format_version) else None
+
+    def _added(self, path: Path, new: NestedField) -> NestedField:
+        if new.required and new.initial_default is None and not self._allow_incompatible:
+            self._problem(path, "is new and required, and existing rows have no value for it")
+        field_id = self._ids[new.field_id] = self._fresh_id()
+        added = replace(new, field_id=field_id, field_type=renumbered_type(new.field_type, self._fresh_id, self._ids))
+        check_struct_default(added, ".".join(path))
+        check_schema_version(Schema(added), self._format_version)
+        return added
+
+    def _problem(self, path: Path, what: str) -> None:
+        self._problems.append(Problem(where=".".join(path), what=what))
+
+
+def _is_same(old: IcebergType, new: IcebergType) -> bool:
+    """Return True if two types differ only by their ids."""
+    inner = list(zip(children(old), children(new), strict=False))
+    if not inner:
+        return old == new
+    return (
+        type(old) is type(new)
+        and len(children(old)) == len(children(new))
+        and all(
+            (left.name, left.required) == (right.name, right.required) and _is_same(left.field_type, right.field_type)
+            for left, right in inner
+        )
+    )
+
+
+def _paired(old: NestedField, new: NestedField) -> dict[int, int]:
+    """Return the ids of one field and of everything inside it, by those of another field of the same shape."""
+    ids = {new.field_id: old.field_id}
+    for left, right in zip(children(old.field_type), children(new.field_type), strict=True):
+        ids |= _paired(left, right)
+    return ids

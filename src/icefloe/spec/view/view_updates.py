@@ -1,0 +1,250 @@
+"""Changes of a view's metadata: the updates of one commit, applied in order, the rules that relate them, and the first metadata of a view.
+
+Updates that tables have too are the values of tables (`spec/metadata/table_updates.py`, `layout_updates.py`), applied to a view.
+Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, Versions; View spec, Version log.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from icefloe.errors import CommitConflictError, InvalidInputError, Problem, UnsupportedFormatVersionError
+from icefloe.spec.metadata.layout_updates import LAST_ADDED, AddSchema
+from icefloe.spec.metadata.raw_entries import RawEntries
+from icefloe.spec.metadata.table_updates import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.view import view_properties
+from icefloe.spec.view.view_metadata import VIEW_FORMAT_VERSION, ViewMetadata, dialect_problems, view_problems
+from icefloe.spec.view.view_version import VersionLogEntry, ViewVersion
+
+
+@dataclass(frozen=True, slots=True)
+class AddViewVersion:
+    """The addition of a version.
+
+    It gets the next id unless its id is higher than every existing one. A version with the same definition as an existing one is not added again.
+    A `schema_id` of -1 is the schema that the same commit added last.
+    """
+
+    version: ViewVersion
+
+
+@dataclass(frozen=True, slots=True)
+class SetCurrentViewVersion:
+    """The choice of the current version; -1 is the version that the same commit added last."""
+
+    version_id: int
+
+
+ViewUpdate = (
+    AssignUUID | UpgradeFormatVersion | AddSchema | SetLocation | SetProperties | RemoveProperties | AddViewVersion | SetCurrentViewVersion
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertViewUUID:
+    """The requirement that the view is still the same one."""
+
+    uuid: str
+
+    def check(self, view: ViewMetadata | None) -> None:
+        """Check the requirement.
+
+        Raises:
+            CommitConflictError: The view is another one, or was dropped.
+        """
+        if view is None:
+            raise CommitConflictError(
+                "the view does not exist any more: another writer dropped or renamed it",
+                problems=(Problem(where="expected", what=f"a view with uuid {self.uuid}"), Problem(where="found", what="no view")),
+                next_step="a retry will fail again as long as no view has the name: check the name",
+            )
+        if view.view_uuid.lower() != self.uuid.lower():
+            raise CommitConflictError(
+                f"the view uuid is {view.view_uuid} instead of {self.uuid}: another writer replaced the view",
+                problems=(
+                    Problem(where="expected", what=f"view uuid: {self.uuid}"),
+                    Problem(where="found", what=f"view uuid: {view.view_uuid}"),
+                ),
+                next_step="a retry will fail again: this is another view with the same name; load it again",
+            )
+
+
+def new_view_metadata(
+    *, view_uuid: str, location: str, schema: Schema, version: ViewVersion, properties: Mapping[str, str] | None = None
+) -> ViewMetadata:
+    """Return the first metadata of a view: one schema and one version, which is the current one from its own timestamp on.
+
+    Args:
+        view_uuid: UUID of the view.
+        location: Folder of the view.
+        schema: Columns of the view.
+        version: The first version.
+        properties: Properties of the view.
+
+    Raises:
+        InvalidInputError: The version has no representation, or several SQL representations of a dialect.
+        InvalidPropertyError: A property has an invalid value.
+    """
+    property_texts = dict(properties or {})
+    view_properties.check_view_properties(property_texts)
+    first = replace(version, schema_id=0)
+    _check_version(first)
+    metadata = ViewMetadata(
+        view_uuid=view_uuid,
+        location=location.rstrip("/"),
+        schemas=(Schema(*schema.fields, schema_id=0, identifier_field_ids=schema.identifier_field_ids),),  # type: ignore[arg-type]
+        current_version_id=first.version_id,
+        versions=(first,),  # type: ignore[arg-type]
+        version_log=(VersionLogEntry(first.timestamp_ms, first.version_id),),  # type: ignore[arg-type]
+        properties=property_texts,
+    )
+    _check_view(metadata)
+    return metadata
+
+
+def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms: int) -> ViewMetadata:
+    """Apply every update of one commit in order.
+
+    A change of the current version is added to the version log, with the timestamp of the version if it is new. The oldest versions beyond
+    `version.history.num-entries` are dropped, and the log up to them.
+
+    Args:
+        view: The base metadata.
+        updates: The updates.
+        now_ms: The current time, in milliseconds since 1970-01-01 UTC.
+
+    Raises:
+        InvalidInputError: An update cannot be applied, or the current version would lose a dialect of the previous one.
+    """
+    builder = _ViewMetadataBuilder(view)
+    for update in updates:
+        builder.apply(update)
+    changed = builder.view
+    if changed.current_version_id != view.current_version_id:
+        at_ms = changed.version().timestamp_ms if changed.current_version_id in builder.added else now_ms
+        entry = VersionLogEntry(at_ms, changed.current_version_id)
+        changed = replace(changed, version_log=changed.version_log.appended(entry))
+    _check_dialects(view.version(), changed)
+    changed = _without_old_versions(changed, keep=len(builder.added | {changed.current_version_id}))
+    _check_view(changed)
+    return changed
+
+
+class _ViewMetadataBuilder:
+    """A view during the application of updates: its metadata so far, and the ids of what was added. JAVA: ViewMetadata.Builder."""
+
+    def __init__(self, view: ViewMetadata) -> None:
+        self.view = view
+        self.added: frozenset[int] = frozenset()  # ids of versions
+        self._last_schema_id: int | None = None
+        self._last_version_id: int | None = None
+
+    def apply(self, update: ViewUpdate) -> None:
+        """Apply one update."""
+        view = self.view
+        match update:
+            case AssignUUID(uuid):
+                if uuid != view.view_uuid:
+                    raise InvalidInputError(f"the view's uuid is {view.view_uuid} and cannot become {uuid}")
+            case UpgradeFormatVersion(version):
+                if version != VIEW_FORMAT_VERSION:
+                    raise UnsupportedFormatVersionError(f"views have format version {VIEW_FORMAT_VERSION}, and cannot have {version}")
+            case AddSchema(schema):
+                self._add_schema(schema)
+            case SetLocation(location):
+                self.view = replace(view, location=location.rstrip("/"))
+            case SetProperties(updates):
+                view_properties.check_view_properties(updates)
+                self.view = replace(view, properties={**view.properties, **updates})
+            case RemoveProperties(removals):
+                self.view = replace(view, properties={name: text for name, text in view.properties.items() if name not in removals})
+            case AddViewVersion(added):
+                self._add_version(added)
+            case SetCurrentViewVersion(version_id):
+                self._set_current(version_id)
+
+    def _add_schema(self, schema: Schema) -> None:
+        same = same_schema_of(self.view, schema)
+        schema_id = same.schema_id if same is not None else new_schema_id(self.view)
+        if same is None:
+            added = Schema(*schema.fields, schema_id=schema_id, identifier_field_ids=schema.identifier_field_ids)
+            self.view = replace(self.view, schemas=self.view.schemas.appended(added))
+        self._last_schema_id = schema_id
+
+    def _add_version(self, version: ViewVersion) -> None:
+        if version.schema_id == LAST_ADDED:
+            if self._last_schema_id is None:
+                raise InvalidInputError(f"{LAST_ADDED} is the schema last added by the same commit, and this commit added none")
+            version = replace(version, schema_id=self._last_schema_id)
+        if self.view.schemas.position(version.schema_id) is None:
+            raise InvalidInputError(f"the view has no schema {version.schema_id}", next_step="add the schema before the version")
+        _check_version(version)
+        same = next((existing for existing in self.view.versions if existing.is_same_as(version)), None)
+        if same is not None:
+            self._last_version_id = same.version_id
+            return
+        # Ids count up, because the newest versions by id are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
+        version = replace(version, version_id=max(version.version_id, max(self.view.versions.ids()) + 1))
+        self.view = replace(self.view, versions=self.view.versions.appended(version))
+        self._last_version_id = version.version_id
+        self.added |= {version.version_id}
+
+    def _set_current(self, version_id: int) -> None:
+        if version_id == LAST_ADDED:
+            if self._last_version_id is None:
+                raise InvalidInputError(f"{LAST_ADDED} is the version last added by the same commit, and this commit added none")
+            version_id = self._last_version_id
+        if self.view.versions.position(version_id) is None:
+            raise InvalidInputError(f"the view has no version {version_id}")
+        self.view = replace(self.view, current_version_id=version_id)
+
+
+def same_schema_of(view: ViewMetadata, schema: Schema) -> Schema | None:
+    """Return the schema of a view that has the same columns and identifier fields, whatever its id; None if there is none."""
+    equal_fields = (existing for existing in view.schemas if existing.fields == schema.fields)
+    return next((existing for existing in equal_fields if set(existing.identifier_field_ids) == set(schema.identifier_field_ids)), None)
+
+
+def new_schema_id(view: ViewMetadata) -> int:
+    """Return the id that the next schema of a view gets."""
+    return max(view.schemas.ids(), default=-1) + 1
+
+
+def _check_version(version: ViewVersion) -> None:
+    if not version.representations:
+        raise InvalidInputError("a view version needs a representation", next_step="pass the SQL of at least one dialect")
+    problems = list(dialect_problems(version, "version"))
+    if problems:
+        raise InvalidInputError("a view version has at most one SQL representation of a dialect", problems=problems)
+
+
+def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
+    """Refuse a new version that engines of a dialect can no longer read. JAVA: ViewMetadata.Builder.checkIfDialectIsDropped."""
+    lost = set(before.dialects) - set(changed.version().dialects)
+    if lost and not view_properties.REPLACE_DROP_DIALECT_ALLOWED.read(changed.properties):
+        raise InvalidInputError(
+            f"the new version has no SQL in dialect {', '.join(sorted(lost))}, which the current one has",
+            next_step=f"add it, or set the view property {view_properties.REPLACE_DROP_DIALECT_ALLOWED.name} to true",
+        )
+
+
+def _without_old_versions(view: ViewMetadata, keep: int) -> ViewMetadata:
+    """Return the view with its newest versions by id, including the current one; never fewer than `keep`."""
+    limit = max(keep, view_properties.VERSION_HISTORY_NUM_ENTRIES.read(view.properties))
+    if len(view.versions) <= limit:
+        return view
+    newest = sorted(view.versions.ids() - {view.current_version_id}, reverse=True)
+    dropped = frozenset(newest[limit - 1 :])
+    return replace(view, versions=view.versions.without(dropped), version_log=_log_without(view.version_log, dropped))
+
+
+def _log_without(log: RawEntries[VersionLogEntry], dropped: frozenset[int]) -> RawEntries[VersionLogEntry]:
+    """Return the log after its last entry of a dropped version, so that it has no gap."""
+    last = max((position for position, entry in enumerate(log) if entry.version_id in dropped), default=-1)
+    return log.without_first(last + 1)
+
+
+def _check_view(view: ViewMetadata) -> None:
+    problems = list(view_problems(view))
+    if problems:
+        raise InvalidInputError("the changed view metadata would violate the format", problems=problems)

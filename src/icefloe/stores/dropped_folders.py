@@ -1,0 +1,114 @@
+"""`DroppedFolders`: the folders of dropped tables of a file-system catalog, until their files are deleted.
+
+A drop renames the table's folder to `.dropped/<table>/<uuid>` in the folder of its namespace, in one step. From then on no name leads to it: no name has a dot,
+and Java's HadoopCatalog sees no table of the namespace in it. Files that a process left there because it ended early are deleted by the next drop, purge or
+creation of the name, or by the drop of the namespace.
+
+The folder of the namespace is held open, and the folders below it are opened without following links: a link that another user puts in the place of one of them
+is not followed. Spec: File System Tables.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from icefloe.errors import NoSuchFileError, StorageError
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.store_folders import Folders, OpenFolder
+
+# No table and no namespace can have the name, because of its dot.
+DROPPED = ".dropped"
+# How often a folder is moved again after another process has removed the empty target folder.
+TRIES = 20
+
+
+class DroppedFolders:
+    """The folders of dropped tables that still have files, by the table's former name."""
+
+    def __init__(self, location_of: Callable[[Identifier], str], folders: Folders) -> None:
+        self._location_of = location_of
+        self._folders = folders
+
+    def folder(self, identifier: Identifier) -> str:
+        """Return the folder that contains the folders of dropped tables of a name."""
+        return f"{self._parent(identifier[:-1])}/{identifier[-1]}"
+
+    def holds(self, identifier: Identifier) -> bool:
+        """Return whether files of a dropped table of this name remain."""
+        return self._folders.names(self.folder(identifier)) is not None
+
+    def add(self, identifier: Identifier, version: str) -> bool:
+        """Move the folder of a table here in one step.
+
+        Args:
+            identifier: the table.
+            version: the metadata file that was read; a folder without it is not the table's.
+
+        Returns:
+            False if there is no such folder.
+
+        Raises:
+            StorageError: the folder cannot be moved.
+        """
+        *_, name = identifier
+        with self._folders.opened(self._location_of(identifier[:-1])) as namespace:
+            for _ in range(TRIES):
+                if namespace is None or not namespace.holds(f"{name}/metadata/{version}"):
+                    return False
+                with self._opened(namespace, name, make=True) as dropped:
+                    if dropped is not None and namespace.move(name, dropped, uuid.uuid4().hex):
+                        return True
+        raise StorageError(
+            f"table {dotted(identifier)!r} cannot be dropped: {self.folder(identifier)} is removed again and again",
+            table=dotted(identifier),
+            path=self.folder(identifier),
+            next_step="try again",
+        )
+
+    def delete(self, identifier: Identifier) -> None:
+        """Delete the remaining files of dropped tables of a name, also while another process does the same. Raises `StorageError`."""
+        *_, name = identifier
+        with self._folders.opened(self._location_of(identifier[:-1])) as namespace:
+            if namespace is None:
+                return
+            try:
+                with self._opened(namespace, name) as dropped:
+                    if dropped is not None:
+                        for table in dropped.names():
+                            dropped.remove(table, with_content=True)
+            except StorageError as error:
+                raise type(error)(
+                    f"table {dotted(identifier)!r} is dropped, and not all of its files could be deleted: {error.message}",
+                    table=dotted(identifier),
+                    path=error.path,
+                    next_step=f"{error.next_step or 'remove the cause'}; drop_table({dotted(identifier)!r}) then deletes the rest",
+                ) from error
+            with suppress(StorageError, NoSuchFileError):  # another drop has a folder in it
+                with namespace.inner(DROPPED) as parent:
+                    if parent is not None:
+                        parent.remove(name)
+                namespace.remove(DROPPED)
+
+    def delete_all(self, namespace: Identifier) -> None:
+        """Delete the remaining files of all dropped tables of a namespace. Raises `StorageError`."""
+        with self._folders.opened(self._location_of(namespace)) as folder:
+            if folder is None:
+                return
+            with folder.inner(DROPPED) as dropped:
+                names = dropped.names() if dropped is not None else []
+            for name in names:
+                self.delete((*namespace, name))
+            folder.remove(DROPPED)
+
+    @contextmanager
+    def _opened(self, namespace: OpenFolder, name: str, *, make: bool = False) -> Iterator[OpenFolder | None]:
+        """Hold the folder of dropped tables of a name open; None where there is none. Raises `StorageError` for a link in its place."""
+        with namespace.inner(DROPPED, make=make) as parent:
+            if parent is None:
+                yield None
+                return
+            with parent.inner(name, make=make) as folder:
+                yield folder
+
+    def _parent(self, namespace: Identifier) -> str:
+        return f"{self._location_of(namespace)}/{DROPPED}"

@@ -1,0 +1,106 @@
+"""`MetastoreStore`: what a store in AWS Glue and one in a Hive metastore have in common.
+
+Both keep tables of other formats too, and the metadata location is a parameter of the table. Namespaces have one level, and one commit changes one table.
+Java's core has the same pair: BaseMetastoreCatalog and BaseMetastoreTableOperations. Spec: Metastore Tables.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.errors import CommitUnknownError, IcefloeError, NoSuchTableError, UnfinishedDropError, UnsupportedFeatureError
+from icefloe.spec.ports import FileIO
+from icefloe.stores.catalog_store import CommitRequest, TableLocation
+from icefloe.stores.identifier import Identifier, dotted
+
+# Parameters of a table in a metastore, and the value of the first for an Iceberg table.
+TABLE_TYPE, LOCATION, PREVIOUS_LOCATION = "table_type", "metadata_location", "previous_metadata_location"
+ICEBERG = "ICEBERG"
+
+
+def folder_of_database(properties: Mapping[str, str], name: str) -> str | None:
+    """Return the folder of a database that has no other location, as Hive, Java's GlueCatalog and PyIceberg name it; None without a warehouse."""
+    warehouse = properties.get("warehouse", "").rstrip("/")
+    return f"{warehouse}/{name}.db" if warehouse else None
+
+
+class MetastoreStore(ABC):
+    """The tables of a metastore. Args of the constructor: `io` reads metadata files, whose columns and properties the metastore shows."""
+
+    drops_files = False
+    writes_metadata = False
+    service: ClassVar[str]  # the metastore's name in errors
+
+    def __init__(self, name: str, io: FileIO) -> None:
+        self.name = name
+        self._io = io
+
+    @abstractmethod
+    def load(self, identifier: Identifier) -> TableLocation:
+        """See `CatalogStore.load`. Raises `NoSuchTableError` also for a table of another format."""
+
+    @abstractmethod
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`."""
+
+    @abstractmethod
+    def _swap(self, request: CommitRequest) -> Outcome:
+        """Change a table's metadata location if it is the expected one."""
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """Load one table after another: a metastore shows no several tables at one moment."""
+        return [self.load(identifier) for identifier in identifiers]
+
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
+        if len(requests) != 1:
+            raise UnsupportedFeatureError(
+                f"catalog {self.name!r} is in {self.service}, which cannot commit several tables at once",
+                next_step="use a SQL catalog, or commit one table after another",
+            )
+        request = requests[0]
+        if request.expected is not None:
+            return self._swap(request)
+        try:
+            self.create(request.identifier, request.new)
+        except CommitUnknownError as error:
+            return Unknown(reason=error.message)
+        except IcefloeError as error:
+            return Refused(error=error)
+        return Committed()
+
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit_status`. Where nothing has changed the request is sent again: it cannot be carried out twice."""
+        request = requests[0]
+        try:
+            current = self.load(request.identifier).metadata_location
+        except UnfinishedDropError as error:  # of a table that this very request may have created
+            return Unknown(reason=error.message)
+        except NoSuchTableError:
+            return self.commit(requests) if request.expected is None else Conflicted(current_location=None, is_reply_lost=True)
+        except IcefloeError as error:
+            return Unknown(reason=error.message)
+        if current == request.new:
+            return Committed()
+        return self._swap(request) if current == request.expected else Conflicted(current_location=current, is_reply_lost=True)
+
+    def _nested(self, namespace: Identifier) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"namespace {dotted(namespace)!r} has {len(namespace)} levels, and databases of {self.service} do not nest",
+            next_step="use a name of one level",
+        )
+
+    def _other_format(self, identifier: Identifier) -> NoSuchTableError:
+        return NoSuchTableError(
+            f"{dotted(identifier)!r} is a table of catalog {self.name!r}, and no Iceberg table",
+            next_step="read it with Spark's own Hive support",
+        )
+
+    def _creation_unknown(self, identifier: Identifier, metadata_location: str, failure: Exception) -> CommitUnknownError:
+        return CommitUnknownError(
+            f"table {dotted(identifier)!r} may have been created in catalog {self.name!r}: {failure}",
+            table=dotted(identifier),
+            path=metadata_location,
+            next_step="look whether the table exists before you create it again; no file was deleted",
+        )

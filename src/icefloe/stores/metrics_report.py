@@ -1,0 +1,171 @@
+"""Metrics reports: what a scan planned and what a commit changed, in the form in which a catalog's server takes them; and the port that sends them.
+
+Values of filters are not sent: each literal is replaced by the name of its type. Spec: REST catalog, ScanReport, CommitReport. JAVA: ScanMetricsResult,
+CommitMetricsResult, ExpressionUtil.sanitize.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from icefloe.errors import InvalidFilterError
+from icefloe.scan.scan_plan import ScanPlan
+from icefloe.spec.expressions.bind import BoundPredicate
+from icefloe.spec.expressions.expression_json import joined_pairwise
+from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Not, Or
+from icefloe.spec.manifest.data_file import FileContent, FileFormat
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.identifier import Identifier
+from icefloe.version import VERSION
+
+# Metric of a commit report -> entry of the snapshot's summary that has its value.
+_SUMMARY_ENTRY_OF_METRIC = {
+    "added-data-files": "added-data-files",
+    "removed-data-files": "deleted-data-files",
+    "total-data-files": "total-data-files",
+    "added-delete-files": "added-delete-files",
+    "added-equality-delete-files": "added-equality-delete-files",
+    "added-positional-delete-files": "added-position-delete-files",
+    "added-dvs": "added-dvs",
+    "removed-delete-files": "removed-delete-files",
+    "removed-equality-delete-files": "removed-equality-delete-files",
+    "removed-positional-delete-files": "removed-position-delete-files",
+    "removed-dvs": "removed-dvs",
+    "total-delete-files": "total-delete-files",
+    "added-records": "added-records",
+    "removed-records": "deleted-records",
+    "total-records": "total-records",
+    "added-files-size-bytes": "added-files-size",
+    "removed-files-size-bytes": "removed-files-size",
+    "total-files-size-bytes": "total-files-size",
+    "added-positional-deletes": "added-position-deletes",
+    "removed-positional-deletes": "removed-position-deletes",
+    "total-positional-deletes": "total-position-deletes",
+    "added-equality-deletes": "added-equality-deletes",
+    "removed-equality-deletes": "removed-equality-deletes",
+    "total-equality-deletes": "total-equality-deletes",
+    "manifests-created": "manifests-created",
+    "manifests-kept": "manifests-kept",
+    "manifests-replaced": "manifests-replaced",
+    "manifest-entries-processed": "entries-processed",
+}
+
+
+class MetricsReporter(Protocol):
+    """Sends the reports of one table. It must pickle, because scans are sent to other processes."""
+
+    def report(self, content: Mapping[str, Any]) -> None:
+        """Send a report, later and elsewhere. Never raises: a report that cannot be sent is lost."""
+
+
+@runtime_checkable
+class TakesReports(Protocol):
+    """A catalog store whose server takes metrics reports."""
+
+    def reporter(self, identifier: Identifier) -> MetricsReporter | None:
+        """Return the reporter of a table; None if the server takes no reports, or the user sends none."""
+
+
+def scan_report(table_name: str, plan: ScanPlan, projection: Schema, *, schema_id: int, duration_ns: int) -> dict[str, Any]:
+    """Return the report of a scan of a snapshot.
+
+    Args:
+        table_name: The table, with the name of its catalog.
+        plan: What was planned.
+        projection: The columns that are read.
+        schema_id: The schema of the filter.
+        duration_ns: Nanoseconds of planning.
+    """
+    deletes = plan.delete_files
+    data_manifests = plan.manifests_total - plan.delete_manifests_total
+    skipped_data_manifests = plan.manifests_skipped - plan.delete_manifests_skipped
+    counts = {
+        "result-data-files": plan.files_kept,
+        "result-delete-files": len(deletes),
+        "total-data-manifests": data_manifests,
+        "total-delete-manifests": plan.delete_manifests_total,
+        "scanned-data-manifests": data_manifests - skipped_data_manifests,
+        "skipped-data-manifests": skipped_data_manifests,
+        "scanned-delete-manifests": plan.delete_manifests_total - plan.delete_manifests_skipped,
+        "skipped-delete-manifests": plan.delete_manifests_skipped,
+        "skipped-data-files": plan.files_skipped_by_partition + plan.files_skipped_by_metrics,
+        "skipped-delete-files": plan.delete_files_considered - len(deletes),
+        "indexed-delete-files": plan.delete_files_considered,
+        "equality-delete-files": sum(file.content is FileContent.EQUALITY_DELETES for file in deletes),
+        "positional-delete-files": sum(
+            file.content is FileContent.POSITION_DELETES and file.file_format is not FileFormat.PUFFIN for file in deletes
+        ),
+        "dvs": sum(file.file_format is FileFormat.PUFFIN for file in deletes),
+    }
+    sizes = {
+        "total-file-size-in-bytes": plan.bytes_kept,
+        "total-delete-file-size-in-bytes": sum(
+            file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes for file in deletes
+        ),
+    }
+    return {
+        "report-type": "scan-report",
+        "table-name": table_name,
+        "snapshot-id": plan.snapshot_id,
+        "filter": without_values(plan.row_filter),
+        "schema-id": schema_id,
+        "projected-field-ids": [field.field_id for field in projection.fields],
+        "projected-field-names": [field.name for field in projection.fields],
+        "metrics": {"total-planning-duration": _timer(duration_ns), **_counters(counts, "count"), **_counters(sizes, "bytes")},
+        "metadata": _client(),
+    }
+
+
+def commit_report(table_name: str, snapshot: Snapshot, *, attempts: int, duration_ns: int) -> dict[str, Any]:
+    """Return the report of a commit that added a snapshot.
+
+    Args:
+        table_name: The table, with the name of its catalog.
+        snapshot: The snapshot.
+        attempts: How often the commit was tried.
+        duration_ns: Nanoseconds of all tries.
+    """
+    metrics: dict[str, Any] = {"total-duration": _timer(duration_ns), **_counters({"attempts": attempts}, "count")}
+    for name, entry in _SUMMARY_ENTRY_OF_METRIC.items():
+        text = snapshot.summary.get(entry, "")
+        if text.isdecimal() and len(text) < 19:
+            metrics |= _counters({name: int(text)}, "bytes" if name.endswith("bytes") else "count")
+    return {
+        "report-type": "commit-report",
+        "table-name": table_name,
+        "snapshot-id": snapshot.snapshot_id,
+        "sequence-number": snapshot.sequence_number or 0,
+        "operation": snapshot.operation or "unknown",
+        "metrics": metrics,
+        "metadata": _client(),
+    }
+
+
+def without_values(row_filter: BooleanExpression) -> Any:
+    """Return a bound filter as JSON in which each literal is the name of its type in parentheses."""
+    match row_filter:
+        case AlwaysTrue() | AlwaysFalse():
+            return isinstance(row_filter, AlwaysTrue)
+        case Not(child):
+            return {"type": "not", "child": without_values(child)}
+        case And(terms) | Or(terms):
+            return joined_pairwise("and" if isinstance(row_filter, And) else "or", [without_values(term) for term in terms])
+        case BoundPredicate():
+            document: dict[str, Any] = {"type": row_filter.operation.name.lower().replace("_", "-"), "term": row_filter.column}
+            shown = f"({row_filter.kind})"
+            if document["type"] in ("in", "not-in"):
+                return {**document, "values": [shown] * min(len(row_filter.values), 1)}
+            return {**document, "value": shown} if row_filter.values else document
+    raise InvalidFilterError(f"the filter {type(row_filter).__name__} is not bound")
+
+
+def _counters(values: Mapping[str, int], unit: str) -> dict[str, Any]:
+    return {name: {"unit": unit, "value": value} for name, value in values.items()}
+
+
+def _timer(duration_ns: int) -> dict[str, Any]:
+    return {"count": 1, "time-unit": "nanoseconds", "total-duration": duration_ns}
+
+
+def _client() -> dict[str, str]:
+    return {"engine-name": "icefloe", "engine-version": VERSION}

@@ -1,0 +1,62 @@
+"""Errors about names of namespaces and tables, in the same words for every store."""
+
+from collections.abc import Callable, Iterable
+
+from icefloe.errors import (
+    IcefloeError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from icefloe.stores.identifier import Identifier, dotted
+
+# Names that an error lists: tables of a namespace, and what makes it not empty.
+_SHOWN_TABLES, _SHOWN_CONTENT = 10, 5
+
+
+def namespace_missing(catalog: str, namespace: Identifier, known: Iterable[Identifier] | None = None) -> NoSuchNamespaceError:
+    """Return the error for a namespace that does not exist; `known` are those that do, to list them."""
+    message = f"namespace {dotted(namespace)!r} does not exist in catalog {catalog!r}"
+    if known is None:
+        return NoSuchNamespaceError(message, next_step=f"create it with create_namespace({dotted(namespace)!r})")
+    return NoSuchNamespaceError(
+        f"namespace {dotted(namespace)!r} does not exist in catalog {catalog!r}",
+        next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {', '.join(sorted(map(dotted, known))) or 'none yet'}",
+    )
+
+
+def namespace_exists(catalog: str, namespace: Identifier) -> NamespaceAlreadyExistsError:
+    """Return the error for a namespace that exists already."""
+    return NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {catalog!r}")
+
+
+def namespace_not_empty(namespace: Identifier, content: Iterable[str]) -> NamespaceNotEmptyError:
+    """Return the error for a namespace that cannot be dropped, with some of its content."""
+    held = ", ".join(sorted(content)[:_SHOWN_CONTENT])
+    return NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+
+
+def table_missing(
+    catalog: str, identifier: Identifier, list_tables: Callable[[Identifier], Iterable[Identifier]], why: str = ""
+) -> NoSuchTableError:
+    """Return the error for a table that does not exist, with the tables of its namespace; `why` states the cause."""
+    return NoSuchTableError(
+        f"table {dotted(identifier)!r} does not exist in catalog {catalog!r}{f': {why}' if why else ''}",
+        next_step=_tables_hint(identifier[:-1], list_tables),
+    )
+
+
+def table_exists(catalog: str, identifier: Identifier) -> TableAlreadyExistsError:
+    """Return the error for a name that another table has."""
+    return TableAlreadyExistsError(
+        f"table {dotted(identifier)!r} already exists in catalog {catalog!r}", next_step="load it, drop it, or choose another name"
+    )
+
+
+def _tables_hint(namespace: Identifier, list_tables: Callable[[Identifier], Iterable[Identifier]]) -> str:
+    try:
+        return f"the namespace holds {', '.join([*map(dotted, list_tables(namespace))][:_SHOWN_TABLES]) or 'no table'}"
+    except IcefloeError as error:
+        return error.next_step or error.message

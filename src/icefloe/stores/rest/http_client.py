@@ -1,0 +1,281 @@
+"""`HttpClient`: requests to a REST catalog, with authentication, retries, limits and TLS; each answer is a `Reply`.
+
+A request is sent again only if that cannot do anything twice: the connection was not made; the server refused it for its load (429, or 503 with Retry-After);
+or the request changes nothing, or carries an idempotency key. A server can have lost the key, so that the answer to a repeat is marked: its error does not show
+whether the first request had its effect. Redirects are not followed, because they would carry credentials to another host.
+Spec: REST catalog, Idempotency-Key, AuthenticationTimeoutResponse.
+"""
+
+import io
+import random
+import ssl
+import threading
+import time
+import weakref
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote
+
+from icefloe.errors import InvalidPropertyError
+from icefloe.optional_packages import optional_module
+from icefloe.stores.rest import settings
+from icefloe.stores.rest.http_reply import NO_REPLY, TOKEN_EXPIRED, UNAUTHORIZED, Reply, failed_reply, shown
+from icefloe.version import VERSION
+
+if TYPE_CHECKING:
+    import httpx
+
+# The longest body that is read of a success and of an error, decompressed.
+MOST_BYTES, MOST_ERROR_BYTES = 1 << 30, 1 << 16
+# Bytes that are decompressed in one step.
+_PART_BYTES = 1 << 20
+# Seconds of the first wait between two tries, the longest one, and the longest that a server may request.
+FIRST_WAIT_S, LONGEST_WAIT_S, LONGEST_RETRY_AFTER_S = 0.2, 20.0, 120.0
+_RETRIED = frozenset({408, 425, 500, 502, 503, 504})
+_SAFE = frozenset({"GET", "HEAD"})
+# Prefixes of the properties that a connection is made by.
+_OF_CONNECTION = ("rest.client.", "ssl.")
+CLIENT_VERSION = f"icefloe {VERSION}"
+
+
+class AuthSession(Protocol):
+    """The authentication of requests. One object is used by any number of threads, and can be pickled for another process."""
+
+    def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:
+        """Return the headers of a request, with those that authenticate it."""
+
+    def renew(self) -> bool:
+        """Get new credentials after the server refused the present ones. Return whether there are other ones now."""
+
+    def secrets(self) -> list[str]:
+        """Return the texts that never appear in a message."""
+
+
+class HttpClient:
+    """Requests to one address, over a pool of connections that any number of threads share.
+
+    Args:
+        uri: The address of the catalog.
+        properties: The catalog's properties.
+    """
+
+    def __init__(self, uri: str, properties: Mapping[str, str]) -> None:
+        self.uri = uri.rstrip("/")
+        self._properties = {name: text for name, text in properties.items() if name.startswith(_OF_CONNECTION)}
+        self._retries = settings.number(properties, settings.MAX_RETRIES, 5)
+        self._secrets = settings.secrets_of(properties)
+        own = {name: text for name, text in properties.items() if name.startswith((*_OF_CONNECTION, settings.HEADER_PREFIX))}
+        self._own_secrets = settings.secrets_of(own)
+        self._common = {"Accept": "application/json", "X-Client-Version": CLIENT_VERSION, "User-Agent": CLIENT_VERSION}
+        self._common |= {
+            name.removeprefix(settings.HEADER_PREFIX): text for name, text in properties.items() if name.startswith(settings.HEADER_PREFIX)
+        }
+        self._pool: httpx.Client | None = None
+        self._lock = threading.Lock()
+        _httpx()  # a missing package is an error now, and not at the first request
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_pool", "_lock")}
+        return {**state, "_secrets": self._own_secrets}  # another process needs those that it sends; its authentication has the others
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._pool = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections; the next request opens new ones."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        auth: AuthSession,
+        query: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        is_repeatable: bool = False,
+        secrets: Sequence[str] = (),
+    ) -> Reply:
+        """Send a request, again where that is safe, and return the answer, whatever it is.
+
+        Args:
+            method: The verb.
+            path: The path below the catalog's address, encoded; or a whole address.
+            auth: The authentication.
+            query: Parameters of the query, not encoded.
+            content: The body.
+            headers: More headers.
+            content_type: The type of the body.
+            is_repeatable: Whether the request can be sent again although the server may have carried it out.
+            secrets: Secrets in the body, which no error shows.
+
+        Raises:
+            IcefloeError: the credentials cannot be had.
+        """
+        url = path if "://" in path else f"{self.uri}/{path}"
+        if query:
+            url += "?" + "&".join(f"{quote(name, safe='')}={quote(text, safe='')}" for name, text in query.items())
+        named = f"{method} {path.partition('?')[0]}"
+        all_headers = {**self._common, **(headers or {})}
+        if content:
+            all_headers["Content-Type"] = content_type
+        has_renewed = is_repeat = False
+        for attempt in range(self._retries + 1):
+            reply = self._send_once(named, method, url, auth, all_headers, content, secrets)
+            if reply.status in (UNAUTHORIZED, TOKEN_EXPIRED) and not has_renewed and auth.renew():
+                has_renewed = True
+                reply = self._send_once(named, method, url, auth, all_headers, content, secrets)
+            if is_repeat:
+                reply = replace(reply, was_repeated=True)
+            if reply.is_success or attempt == self._retries or not self._may_repeat(reply, method in _SAFE or is_repeatable):
+                return reply
+            is_repeat = is_repeat or (reply.is_unknown and not reply.is_refused_for_load)
+            time.sleep(_wait(attempt, reply))
+        raise AssertionError("unreachable")
+
+    def _may_repeat(self, reply: Reply, is_repeatable: bool) -> bool:
+        if reply.status == NO_REPLY:
+            return is_repeatable or not reply.was_sent
+        if reply.is_refused_for_load:
+            return True
+        return is_repeatable and reply.status in _RETRIED
+
+    def _send_once(
+        self, named: str, method: str, url: str, auth: AuthSession, headers: Mapping[str, str], content: bytes, in_body: Sequence[str]
+    ) -> Reply:
+        sent = auth.headers(method, url, headers, content)
+        secrets = [*self._secrets, *auth.secrets(), *in_body]
+        library = _httpx()
+        try:
+            request = self._connected().build_request(method, url, content=content or None, headers=dict(sent))
+            response = self._connected().send(request, stream=True)
+            try:
+                received = {name.lower(): text for name, text in response.headers.items()}
+                status = response.status_code
+                is_success = 200 <= status < 300 or status == 304
+                body = _read(response, MOST_BYTES if is_success else MOST_ERROR_BYTES)
+            finally:
+                response.close()
+        except (library.HTTPError, library.InvalidURL, library.StreamError, zlib.error, UnicodeError, OSError) as error:
+            unsent = (library.ConnectError, library.ConnectTimeout, library.PoolTimeout, library.UnsupportedProtocol, library.InvalidURL)
+            was_sent = not isinstance(error, unsent)
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return Reply(request=named, status=NO_REPLY, message=shown(text, secrets), was_sent=was_sent)
+        if body is None:
+            too_long = f"the answer is longer than {MOST_BYTES} bytes"
+            return (
+                Reply(request=named, status=NO_REPLY, message=too_long)
+                if is_success
+                else failed_reply(named, status, b"", received, secrets)
+            )
+        if is_success:
+            return Reply(request=named, status=status, content=body, headers=received)
+        return failed_reply(named, status, body, received, secrets)
+
+    def _connected(self) -> "httpx.Client":
+        with self._lock:
+            if self._pool is None:
+                self._pool = _new_pool(self._properties)
+                weakref.finalize(self, self._pool.close)  # a catalog need not be closed
+            return self._pool
+
+
+def _httpx() -> Any:
+    return optional_module("httpx", extra="rest", feature="a REST catalog")
+
+
+def _read(response: "httpx.Response", most: int) -> bytes | None:
+    """Return the body, decompressed; None if it is longer than `most` bytes."""
+    # A long body is in memory once, while a list of its parts would be there beside it.
+    body = io.BytesIO()
+    for part in _decompressed(response):
+        if body.tell() + len(part) > most:
+            return None
+        body.write(part)
+    return body.getvalue()
+
+
+def _decompressed(response: "httpx.Response") -> Iterator[bytes]:
+    """Yield the parts of a body. httpx decompresses each part that was received in one step, in which a few kilobytes become any number of gigabytes."""
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        yield from response.iter_raw()
+        return
+    if encoding != "gzip":
+        raise _httpx().DecodingError(f"the answer has the encoding {encoding[:100]!r}, which was not requested")
+    gzip, has_begun = zlib.decompressobj(zlib.MAX_WBITS | 16), False
+    for part in response.iter_raw():
+        rest, has_begun = part, True
+        while rest and not gzip.eof:
+            yield gzip.decompress(rest, _PART_BYTES)
+            rest = gzip.unconsumed_tail
+        if gzip.eof and (rest or gzip.unused_data):
+            raise _httpx().DecodingError("the answer continues after the end of its gzip data")
+    yield gzip.flush()
+    if has_begun and not gzip.eof:  # the answer to HEAD has the header without a body
+        raise _httpx().DecodingError("the answer is cut short")
+
+
+def _wait(attempt: int, reply: Reply) -> float:
+    """Return the seconds before the next try: what the server requests, or doubling waits with jitter."""
+    backoff: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
+    asked = reply.headers.get("retry-after", "").strip()
+    if asked.isdecimal() and len(asked) < 6:
+        return max(backoff, min(float(asked), LONGEST_RETRY_AFTER_S))
+    if asked:
+        try:
+            return max(backoff, min(parsedate_to_datetime(asked).timestamp() - time.time(), LONGEST_RETRY_AFTER_S))
+        except (ValueError, TypeError, OverflowError):
+            return backoff
+    return backoff
+
+
+def _new_pool(properties: Mapping[str, str]) -> "httpx.Client":
+    connect_s = settings.number(properties, settings.CONNECT_TIMEOUT_MS, 10_000, 1) / 1000
+    read_s = settings.number(properties, settings.SOCKET_TIMEOUT_MS, 60_000, 1) / 1000
+    most = settings.number(properties, settings.MAX_CONNECTIONS, 100, 1)
+    library = _httpx()
+    pool: httpx.Client = library.Client(
+        headers={"Accept-Encoding": "gzip"},  # of the pool, so that no signature covers it: proxies change it
+        verify=_tls(properties),
+        proxy=_proxy(properties),
+        timeout=library.Timeout(read_s, connect=connect_s, pool=None),
+        limits=library.Limits(max_connections=most, max_keepalive_connections=most),
+        follow_redirects=False,
+        trust_env=True,
+    )
+    return pool
+
+
+def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    bundle, certificate = properties.get(settings.CA_BUNDLE), properties.get(settings.CLIENT_CERTIFICATE)
+    try:
+        context = ssl.create_default_context(cafile=bundle or None)
+        if certificate:
+            context.load_cert_chain(certificate, properties.get(settings.CLIENT_KEY) or None)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidPropertyError(
+            f"the certificates of the catalog properties {settings.CA_BUNDLE} and {settings.CLIENT_CERTIFICATE} cannot be read: {error}",
+            next_step="name files in PEM form that this user can read",
+        ) from error
+    return context
+
+
+def _proxy(properties: Mapping[str, str]) -> "httpx.Proxy | None":
+    host = properties.get(settings.PROXY_HOST)
+    if not host:
+        return None
+    port = settings.number(properties, settings.PROXY_PORT, 8080, 1)
+    user, password = properties.get(settings.PROXY_USERNAME), properties.get(settings.PROXY_PASSWORD)
+    proxy: httpx.Proxy = _httpx().Proxy(f"http://{host}:{port}", auth=(user, password or "") if user else None)
+    return proxy

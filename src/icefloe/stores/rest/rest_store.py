@@ -1,0 +1,570 @@
+"""`RestCatalogStore`: a catalog store behind the REST catalog protocol; views are `rest_views.py`.
+
+The server applies updates and writes metadata files. A commit whose reply was lost is looked up in the table: by its snapshots, or by its effect. If it is not
+there and its requirements are still met, it is sent again, with the same idempotency key: only one of both can succeed, because the first one that does breaks
+the requirements of the other, or its updates have no more effect. Spec: REST catalog; Optimistic Concurrency.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
+from icefloe.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    FormatError,
+    IcefloeError,
+    InvalidInputError,
+    MetadataFormatError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NotFoundError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    ViewAlreadyExistsError,
+)
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.requirement import AssertTableUUID, Requirement
+from icefloe.spec.metadata.requirement_json import requirement_to_json
+from icefloe.spec.metadata.snapshot_updates import AddSnapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_updates import AssignUUID
+from icefloe.spec.metadata.update_json import update_to_json
+from icefloe.spec.partitioning.partition_spec import spec_to_json
+from icefloe.spec.partitioning.sort_order import sort_order_to_json
+from icefloe.spec.schema.schema_json import schema_to_json
+from icefloe.stores.catalog_store import CommitRequest, TableLocation
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.namespace_tree import namespaces_below
+from icefloe.stores.rest import settings
+from icefloe.stores.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
+from icefloe.stores.rest.load_result import check_unrestricted, texts
+from icefloe.stores.rest.metrics_sender import RestMetricsReporter
+from icefloe.stores.rest.rest_connection import RestConnection
+from icefloe.stores.rest.rest_paths import Endpoint
+from icefloe.stores.rest.rest_views import RestViews
+from icefloe.stores.rest.table_loader import TableLoader
+
+LOG = logging.getLogger(__name__)
+# Names that the next step of an error lists at most, and how often several tables are loaded until none of them changes meanwhile.
+_SHOWN_NAMES, _LOADS_TOGETHER = 10, 20
+# Tables of a catalog after which a server is taken for one that never ends.
+_MOST_TABLES = 1_000_000
+# Threads that load the other tables of a catalog.
+_THREADS = 8
+
+
+class _Namespaces(msgspec.Struct):
+    namespaces: list[list[str]] | None = None
+
+
+class _Namespace(msgspec.Struct):
+    properties: dict[str, Any] | None = None
+
+
+class _Name(msgspec.Struct):
+    namespace: list[str]
+    name: str
+
+
+class _Names(msgspec.Struct):
+    identifiers: list[_Name] | None = None
+
+
+class _CommitTableResponse(msgspec.Struct, rename="kebab"):
+    metadata: msgspec.Raw
+    metadata_location: str | None = None
+
+
+class RestCatalogStore:
+    """The namespaces and tables of a REST catalog. Any number of threads may use it; a pickled one connects for itself.
+
+    Args:
+        name: The name of the catalog.
+        properties: The user's own properties.
+    """
+
+    drops_files = False
+    writes_metadata = True
+
+    def __init__(self, name: str, properties: Mapping[str, str]) -> None:
+        self.name = name
+        self.connection = RestConnection(name, properties)
+        self._loader = TableLoader(self.connection)
+
+    def views(self) -> RestViews:
+        """Return the names of views. Raises `UnsupportedFeatureError` if the server has none."""
+        self.connection.paths.path(Endpoint.LIST_VIEWS, ("any",))
+        return RestViews(self.connection)
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
+        names: list[Identifier] = []
+        query = {"parent": self.connection.paths.joined(parent)} if parent else None
+        for reply in self.connection.pages(Endpoint.LIST_NAMESPACES, query=query):
+            if reply.status == NOT_FOUND and parent:
+                raise self._no_namespace(parent)
+            self._require(reply, f"the namespaces of catalog {self.name!r} could not be listed")
+            names += map(tuple, reply.parsed(_Namespaces).namespaces or ())
+        return sorted(name for name in names if len(name) == len(parent) + 1 and name[: len(parent)] == parent)
+
+    def namespace_exists(self, namespace: Identifier) -> bool:
+        """Return whether a namespace exists, by one request without a body where the server has it."""
+        if not self.connection.paths.has(Endpoint.NAMESPACE_EXISTS):
+            try:
+                self.namespace_properties(namespace)
+            except NoSuchNamespaceError:
+                return False
+            return True
+        reply = self.connection.request(Endpoint.NAMESPACE_EXISTS, namespace)
+        if reply.status != NOT_FOUND:
+            self._require(reply, f"the namespace {dotted(namespace)!r} could not be looked up")
+        return reply.is_success
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
+        reply = self._of_namespace(Endpoint.LOAD_NAMESPACE, namespace, "could not be loaded")
+        return texts(reply.parsed(_Namespace).properties)
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
+        body = {"namespace": list(namespace), "properties": dict(properties)}
+        reply = self.connection.request(Endpoint.CREATE_NAMESPACE, body=body)
+        self._require_known(reply, f"namespace {dotted(namespace)!r}", "created")
+        if reply.status == CONFLICT:
+            raise NamespaceAlreadyExistsError(f"namespace {dotted(namespace)!r} already exists in catalog {self.name!r}")
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(namespace[:-1])
+        self._require(reply, f"the namespace {dotted(namespace)!r} was not created in catalog {self.name!r}")
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
+        reply = self.connection.request(Endpoint.DROP_NAMESPACE, namespace)
+        self._require_known(reply, f"namespace {dotted(namespace)!r}", "dropped")
+        if reply.status == CONFLICT or reply.kind.startswith("NamespaceNotEmpty"):
+            held = ", ".join(map(dotted, self._content(namespace)[:_SHOWN_NAMES])) or reply.message
+            raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(namespace)
+        self._require(reply, f"the namespace {dotted(namespace)!r} was not dropped")
+
+    def _content(self, namespace: Identifier) -> list[Identifier]:
+        """Return the tables, views and namespaces in a namespace, for a message; without those that cannot be listed."""
+        names: list[Identifier] = []
+        for listing in (self.list_tables, self.list_namespaces, lambda level: self.views().names(level)):
+            with suppress(IcefloeError):
+                names += listing(namespace)
+        return names
+
+    def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
+        body = {"removals": sorted(removals), "updates": dict(updates)}
+        self._of_namespace(Endpoint.UPDATE_NAMESPACE, namespace, "was not changed", body)
+
+    def _of_namespace(self, endpoint: Endpoint, namespace: Identifier, failure: str, body: object = None) -> Reply:
+        reply = self.connection.request(endpoint, namespace, body=body)
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(namespace)
+        self._require(reply, f"the namespace {dotted(namespace)!r} of catalog {self.name!r} {failure}")
+        return reply
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """See `CatalogStore.list_tables`."""
+        names: list[Identifier] = []
+        for reply in self.connection.pages(Endpoint.LIST_TABLES, namespace):
+            if reply.status == NOT_FOUND:
+                raise self._no_namespace(namespace)
+            self._require(reply, f"the tables of {dotted(namespace)!r} could not be listed")
+            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers or ()]
+        return sorted(names)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether a table exists, by one request without a body where the server has it."""
+        has_endpoint = self.connection.paths.has(Endpoint.TABLE_EXISTS)
+        reply = self.connection.request(
+            Endpoint.TABLE_EXISTS if has_endpoint else Endpoint.LOAD_TABLE,
+            identifier,
+            query=None if has_endpoint else {"snapshots": settings.REFS},
+        )
+        if reply.status != NOT_FOUND:
+            self._require(reply, f"the table {dotted(identifier)!r} could not be looked up")
+        return reply.is_success
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        """See `CatalogStore.load`. The table has its metadata, and the access to its files that the server gives."""
+        return _with_own_values(self._loaded(identifier, settings.snapshot_mode(self.connection.properties)))
+
+    def _loaded(self, identifier: Identifier, mode: str) -> TableLocation:
+        table = self._loader.load(identifier, mode)
+        if table is None:
+            raise self._no_table(identifier)
+        return table
+
+    def reporter(self, identifier: Identifier) -> RestMetricsReporter | None:
+        """See `TakesReports.reporter`."""
+        connection = self.connection
+        if not connection.paths.has(Endpoint.REPORT_METRICS) or not settings.is_on(
+            connection.properties, settings.METRICS_REPORTING, default=True
+        ):
+            return None
+        return RestMetricsReporter(connection, identifier, self._loader.token(identifier))
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """See `CatalogStore.load_all`. The protocol loads one table at a time, so they are loaded again until none has changed meanwhile."""
+        tables = [self.load(identifier) for identifier in identifiers]
+        for _ in range(_LOADS_TOGETHER if len(tables) > 1 else 0):
+            again = [self.load(identifier) for identifier in identifiers]
+            # By the metadata, which is one object where the server sent it once: an address of the server may be that of every version.
+            if [table.metadata for table in again] == [table.metadata for table in tables]:
+                return again
+            tables = again
+        return tables
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
+        """See `ListsOtherTables`. Of a table whose metadata may not or cannot be read the folder is known."""
+
+        def location(other: Identifier) -> TableLocation | None:
+            return self._loader.load(other, settings.REFS, is_folder_enough=True)
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            tables = threads.map(location, [name for name in self._all_tables() if name != identifier])
+            return [table for table in tables if table is not None and naming in table.metadata_location]
+
+    def _all_tables(self) -> list[Identifier]:
+        names: list[Identifier] = []
+        for namespace in namespaces_below(self.list_namespaces):
+            names += self.list_tables(namespace)
+            if len(names) > _MOST_TABLES:
+                raise MetadataFormatError(
+                    f"the server of catalog {self.name!r} lists more than {_MOST_TABLES:,} tables",
+                    next_step="report it to the server's maintainers",
+                )
+        return names
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
+        """Do nothing: the server chooses the location of a metadata file."""
+
+    def create_table(
+        self, identifier: Identifier, metadata: TableMetadata, properties: Mapping[str, str], *, location: str | None, is_staged: bool
+    ) -> TableLocation:
+        """Create a table, or with `is_staged` have the server prepare one whose first commit creates it.
+
+        Args:
+            identifier: Its name.
+            metadata: Its first metadata, whose schema, partition spec and sort order are sent.
+            properties: Its properties, with the reserved one `format-version`.
+            location: Its folder; None for the server's choice.
+            is_staged: Whether the table is only prepared.
+
+        Returns:
+            The table.
+
+        Raises:
+            TableAlreadyExistsError, ViewAlreadyExistsError, NoSuchNamespaceError: the table was not created.
+            CommitUnknownError: the reply was lost.
+        """
+        body: dict[str, Any] = {
+            "name": identifier[-1],
+            "schema": schema_to_json(metadata.schema()),
+            "partition-spec": spec_to_json(metadata.spec()),
+            "write-order": sort_order_to_json(metadata.sort_order()),
+            "stage-create": is_staged,
+            "properties": dict(properties),
+        }
+        if location is not None:
+            body["location"] = location
+        reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
+        if is_staged:  # it changes nothing, so that no reply leaves anything unknown
+            self._raise_for_new_name(reply, identifier, "prepared")
+            return _with_own_values(self._loader.table(identifier, reply))
+        self._loader.forget(identifier)
+        return self._new_table(reply, identifier, "created", location)
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`: the table is registered."""
+        return self.register(identifier, metadata_location).metadata_location
+
+    def register(self, identifier: Identifier, metadata_location: str, *, overwrite: bool = False) -> TableLocation:
+        """Create a name for an existing metadata file, or with `overwrite` give the name of an existing table to it. Raises as `create_table`."""
+        body: dict[str, Any] = {"name": identifier[-1], "metadata-location": metadata_location}
+        if overwrite:
+            body["overwrite"] = True
+        reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
+        self._loader.forget(identifier)
+        return self._new_table(reply, identifier, "registered", metadata_location)
+
+    def unregister(self, identifier: Identifier) -> str:
+        """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`, `CommitUnknownError`."""
+        reply = self.connection.request(Endpoint.UNREGISTER_TABLE, identifier)
+        self._loader.forget(identifier)
+        self._require_known(reply, f"table {dotted(identifier)!r}", "unregistered")
+        self._require_table(reply, identifier, "was not unregistered")
+        return reply.parsed(_CommitTableResponse).metadata_location or ""
+
+    def _new_table(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> TableLocation:
+        """Return the table that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
+        what = f"table {dotted(identifier)!r}"
+        self._require_known(reply, what, done, location)
+        self._raise_for_new_name(reply, identifier, done)
+        try:
+            return _with_own_values(self._loader.table(identifier, reply))
+        except FormatError as error:  # the catalog shows whether the server made it, or the response is of a proxy
+            raise CommitUnknownError(
+                f"{what} may or may not have been {done} in catalog {self.name!r}: {error.message}", path=location, next_step=LOOK
+            ) from error
+
+    def _require_known(self, reply: Reply, what: str, done: str, location: str | None = None) -> None:
+        """Raise `CommitUnknownError` for a change that may or may not have happened."""
+        if reply.is_unknown:
+            raise reply.unknown_error(f"{what} may or may not have been {done} in catalog {self.name!r}", path=location)
+
+    def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str) -> None:
+        """Raise the error of a table that was not made."""
+        what = f"table {dotted(identifier)!r}"
+        if reply.is_success:
+            return
+        if reply.status == CONFLICT:
+            raise self._taken(identifier)
+        if reply.status == NOT_FOUND and reply.kind.startswith("NotFound"):
+            raise NoSuchFileError(
+                f"{what} was not {done} in catalog {self.name!r}: {reply.message}", next_step="check the location of the metadata file"
+            )
+        if reply.status == NOT_FOUND:
+            raise self._no_namespace(identifier[:-1])
+        raise reply.error(f"{what} was not {done} in catalog {self.name!r}")
+
+    def _taken(self, identifier: Identifier) -> TableAlreadyExistsError | ViewAlreadyExistsError:
+        kind, noun = (ViewAlreadyExistsError, "view") if self._is_view(identifier) else (TableAlreadyExistsError, "table")
+        return kind(
+            f"{noun} {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
+        )
+
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`."""
+        reply = self._send(requests)
+        for request in requests:
+            if not reply.is_success:
+                self._loader.forget(request.identifier)
+        if reply.is_success:
+            return self._committed(requests, reply)
+        if reply.is_unknown:
+            return Unknown(reason=reply.failure)
+        first, creates = requests[0], [request for request in requests if request.expected is None]
+        names = ", ".join(dotted(request.identifier) for request in requests)
+        match reply.status:
+            case 409:
+                taken = next((request for request in creates if len(requests) == 1 or self.table_exists(request.identifier)), None)
+                if taken is not None:
+                    return Refused(error=self._taken(taken.identifier))
+                return Conflicted(current_location=first.expected, table=dotted(first.identifier) if len(requests) == 1 else None)
+            case 404:
+                return self._missing_in_commit(requests, reply)
+            case 429:
+                return Refused(error=reply.error(f"the commit to {names} was refused for the server's load"))
+        if reply.status == 0:
+            return Refused(error=reply.error(f"the commit to {names} was not sent"))
+        return Refused(error=reply.error(f"the server refused the commit to {names}"))
+
+    def _send(self, requests: Sequence[CommitRequest]) -> Reply:
+        changes = [_to_json(request) for request in requests]
+        if len(requests) == 1:
+            request = requests[0]
+            return self.connection.request(
+                Endpoint.COMMIT_TABLE, request.identifier, body=changes[0], key=request.key, token=self._loader.token(request.identifier)
+            )
+        if not self.connection.paths.has(Endpoint.COMMIT_TRANSACTION):
+            raise UnsupportedFeatureError(
+                f"the server of catalog {self.name!r} cannot commit several tables at once",
+                next_step="use one transaction for each table",
+            )
+        return self.connection.request(Endpoint.COMMIT_TRANSACTION, body={"table-changes": changes}, key=requests[0].key)
+
+    def _committed(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
+        """Return the outcome of a commit that happened, with what the tables have now, as far as that can be had."""
+        if len(requests) == 1 and reply.content:
+            name = requests[0].identifier
+            try:
+                check_unrestricted(reply.parsed(dict[str, msgspec.Raw]), "table", name, self.name)
+                response = reply.parsed(_CommitTableResponse)
+                location = response.metadata_location or ""
+                metadata = read_table_metadata(bytes(response.metadata), location or f"the metadata of {dotted(name)}")
+            except UnsupportedFeatureError as error:
+                LOG.warning("a commit happened, and the table cannot be read any longer: %s", error)
+                self._loader.forget(name)
+                return Committed()
+            except IcefloeError as error:  # the table shows whether the server committed, or the response is of a proxy
+                self._loader.forget(name)
+                return Unknown(reason=f"the server's response cannot be read: {error.message}")
+            self._loader.keep_committed(name, location, metadata, reply.etag)
+            return Committed(stored=(Stored(location=location, metadata=metadata),))
+        for request in requests:
+            self._loader.forget(request.identifier)
+        try:
+            tables = [self.load(request.identifier) for request in requests]
+        except IcefloeError as error:
+            LOG.warning("a commit happened, and the tables could not be loaded afterwards: %s", error)
+            return Committed()
+        return Committed(stored=tuple(Stored(location=table.metadata_location, metadata=table.metadata) for table in tables))
+
+    def _missing_in_commit(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
+        created = next((request for request in requests if request.expected is None), None)
+        if created is not None and (len(requests) == 1 or "Namespace" in reply.kind):
+            return Refused(error=self._no_namespace(created.identifier[:-1]))
+        gone = next((request for request in requests if request.expected is not None and not self.table_exists(request.identifier)), None)
+        if created is not None and gone is None:
+            return Refused(
+                error=UnsupportedFeatureError(
+                    f"the server of catalog {self.name!r} cannot create {dotted(created.identifier)!r} in one commit with other tables",
+                    next_step="create the table before the transaction",
+                )
+            )
+        return Conflicted(current_location=None, table=dotted((gone or requests[0]).identifier))
+
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Look for the commit in its tables; send it again if it is not there and its requirements are still met. See `CatalogStore.commit_status`."""
+        status = self._looked_up(requests)
+        if status is not None:
+            return status
+        outcome = self.commit(requests)
+        if isinstance(outcome, Committed | Unknown):
+            return outcome
+        # The first one may have arrived between the look and the second one.
+        return self._looked_up(requests) or (replace(outcome, is_reply_lost=True) if isinstance(outcome, Conflicted) else outcome)
+
+    def _looked_up(self, requests: Sequence[CommitRequest]) -> Outcome | None:
+        """Return how a commit ended, as its tables show it; None if it has not happened and still can. Raises `StorageError`."""
+        tables = {request.identifier: self._now(request.identifier) for request in requests}
+        if any(_has(tables[request.identifier], request) for request in requests):
+            found = [tables[request.identifier] for request in requests]
+            stored = [Stored(location=table.metadata_location, metadata=table.metadata) for table in found if table is not None]
+            return Committed(stored=tuple(stored) if len(stored) == len(requests) else ())
+        for request in requests:
+            table = tables[request.identifier]
+            if not _is_met(request, table):
+                location = table.metadata_location if table is not None else None
+                return Conflicted(current_location=location, table=dotted(request.identifier), is_reply_lost=True)
+        return None
+
+    def _now(self, identifier: Identifier) -> TableLocation | None:
+        self._loader.forget(identifier)
+        try:
+            return _with_own_values(self._loaded(identifier, settings.ALL))
+        except NoSuchTableError:
+            return None
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """See `CatalogStore.rename`."""
+        reply = self.connection.request(Endpoint.RENAME_TABLE, body={"source": _name(source), "destination": _name(target)})
+        self._loader.forget(source)
+        self._loader.forget(target)
+        self._require_known(reply, f"table {dotted(source)!r}", f"renamed to {dotted(target)!r}")
+        if reply.status == CONFLICT:
+            raise self._taken(target)
+        if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.table_exists(source))):
+            raise self._no_namespace(target[:-1])
+        self._require_table(reply, source, "was not renamed")
+
+    def drop(self, identifier: Identifier, *, expected: str | None = None, purge: bool = False) -> bool:
+        """See `CatalogStore.drop`; with `purge` the server deletes the files. `expected` is compared just before: the protocol has no condition."""
+        if expected is not None and self.load(identifier).metadata_location != expected:
+            return False
+        reply = self.connection.request(Endpoint.DROP_TABLE, identifier, query={"purgeRequested": "true" if purge else "false"})
+        self._loader.forget(identifier)
+        self._require_known(reply, f"table {dotted(identifier)!r}", "dropped")
+        self._require_table(reply, identifier, "was not dropped")
+        return True
+
+    def _require(self, reply: Reply, failure: str) -> None:
+        if not reply.is_success:
+            raise reply.error(failure)
+
+    def _require_table(self, reply: Reply, identifier: Identifier, failure: str) -> None:
+        if reply.status == NOT_FOUND:
+            raise self._no_table(identifier)
+        self._require(reply, f"the table {dotted(identifier)!r} {failure}")
+
+    def _no_namespace(self, namespace: Identifier) -> NoSuchNamespaceError:
+        try:
+            known = ", ".join(map(dotted, self.list_namespaces()[:_SHOWN_NAMES]))
+        except IcefloeError:
+            known = "unknown"
+        return NoSuchNamespaceError(
+            f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
+            next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known or 'none yet'}",
+        )
+
+    def _no_table(self, identifier: Identifier) -> NotFoundError:
+        message = f"table {dotted(identifier)!r} does not exist in catalog {self.name!r}"
+        if self._is_view(identifier):
+            return NoSuchTableError(f"{message}: that name is a view", next_step="load it with load_view")
+        try:
+            names = [dotted(name) for name in self.list_tables(identifier[:-1])[:_SHOWN_NAMES]]
+            hint = f"the namespace holds {', '.join(names) or 'no table'}"
+        except IcefloeError as error:
+            hint = error.next_step or "check the name"
+        return NoSuchTableError(message, next_step=hint)
+
+    def _is_view(self, identifier: Identifier) -> bool:
+        """Return whether a name is a view; False where that cannot be looked up."""
+        paths = self.connection.paths
+        endpoint = Endpoint.VIEW_EXISTS if paths.has(Endpoint.VIEW_EXISTS) else Endpoint.LOAD_VIEW
+        return paths.has(endpoint) and self.connection.request(endpoint, identifier).is_success
+
+
+def _name(identifier: Identifier) -> dict[str, Any]:
+    return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+
+
+def _to_json(request: CommitRequest) -> dict[str, Any]:
+    requirements = [requirement_to_json(one) for one in request.requirements if one != AssertTableUUID(None)]  # type: ignore[arg-type]
+    return {
+        "identifier": _name(request.identifier),
+        "requirements": requirements,
+        "updates": [update_to_json(update) for update in request.updates],  # type: ignore[arg-type]
+    }
+
+
+def _with_own_values(table: TableLocation) -> TableLocation:
+    """Return the table with metadata that shares nothing that a caller could change."""
+    return replace(table, metadata=table.metadata.for_caller()) if isinstance(table.metadata, TableMetadata) else table
+
+
+def _has(table: TableLocation | None, request: CommitRequest) -> bool:
+    """Return whether a table has the change of a commit: its snapshots, its identity, or all that the updates would do."""
+    if table is None or not isinstance(table.metadata, TableMetadata):
+        return False
+    metadata = table.metadata
+    if request.expected is None:
+        return any(isinstance(update, AssignUUID) and update.uuid == metadata.table_uuid for update in request.updates)
+    added = [update.snapshot.snapshot_id for update in request.updates if isinstance(update, AddSnapshot)]
+    if added:
+        return all(metadata.snapshots.position(snapshot_id) is not None for snapshot_id in added)
+    try:
+        changed = apply_updates(metadata, request.updates, metadata.last_updated_ms)  # type: ignore[arg-type]
+    except (InvalidInputError, CommitConflictError):
+        return False
+    return changed == metadata
+
+
+def _is_met(request: CommitRequest, table: TableLocation | None) -> bool:
+    """Return whether the requirements of a commit are met now."""
+    metadata = table.metadata if table is not None and isinstance(table.metadata, TableMetadata) else None
+    if request.expected is not None and metadata is None:
+        return False
+    try:
+        for requirement in request.requirements:
+            if isinstance(requirement, Requirement):
+                requirement.check(metadata)
+    except CommitConflictError:
+        return False
+    return True

@@ -1,0 +1,214 @@
+"""`TableLoader`: tables as a REST server sends them: their metadata, the access to their files, the planning of their scans; and the last ones, kept by tag.
+
+Spec: REST catalog, loadTable, LoadTableResult, ETag.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from threading import Lock
+
+from icefloe.errors import (
+    FormatError,
+    IcefloeError,
+    InvalidInputError,
+    InvalidPropertyError,
+    NoSuchTableError,
+    UnsupportedError,
+    UnsupportedFeatureError,
+)
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.partial_entries import PartialEntries
+from icefloe.spec.metadata.raw_entries import RawEntries
+from icefloe.spec.metadata.snapshot import SNAPSHOTS, Snapshot
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import TableLocation
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.rest import settings
+from icefloe.stores.rest.http_reply import NOT_FOUND, NOT_MODIFIED, Reply
+from icefloe.stores.rest.load_result import folder_and_file, load_result
+from icefloe.stores.rest.rest_connection import RestConnection
+from icefloe.stores.rest.rest_paths import Endpoint
+from icefloe.stores.rest.scan_planner import RestScanPlanner
+from icefloe.stores.rest.table_access import TableAccess
+from icefloe.stores.rest.table_cache import TableCache
+
+# Tokens of tables that are kept.
+_KEPT_TOKENS = 1_000
+
+
+def _unreadable(identifier: Identifier, reply: Reply, folder: str, file: str, error: IcefloeError) -> TableLocation:
+    return TableLocation(
+        identifier=identifier,
+        metadata_location=file,
+        previous_metadata_location=None,
+        lookup=lambda: reply.request,
+        folder=folder,
+        unreadable=error,
+    )
+
+
+class _LoadedOnce:
+    """A list that is loaded at its first use, for any number of threads.
+
+    Args:
+        load: Returns it.
+    """
+
+    def __init__(self, load: Callable[[], RawEntries[Snapshot]]) -> None:
+        self._load = load
+        self._lock = Lock()
+        self._entries: RawEntries[Snapshot] | None = None
+
+    def __call__(self) -> RawEntries[Snapshot]:
+        """Return the list. Raises what `load` raises."""
+        with self._lock:
+            if self._entries is None:
+                self._entries = self._load()
+            return self._entries
+
+
+class TableLoader:
+    """Loads tables. Any number of threads may use it.
+
+    Args:
+        connection: The catalog.
+    """
+
+    def __init__(self, connection: RestConnection) -> None:
+        self._connection = connection
+        own = connection.own_properties
+        self._cache = TableCache(settings.number(own, settings.CACHE_ENTRIES, 100), settings.number(own, settings.CACHE_EXPIRY_MS, 300_000))
+        self._tokens: dict[Identifier, str] = {}
+
+    def load(self, identifier: Identifier, mode: str, *, is_folder_enough: bool = False) -> TableLocation | None:
+        """Return a table, the kept one where the server has no newer version; None if it does not exist.
+
+        Args:
+            identifier: Its name.
+            mode: `all` snapshots; or `refs`, those of branches and tags, and all of them when another one is needed.
+            is_folder_enough: Whether a table whose metadata may not or cannot be read is returned without it, to keep other tables out of its folder.
+
+        Raises:
+            IcefloeError: it cannot be loaded.
+        """
+        kept = self._cache.get(identifier, mode)
+        headers = {**self._connection.delegation, **({"If-None-Match": kept[0]} if kept else {})}
+        reply = self._connection.request(Endpoint.LOAD_TABLE, identifier, query={"snapshots": mode}, headers=headers)
+        if reply.status == NOT_MODIFIED and kept is not None:
+            return kept[1]
+        if reply.status == NOT_FOUND:
+            self._cache.forget(identifier)
+            return None
+        if not reply.is_success:
+            raise reply.error(f"the table {dotted(identifier)!r} could not be loaded from catalog {self._connection.name!r}")
+        try:
+            table = self.table(identifier, reply)
+        except (UnsupportedError, FormatError, InvalidInputError) as error:
+            found = folder_and_file(reply) if is_folder_enough else None
+            if found is None:
+                raise
+            return _unreadable(identifier, reply, *found, error)
+        if mode == settings.REFS and isinstance(table.metadata, TableMetadata):
+            whole = _LoadedOnce(partial(self._history, identifier, table.metadata, table.metadata_location))
+            table = replace(table, metadata=replace(table.metadata, snapshots=PartialEntries(table.metadata.snapshots, whole)))
+        self._cache.keep(identifier, mode, reply.etag, table)
+        return table
+
+    def forget(self, identifier: Identifier) -> None:
+        """Drop what is kept of a table."""
+        self._cache.forget(identifier)
+
+    def keep_committed(self, name: Identifier, location: str, metadata: TableMetadata, etag: str | None) -> None:
+        """Keep the version that a commit made, whose next load is a 304."""
+        kept = self._cache.get(name, settings.ALL)
+        self._cache.forget(name)
+        if kept is not None and etag:
+            self._cache.keep(name, settings.ALL, etag, replace(kept[1], metadata_location=location, metadata=metadata))
+
+    def token(self, identifier: Identifier) -> str | None:
+        """Return the bearer token that the server gave with a table, for the requests about it."""
+        return self._tokens.get(identifier)
+
+    def table(self, identifier: Identifier, reply: Reply) -> TableLocation:
+        """Return the table of a server's answer to a load or a creation.
+
+        Args:
+            identifier: Its name.
+            reply: The answer.
+
+        Raises:
+            UnsupportedFeatureError: the catalog restricts what may be read of the table.
+            MetadataFormatError: the answer is not of the protocol.
+        """
+        result, request = load_result(reply, identifier, self._connection.name), reply.request
+        location = result.metadata_location
+        access = TableAccess.of(self._connection, identifier, result)
+        self._keep_token(identifier, access.token)
+        return TableLocation(
+            identifier=identifier,
+            metadata_location=location,
+            previous_metadata_location=None,
+            lookup=lambda: request,
+            metadata=read_table_metadata(result.metadata, location or f"the metadata of {dotted(identifier)}"),
+            access=access,
+            planner=self._planner(identifier, access),
+        )
+
+    def _keep_token(self, identifier: Identifier, token: str | None) -> None:
+        self._tokens.pop(identifier, None)
+        if token:
+            self._tokens[identifier] = token
+            if len(self._tokens) > _KEPT_TOKENS:
+                self._tokens.pop(next(iter(self._tokens)), None)
+
+    def _planner(self, identifier: Identifier, access: TableAccess) -> RestScanPlanner | None:
+        """Return the planning by the server; None if scans are planned here. The server's answer for the table decides, then the catalog's properties.
+
+        Raises:
+            InvalidPropertyError: the user chose another mode than the server requires.
+            UnsupportedFeatureError: the server is to plan, and cannot.
+        """
+        table, catalog = dotted(identifier), self._connection.name
+        own = settings.planning_mode(self._connection.properties.get(settings.SCAN_PLANNING_MODE), f"catalog {catalog!r}")
+        required = settings.planning_mode(access.config.get(settings.SCAN_PLANNING_MODE), f"table {table!r}")
+        if own and required and own != required:
+            raise InvalidPropertyError(
+                f"the server of catalog {catalog!r} requires that the {required} plans the scans of table {table!r}, "
+                f"and the catalog property {settings.SCAN_PLANNING_MODE} is {own}",
+                next_step=f"leave {settings.SCAN_PLANNING_MODE} out of the catalog's properties, so that the server decides for each table",
+            )
+        if (required or own) != settings.SERVER:
+            return None
+        if not self._connection.paths.has(Endpoint.PLAN):
+            raise UnsupportedFeatureError(
+                f"the server of catalog {catalog!r} is to plan the scans of table {table!r}, and does not have that operation",
+                table=table,
+                next_step=f"set the catalog property {settings.SCAN_PLANNING_MODE} to {settings.CLIENT}",
+            )
+        return RestScanPlanner(self._connection, identifier, access)
+
+    def _history(self, identifier: Identifier, part: TableMetadata, location: str) -> RawEntries[Snapshot]:
+        """Return all snapshots of a table that was loaded with those of its branches and tags; without those that were committed since.
+
+        Raises:
+            NoSuchTableError: the table was dropped, or another one has its name.
+        """
+        table = self.load(identifier, settings.ALL)
+        whole = None if table is None else table.metadata
+        if table is None or not isinstance(whole, TableMetadata) or whole.table_uuid != part.table_uuid:
+            raise NoSuchTableError(
+                f"table {dotted(identifier)!r} of catalog {self._connection.name!r} was dropped or replaced since it was loaded",
+                table=dotted(identifier),
+                next_step="load the table by its name again",
+            )
+        if location and table.metadata_location == location and whole.last_updated_ms == part.last_updated_ms:
+            return whole.snapshots
+
+        def is_old(snapshot: Snapshot) -> bool:
+            sequence_number = snapshot.sequence_number or 0
+            return sequence_number <= part.last_sequence_number and (sequence_number > 0 or snapshot.timestamp_ms <= part.last_updated_ms)
+
+        old = whole.snapshots.where(is_old)
+        expired = [snapshot for snapshot in part.snapshots if old.position(snapshot.snapshot_id) is None]
+        return RawEntries.of(SNAPSHOTS, (*expired, *old)) if expired else old

@@ -1,0 +1,597 @@
+"""`SqlCatalogStore`: a catalog store in a SQL database, through SQLAlchemy Core; SQLite by default.
+
+A row of `iceberg_tables` is a name, of a table or of a view and never of both, and its metadata location; a row of `iceberg_namespace_properties` is a property
+of a namespace. A compare-and-swap of locations is one database transaction of conditional UPDATEs. The database's engine is opened by `sql_engine.py`; its
+tables are `sql_schema.py`, its errors `sql_errors.py`.
+
+The outcome of a commit whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, with or without a connection. If the reply
+to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
+it can change nothing any more. If no lock can be had, the outcome stays unknown.
+Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from sqlalchemy import BindParameter, ColumnElement, Connection, Engine, Select, and_, bindparam, delete, insert, or_, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
+from icefloe.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    IcefloeError,
+    InvalidInputError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    NotFoundError,
+    StorageError,
+    StorageUnavailableError,
+    TableAlreadyExistsError,
+    UnsupportedFeatureError,
+    ViewAlreadyExistsError,
+)
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import SCHEMA_VERSION, CommitRequest, TableLocation
+from icefloe.stores.database_uri import without_password
+from icefloe.stores.identifier import Identifier, dotted
+from icefloe.stores.lock_waits import LOOK_S, Process
+from icefloe.stores.name_errors import namespace_exists, namespace_not_empty
+from icefloe.stores.other_catalogs import OtherCatalogs, catalog_names
+from icefloe.stores.sql_engine import SQLITE_LOCK_WAIT_S, check_database_file, is_database_file, open_engine, uri_elsewhere
+from icefloe.stores.sql_errors import database_error, may_be_tried_again, shown_cause, shown_text
+from icefloe.stores.sql_schema import (
+    ICEBERG_TABLES,
+    LOCATION_COLUMNS,
+    NAMESPACE_EXISTS,
+    NAMESPACE_PROPERTIES,
+    TABLE_TYPE,
+    TABLES,
+    VIEW_TYPE,
+    add_type_column,
+    column_lengths,
+    create_missing_tables,
+    missing_tables,
+)
+
+LOG = logging.getLogger(__name__)
+# Databases whose rows can be locked for a read.
+ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
+# Milliseconds that a read under a lock waits for the other transaction to end.
+LOCK_WAIT_MS = 5_000
+# Seconds of waiting for the lock of an SQLite file after which a warning names the cause.
+REPORTED_WAIT_S = LOOK_S
+# Queries of different numbers of names that are kept at most.
+_KEPT_QUERIES = 32
+# Names that the next step of an error lists at most.
+_SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameKind:
+    """Whether a name is a table's or a view's: the value of `iceberg_type`, and the errors for a missing and for a taken name."""
+
+    noun: str
+    stored: str
+    missing: type[NotFoundError]
+    taken: type[AlreadyExistsError]
+
+
+TABLE_NAMES = NameKind(noun="table", stored=TABLE_TYPE, missing=NoSuchTableError, taken=TableAlreadyExistsError)
+VIEW_NAMES = NameKind(noun="view", stored=VIEW_TYPE, missing=NoSuchViewError, taken=ViewAlreadyExistsError)
+
+
+class SqlLocations:
+    """The names of one kind, tables or views, and the metadata location of each. Raises as `CatalogStore` documents, with the kind's own errors."""
+
+    writes_metadata = False
+
+    def __init__(self, store: "SqlCatalogStore", kind: NameKind) -> None:
+        self.name: str = store.name
+        self._store = store
+        self._kind = kind
+        # Kept by the number of names: every statement of Spark loads its tables, and building the query takes longer than running it.
+        self._by_names = lru_cache(_KEPT_QUERIES)(self._query_by_names)
+
+    def names(self, namespace: Identifier) -> list[Identifier]:
+        """Return the names in a namespace, sorted. Raises `NoSuchNamespaceError`."""
+        with self._store.connection() as connection:
+            self._store.require_namespace(connection, namespace)
+            rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._in(dotted(namespace))))
+            return sorted((*namespace, row[0]) for row in rows)
+
+    def load(self, identifier: Identifier) -> TableLocation:
+        """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, which states if the name is one of the other kind."""
+        return self.load_all([identifier])[0]
+
+    def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
+        """Return several locations by one statement, so that they are from one moment. Raises as `load`."""
+        names = {name: (dotted(name[:-1]), name[-1]) for name in identifiers}
+        values = {f"name_{n}_{part}": value for n, name in enumerate(names.values()) for part, value in enumerate(name)}
+        query = self._by_names(len(names))
+        with self._store.connection() as connection:
+            # A database may compare text without regard to case or accents.
+            rows = {(row[2], row[3]): row for row in connection.execute(query, values) if row[0] is not None}
+        missing = next((name for name, texts in names.items() if texts not in rows), None)
+        if missing is not None:
+            raise self._missing(missing)
+        lookup = partial(self._literal_text, query, values)
+        return [
+            TableLocation(
+                identifier=name, metadata_location=rows[names[name]][0], previous_metadata_location=rows[names[name]][1], lookup=lookup
+            )
+            for name in identifiers
+        ]
+
+    def _query_by_names(self, count: int) -> Select[Any]:
+        names = (self._in(bindparam(f"name_{n}_0"), bindparam(f"name_{n}_1")) for n in range(count))
+        return select(*LOCATION_COLUMNS).where(or_(*names))
+
+    def _literal_text(self, query: Select[Any], values: Mapping[str, str]) -> str:
+        return str(query.params(values).compile(self._store.engine, compile_kwargs={"literal_binds": True}))
+
+    def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
+        """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
+        columns = ICEBERG_TABLES.c
+        query = select(columns.catalog_name, columns.table_namespace, columns.table_name, columns.metadata_location)
+        if naming:
+            query = query.where(columns.metadata_location.contains(naming, autoescape=True))
+        own = (self._store.name, dotted(identifier[:-1]), identifier[-1])
+        with self._store.connection() as connection:
+            rows = [row for row in connection.execute(query) if tuple(row)[:3] != own and row[3] is not None]
+        return [
+            TableLocation(
+                identifier=(*row[1].split("."), row[2]),
+                metadata_location=row[3],
+                previous_metadata_location=None,
+                lookup=lambda: "every row but one",
+            )
+            for row in rows
+        ]
+
+    def check(self, identifier: Identifier, location: str, metadata: TableMetadata | None = None) -> None:  # noqa: ARG002  any metadata will do
+        """Refuse a location that is longer than its column. Raises `InvalidInputError`."""
+        what = f"the metadata location of {self._kind.noun} {dotted(identifier)!r}"
+        self._store.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
+
+    def create(self, identifier: Identifier, metadata_location: str) -> str:
+        """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` depending on what has the name."""
+        self.check(identifier, metadata_location)
+        outcome = self.commit([CommitRequest(identifier=identifier, expected=None, new=metadata_location)])
+        if isinstance(outcome, Committed):
+            return metadata_location
+        if isinstance(outcome, Refused):
+            raise outcome.error
+        what = f"{self._kind.noun} {dotted(identifier)!r}"
+        if isinstance(outcome, Conflicted):
+            raise StorageUnavailableError(
+                f"{what} was not created in catalog {self._store.name!r}: {outcome.reason}", next_step="repeat: a retry makes sense"
+            )
+        raise CommitUnknownError(
+            f"{what} may or may not have been created in catalog {self._store.name!r}: {outcome.reason}",
+            path=metadata_location,
+            next_step="look whether it exists and has this metadata file before creating it again; no file was deleted",
+        )
+
+    def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit`."""
+        commit_begun = False
+        request = requests[0]
+        try:
+            with self._store.reported_wait(), self._store.engine.connect() as connection, connection.begin() as transaction:
+                for request in _in_lock_order(requests):
+                    if not self._compare_and_swap(connection, request):
+                        location = connection.execute(self._location_of(request.identifier)).scalars().one_or_none()
+                        transaction.rollback()
+                        return Conflicted(current_location=location, table=dotted(request.identifier))
+                commit_begun = True
+            return Committed()
+        except IcefloeError as error:
+            return Refused(error=error)
+        except DBAPIError as error:
+            if commit_begun:
+                return self._status(requests, self._text_of(error))
+            if isinstance(error, IntegrityError):
+                return Refused(error=self._taken(request.identifier))
+            ours = database_error(error, self._store.name, self._store.uri)
+            if may_be_tried_again(error):
+                return Conflicted(current_location=requests[0].expected, reason=ours.message)
+            return Refused(error=ours)
+
+    def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """See `CatalogStore.commit_status`."""
+        return self._status(requests, "the metadata locations are still those from before")
+
+    def _status(self, requests: Sequence[CommitRequest], reason: str) -> Outcome:
+        """Return how a commit ended, by reading its rows; `reason` states why that is unknown so far."""
+        engine = self._store.engine
+        can_lock = engine.dialect.name in ROW_LOCKS
+        try:
+            locations = self._current_locations(requests, is_locked=can_lock)
+            # SQLite runs within this process: what it has not committed by now it never will.
+            is_final = can_lock or engine.dialect.name == "sqlite"
+        except DBAPIError:
+            try:  # without a lock, which a user with read rights alone cannot have
+                locations, is_final = self._current_locations(requests, is_locked=False), False
+            except DBAPIError as error:
+                return Unknown(reason=f"{reason}; and then: {self._text_of(error)}")
+        if any(locations[request.identifier] == request.new for request in requests):
+            return Committed()
+        unchanged = [request for request in requests if locations[request.identifier] == request.expected]
+        if unchanged:
+            # All rows change or none, so one unchanged row decides for all of them. A row that does not exist yet cannot be locked.
+            is_final = is_final and (not can_lock or any(request.expected is not None for request in unchanged))
+            return Conflicted(current_location=unchanged[0].expected, reason=reason) if is_final else Unknown(reason=reason)
+        first = requests[0]
+        return Conflicted(current_location=locations[first.identifier], table=dotted(first.identifier), is_reply_lost=True)
+
+    def _current_locations(self, requests: Sequence[CommitRequest], *, is_locked: bool) -> dict[Identifier, str | None]:
+        engine = self._store.engine
+        with engine.begin() as connection:
+            if is_locked and engine.dialect.name == "postgresql":
+                connection.execute(text(f"SET LOCAL lock_timeout = {LOCK_WAIT_MS}"))
+            locations: dict[Identifier, str | None] = {}
+            for request in _in_lock_order(requests):
+                query = self._location_of(request.identifier)
+                locations[request.identifier] = connection.execute(query.with_for_update() if is_locked else query).scalars().one_or_none()
+        return locations
+
+    def _compare_and_swap(self, connection: Connection, request: CommitRequest) -> bool:
+        """Change a location by one conditional UPDATE, or INSERT a new name; return False if the location was not the expected one."""
+        if request.expected is None:
+            self._insert(connection, request)
+            return True
+        statement = (
+            update(ICEBERG_TABLES)
+            .where(self._is(request.identifier), ICEBERG_TABLES.c.metadata_location == request.expected)
+            .values(metadata_location=request.new, previous_metadata_location=request.expected)
+        )
+        return connection.execute(statement).rowcount == 1
+
+    def _insert(self, connection: Connection, request: CommitRequest) -> None:
+        self._store.require_namespace(connection, request.identifier[:-1])
+        values = {
+            "catalog_name": self._store.name,
+            "table_namespace": dotted(request.identifier[:-1]),
+            "table_name": request.identifier[-1],
+            "metadata_location": request.new,
+            "previous_metadata_location": None,
+        }
+        if self._store.has_types:
+            values["iceberg_type"] = self._kind.stored
+        connection.execute(insert(ICEBERG_TABLES).values(values))
+
+    def rename(self, source: Identifier, target: Identifier) -> None:
+        """See `CatalogStore.rename`."""
+        *namespace, name = target
+        try:
+            with self._store.connection() as connection:
+                self._store.require_namespace(connection, tuple(namespace))
+                statement = update(ICEBERG_TABLES).where(self._is(source))
+                renamed_rows = connection.execute(statement.values(table_namespace=".".join(namespace), table_name=name)).rowcount
+        except IntegrityError as error:
+            raise self._taken(target) from error
+        if renamed_rows == 0:
+            raise self._missing(source)
+
+    def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
+        """See `CatalogStore.drop`. Raises as `load`."""
+        statement = delete(ICEBERG_TABLES).where(self._is(identifier))
+        if expected is not None:
+            statement = statement.where(ICEBERG_TABLES.c.metadata_location == expected)
+        with self._store.connection() as connection:
+            deleted_rows = connection.execute(statement).rowcount
+            exists = deleted_rows == 0 and connection.execute(self._location_of(identifier)).first() is not None
+        if deleted_rows == 0 and not exists:
+            raise self._missing(identifier)
+        return deleted_rows > 0
+
+    def _location_of(self, identifier: Identifier) -> Select[Any]:
+        return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
+
+    def _in(self, namespace: str | BindParameter[str], name: str | BindParameter[str] | None = None) -> ColumnElement[bool]:
+        """Return the condition for the names of the kind in a namespace, or for one of them."""
+        columns = ICEBERG_TABLES.c
+        tests = [columns.catalog_name == self._store.name, columns.table_namespace == namespace]
+        tests += [] if name is None else [columns.table_name == name]
+        if self._store.has_types and self._kind is TABLE_NAMES:
+            tests.append(or_(columns.iceberg_type == TABLE_TYPE, columns.iceberg_type.is_(None)))
+        elif self._store.has_types:
+            tests.append(columns.iceberg_type == self._kind.stored)
+        return and_(*tests)
+
+    def _is(self, identifier: Identifier) -> ColumnElement[bool]:
+        return self._in(dotted(identifier[:-1]), identifier[-1])
+
+    def _missing(self, identifier: Identifier) -> NotFoundError:
+        other = self._other_kind(identifier)
+        message = f"{self._kind.noun} {dotted(identifier)!r} does not exist in catalog {self._store.name!r}"
+        if other is not None:
+            return self._kind.missing(f"{message}: that name is a {other.noun}", next_step=f"load it with load_{other.noun}")
+        return self._kind.missing(message, next_step=self._hint(identifier[:-1]))
+
+    def _hint(self, namespace: Identifier) -> str:
+        try:
+            names = [dotted(name) for name in self.names(namespace)]
+        except NoSuchNamespaceError:
+            namespaces = ", ".join(map(dotted, self._store.list_namespaces())) or "none"
+            with self._store.connection() as connection:
+                others = self._store.others.suffix(connection)
+            return f"the namespace {dotted(namespace)!r} does not exist either; there are: {namespaces}{others}"
+        if not names:
+            return f"the namespace {dotted(namespace)!r} holds no {self._kind.noun}; create it"
+        return f"the namespace holds {', '.join(names[:_SHOWN_NAMES])}"
+
+    def _other_kind(self, identifier: Identifier) -> NameKind | None:
+        if not self._store.has_types:
+            return None
+        other = SqlLocations(self._store, VIEW_NAMES if self._kind is TABLE_NAMES else TABLE_NAMES)
+        with self._store.connection() as connection:
+            row = connection.execute(select(ICEBERG_TABLES.c.metadata_location).where(other._is(identifier))).first()
+        return None if row is None else other._kind
+
+    def _taken(self, identifier: Identifier) -> AlreadyExistsError:
+        kind = self._other_kind(identifier) or self._kind
+        return kind.taken(
+            f"{kind.noun} {dotted(identifier)!r} already exists in catalog {self._store.name!r}",
+            next_step="load it, drop it, or choose another name",
+        )
+
+    def _text_of(self, error: DBAPIError) -> str:
+        return shown_text(" ".join(str(error.orig).split()), self._store.uri) or type(error.orig).__name__
+
+
+class SqlCatalogStore(SqlLocations):
+    """The tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL).
+
+    A namespace exists if it has a row of its own, a table, or a namespace below it.
+    """
+
+    drops_files = False
+
+    def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
+        """Connect, and create the tables that are missing. `add_types` adds the column `iceberg_type`, which all catalogs in the database share."""
+        self.name = name
+        self.uri = uri
+        self.others = OtherCatalogs(name)
+        self.engine: Engine = open_engine(name, uri, echo=echo)
+        self._is_file = is_database_file(self.engine.url)
+        super().__init__(self, TABLE_NAMES)
+        try:
+            if creates_tables:
+                self.create_tables()
+            else:
+                check_database_file(name, self.engine.url)
+            self._read_columns()
+            if add_types and not self.has_types:
+                self._add_type_column()
+        except BaseException:
+            self.engine.dispose()  # the caller has no store to close
+            raise
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the URI: another process connects for itself, and creates and changes no table of the database when it does."""
+        open_store = partial(SqlCatalogStore, echo=bool(self.engine.echo), creates_tables=False)
+        return open_store, (self.name, uri_elsewhere(self.name, self.uri, self.engine.url))
+
+    @property
+    def has_types(self) -> bool:
+        """Whether there is a column `iceberg_type`; where there is none, every name is a table."""
+        return (ICEBERG_TABLES.name, ICEBERG_TABLES.c.iceberg_type.name) in self._lengths
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Run the block in one transaction. Database errors are raised as errors of Icefloe, except for `IntegrityError`: the key is taken."""
+        try:
+            with self.reported_wait(), self.engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
+
+    def reported_wait(self) -> AbstractContextManager[None]:
+        """Return the context of a transaction: a warning is logged where it waits long for the lock of an SQLite file, which another process holds."""
+        return watched(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
+
+    def _warn_of_wait(self) -> None:
+        warning = (
+            "catalog %r at %s has waited %s s for the database, which another process has locked; it gives up after %s s and may try again. "
+            "Next: find the process that has the file open, such as by lsof, and let it end its transaction"
+        )
+        LOG.warning(warning, self.name, without_password(self.uri), f"{REPORTED_WAIT_S:g}", SQLITE_LOCK_WAIT_S)
+
+    def check_length(self, table: str, column: str, value: str, what: str) -> None:
+        """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""
+        most = self._lengths.get((table, column))
+        if most is not None and len(value) > most:
+            raise InvalidInputError(
+                f"{what} is {len(value)} characters long, and the column {table}.{column} of catalog {self.name!r} takes {most}: {value[:60]}...",
+                next_step="choose a shorter one",
+            )
+
+    def create_tables(self) -> None:
+        """Create the tables of the catalog that are missing."""
+        try:
+            with self.engine.begin() as connection:
+                create_missing_tables(connection)
+        except DBAPIError as error:
+            # Another process may have made them at this very moment.
+            with self.connection() as connection:
+                if missing_tables(connection):
+                    raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
+
+    def drop_tables(self) -> None:
+        """Drop the tables of the catalog, with the names of every catalog in the database; data files and metadata files stay."""
+        with self.connection() as connection:
+            TABLES.drop_all(connection)
+
+    def _read_columns(self) -> None:
+        with self.connection() as connection:
+            missing = missing_tables(connection)
+            if missing:
+                raise StorageUnavailableError(
+                    f"catalog {self.name!r} at {without_password(self.uri)}: there is no table {', '.join(missing)}",
+                    next_step="open the catalog once without init_catalog_tables=false, as a user who may create tables",
+                )
+            self._lengths = column_lengths(connection)
+
+    def _add_type_column(self) -> None:
+        try:
+            with self.connection() as connection:
+                add_type_column(connection)
+        except StorageError:
+            # Another process may have added it meanwhile.
+            self._read_columns()
+            if not self.has_types:
+                raise
+        self._read_columns()
+
+    def list_tables(self, namespace: Identifier) -> list[Identifier]:
+        """See `CatalogStore.list_tables`."""
+        return self.names(namespace)
+
+    def views(self) -> SqlLocations:
+        """Return the names of views. Raises `UnsupportedFeatureError` if the database was made without the column that separates views from tables."""
+        if self.has_types:
+            return SqlLocations(self, VIEW_NAMES)
+        raise UnsupportedFeatureError(
+            f"catalog {self.name!r} has no views: its table {ICEBERG_TABLES.name} was made before there were views and lacks the column iceberg_type",
+            next_step=f"let its users know, then open the catalog once with {SCHEMA_VERSION}=V1, which adds the column",
+        )
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        """Return every row of the two tables, by table name, for inspection."""
+        with self.connection() as connection:
+            rows_by_table = {}
+            for table in (ICEBERG_TABLES, NAMESPACE_PROPERTIES):
+                columns = [column for column in table.columns if self.has_types or column.name != "iceberg_type"]
+                query = select(*columns).order_by(*table.primary_key)
+                rows_by_table[table.name] = [dict(row) for row in connection.execute(query).mappings()]
+        return rows_by_table
+
+    def catalog_names(self) -> list[str]:
+        """Return the names of all catalogs in the database that have a table, a view or a namespace, sorted."""
+        with self.connection() as connection:
+            return catalog_names(connection)
+
+    def warn_of_other_catalogs(self) -> None:
+        """Log once which other catalogs the database holds, whether or not this one is empty."""
+        with self.connection() as connection:
+            self.others.warn(connection, of_full_ones=True)
+
+    def _namespace_properties_of(self, namespace: str) -> ColumnElement[bool]:
+        return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
+
+    def _all_namespaces(self, connection: Connection) -> set[Identifier]:
+        """Return every namespace with a row of its own, a table, or a namespace below it."""
+        tables = select(ICEBERG_TABLES.c.table_namespace).where(ICEBERG_TABLES.c.catalog_name == self.name).distinct()
+        owned = select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name).distinct()
+        leaves = {tuple(row[0].split(".")) for query in (tables, owned) for row in connection.execute(query)}
+        return {leaf[:depth] for leaf in leaves for depth in range(1, len(leaf) + 1)}
+
+    def require_namespace(self, connection: Connection, namespace: Identifier) -> None:
+        """Check that a namespace exists. Raises `NoSuchNamespaceError`."""
+        if namespace not in self._all_namespaces(connection):
+            known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
+            raise NoSuchNamespaceError(
+                f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}{self.others.suffix(connection)}",
+            )
+
+    def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
+        """See `CatalogStore.list_namespaces`."""
+        with self.connection() as connection:
+            if parent:
+                self.require_namespace(connection, parent)
+            depth = len(parent) + 1
+            namespaces = self._all_namespaces(connection)
+            if not namespaces:
+                self.others.suffix(connection)
+            return sorted(name for name in namespaces if len(name) == depth and name[: depth - 1] == parent)
+
+    def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
+        """See `CatalogStore.namespace_properties`."""
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
+            rows = connection.execute(
+                select(NAMESPACE_PROPERTIES.c.property_key, NAMESPACE_PROPERTIES.c.property_value).where(
+                    self._namespace_properties_of(dotted(namespace))
+                )
+            )
+            return {key: value for key, value in rows if key != NAMESPACE_EXISTS}
+
+    def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
+        """See `CatalogStore.create_namespace`."""
+        exists = namespace_exists(self.name, namespace)
+        try:
+            with self.connection() as connection:
+                if namespace in self._all_namespaces(connection):
+                    raise exists
+                self.others.warn(connection)
+                connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **properties}))
+        except IntegrityError as error:
+            raise exists from error
+
+    def _rows(self, namespace: Identifier, properties: Mapping[str, str]) -> list[dict[str, str]]:
+        table = NAMESPACE_PROPERTIES.name
+        for key, value in properties.items():
+            self.check_length(table, "property_key", key, f"the key of a property of namespace {dotted(namespace)!r}")
+            self.check_length(table, "property_value", str(value), f"property {key!r} of namespace {dotted(namespace)!r}")
+        return [
+            {"catalog_name": self.name, "namespace": dotted(namespace), "property_key": key, "property_value": str(value)}
+            for key, value in properties.items()
+        ]
+
+    def drop_namespace(self, namespace: Identifier) -> None:
+        """See `CatalogStore.drop_namespace`."""
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
+            below = [
+                name for name in self._all_namespaces(connection) if len(name) > len(namespace) and name[: len(namespace)] == namespace
+            ]
+            rows = connection.execute(
+                select(ICEBERG_TABLES.c.table_name).where(
+                    ICEBERG_TABLES.c.catalog_name == self.name, ICEBERG_TABLES.c.table_namespace == dotted(namespace)
+                )
+            ).all()
+            if rows or below:
+                held = [row[0] for row in rows] + [dotted(name) for name in below]
+                raise namespace_not_empty(namespace, held)
+            connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
+
+    def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
+        """See `CatalogStore.update_namespace`."""
+        with self.connection() as connection:
+            self.require_namespace(connection, namespace)
+            gone = removals | set(updates) | {NAMESPACE_EXISTS}
+            connection.execute(
+                delete(NAMESPACE_PROPERTIES).where(
+                    self._namespace_properties_of(dotted(namespace)), NAMESPACE_PROPERTIES.c.property_key.in_(gone)
+                )
+            )
+            connection.execute(insert(NAMESPACE_PROPERTIES), self._rows(namespace, {NAMESPACE_EXISTS: "true", **updates}))
+
+
+@contextmanager
+def watched(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
+    """Run the block, and call `report` once, from another thread, if it takes longer than so many seconds."""
+    waits, block, due_s = Process.waits, object(), time.monotonic() + wait_s
+    waits.blocks[block] = (due_s, report)
+    if due_s < waits.wakes_s:
+        waits.wake()
+    try:
+        yield
+    finally:
+        waits.blocks.pop(block, None)
+
+
+def _in_lock_order(requests: Sequence[CommitRequest]) -> list[CommitRequest]:
+    """Return the requests in the order that every commit uses, so that no two commits wait for each other."""
+    return sorted(requests, key=lambda request: request.identifier)

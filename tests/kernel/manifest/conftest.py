@@ -1,5 +1,0 @@
-"""Every test of manifests runs with the compiled reader and with the one over fastavro."""
-
-from tests.kernel.avro.both_readers import manifest_reader
-
-__all__ = ["manifest_reader"]

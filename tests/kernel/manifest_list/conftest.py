@@ -1,5 +1,0 @@
-"""Runs every test of manifest lists with the compiled reader and with the reader over fastavro."""
-
-from tests.kernel.avro.both_readers import manifest_reader
-
-__all__ = ["manifest_reader"]
