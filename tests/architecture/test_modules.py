@@ -3,7 +3,7 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -92,6 +92,58 @@ def test_every_public_function_and_class_of_a_module_has_a_docstring() -> None:
         and not ast.get_docstring(node)
         # The overloads of a function have no docstring; its implementation, which is last, has one.
         and "overload" not in {getattr(decorator, "id", "") for decorator in node.decorator_list}
+    ]
+    fail_at(undocumented)
+
+
+def name_of_base(base: ast.expr) -> str:
+    """Return the last part of the name of a base class, without its type arguments."""
+    unsubscripted = base.value if isinstance(base, ast.Subscript) else base
+    return unsubscripted.attr if isinstance(unsubscripted, ast.Attribute) else getattr(unsubscripted, "id", "")
+
+
+def methods_of(node: ast.ClassDef) -> list[Function]:
+    return [method for method in node.body if isinstance(method, Function)]
+
+
+def parameters_of(method: Function) -> tuple[str, ...]:
+    arguments = method.args
+    return tuple(argument.arg for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])
+
+
+def is_documented_elsewhere(method: Function, node: ast.ClassDef, classes: Mapping[str, Sequence[ast.ClassDef]]) -> bool:
+    """Return True if a base class documents a method of this name, or a protocol one of this name with the same parameters."""
+    for base in node.bases:
+        for base_class in classes.get(name_of_base(base), ()):
+            if any(inherited.name == method.name and ast.get_docstring(inherited) for inherited in methods_of(base_class)):
+                return True
+            if is_documented_elsewhere(method, base_class, classes):
+                return True
+    protocols = (candidate for named in classes.values() for candidate in named if "Protocol" in map(name_of_base, candidate.bases))
+    return any(
+        declared.name == method.name and parameters_of(declared) == parameters_of(method) and ast.get_docstring(declared)
+        for protocol in protocols
+        for declared in methods_of(protocol)
+    )
+
+
+def test_every_public_method_has_a_docstring_or_implements_one_that_has() -> None:
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(node)
+    undocumented = [
+        f"{place_of(path, method.lineno)}: {node.name}.{method.name}"
+        for path in MODULES
+        if not path.name.endswith("_suite.py")  # a test is described by its name
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for method in methods_of(node)
+        if not method.name.startswith("_")
+        and not ast.get_docstring(method)
+        and not any(ast.unparse(decorator).endswith(("overload", ".setter")) for decorator in method.decorator_list)
+        and not is_documented_elsewhere(method, node, classes)
     ]
     fail_at(undocumented)
 

@@ -93,7 +93,6 @@ class NamespaceOverview(View):
     views: tuple[str, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         counts = (("namespaces", self.namespaces), ("tables", self.tables), ("views", self.views))
         parts: list[Part] = [Facts(tuple((name, count_text(len(names))) for name, names in counts))]
         if self.properties:
@@ -110,7 +109,6 @@ class NamespaceList(View):
     namespaces: tuple[NamespaceOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         rows = [(item.name, count_text(len(item.tables)), count_text(len(item.views))) for item in self.namespaces]
         columns = (Column("namespace", whole=True), Column("tables", is_number=True), Column("views", is_number=True))
         return Report(f"namespaces of {self.catalog}", (grid("", columns, rows, most),))
@@ -134,7 +132,6 @@ class Dropped(View):
     unreadable: tuple[tuple[str, str], ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         pairs = [
             (f"deleted {name}", f"{count_text(total['files'])}, {size_text(total['size_in_bytes'])}") for name, total in self.totals.items()
         ]

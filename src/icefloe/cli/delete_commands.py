@@ -32,7 +32,6 @@ class ConvertedDeletes(View):
         return bool(self.failed)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         would = "would be " if self.dry_run else ""
         pairs = [
             ("snapshot", snapshots_text(self.snapshot_ids, dry_run=self.dry_run)),
@@ -72,7 +71,6 @@ class RewrittenPositionDeletes(View):
         return bool(self.failed)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         would = "would be " if self.dry_run else ""
         pairs = [
             ("snapshot", snapshots_text(self.snapshot_ids, dry_run=self.dry_run)),

@@ -78,7 +78,6 @@ class Diagnosis(View):
         return sum(check.status is Status.WARNING for check in self.checks)
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  every check is shown
-        """See `View.report`."""
         rows = [(check.status.value, check.check, check.found) for check in self.checks]
         parts: list[Part] = [grid("", (Column("", whole=True), Column("check"), Column("found")), rows, None)]
         steps = [(check.check, check.next_step) for check in self.checks if check.next_step is not None]

@@ -77,7 +77,6 @@ class Expiry(View):
     unreadable: tuple[tuple[str, str], ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         pairs = [("snapshots", count_text(len(self.snapshot_ids))), ("branches and tags", ", ".join(self.refs) or "none")]
         pairs += [(name, f"{count_text(total['files'])}, {size_text(total['size_in_bytes'])}") for name, total in self.totals.items()]
         pairs += [("partition specs", ", ".join(map(str, self.spec_ids)))] if self.spec_ids else []

@@ -29,7 +29,6 @@ class Versions(View):
     manifest_codec: str
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no long list
-        """See `View.report`."""
         without_java = "none of version 17 or later" if self.pyspark else "not looked for without pyspark"
         java = f"{self.java} ({self.java_source}: {self.java_home})" if self.java else without_java
         codec = self.manifest_codec + (

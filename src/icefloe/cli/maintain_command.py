@@ -66,7 +66,6 @@ class Maintenance(View):
         }
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         parts: list[Part] = []
         for table in self.tables:
             parts += _parts(table, most)

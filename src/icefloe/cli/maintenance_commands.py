@@ -79,7 +79,6 @@ class DataFileRewrite(View):
         return bool(self.failed)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         would = "would be " if self.dry_run else ""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
         pairs = [
@@ -113,7 +112,6 @@ class DanglingDeletes(View):
     kinds: Mapping[str, int]
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
-        """See `View.report`."""
         kinds = "".join(f", {count:,} {kind}" for kind, count in self.kinds.items())
         pairs = (
             ("snapshot", snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
@@ -139,7 +137,6 @@ class ManifestRewrite(View):
     entries: int
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
-        """See `View.report`."""
         would = "would be " if self.dry_run else ""
         pairs = (
             ("snapshot", snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
@@ -157,7 +154,6 @@ class ProcedureList(View):
     procedures: tuple[tuple[str, str, str], ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  every procedure is shown
-        """See `View.report`."""
         return Report(
             "", (grid("", (Column("procedure", whole=True), Column("arguments"), Column("description", rank=1)), self.procedures, None),)
         )
@@ -175,7 +171,6 @@ class ProcedureResult(View):
     rows: tuple[Mapping[str, Any], ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         if not self.rows:
             return Report(self.procedure, (Prose("no rows"),))
         if len(self.rows) == 1:

@@ -65,7 +65,6 @@ class TablePathRewrite(View):
     verified_rows: int | None
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
-        """See `View.report`."""
         rewritten = f"{count_text(self.rewritten_manifests, 'manifest')}, {count_text(self.rewritten_delete_files, 'delete file')}"
         pairs = [
             ("files", f"{count_text(self.files, 'file')}, {size_text(self.bytes)}"),
@@ -147,7 +146,6 @@ class TableOfFiles(View):
     partition_columns: tuple[str, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         pairs = (
             ("would have" if self.dry_run else "files", f"{count_text(self.imported_files, 'file')}, {size_text(self.imported_bytes)}"),
             ("rows", f"{self.imported_records:,}"),

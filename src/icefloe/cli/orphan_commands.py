@@ -71,7 +71,6 @@ class OrphanFiles(View):
         return bool(self.undeleted_files)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         pairs = [("searched", f"{count_text(self.listed_files, 'file')}" + (f" in {self.location}" if self.location else ""))]
         if self.mode != "undo":
             pairs.append(("orphans", f"{count_text(self.orphan_files, 'file')}, {size_text(self.orphan_bytes)}"))

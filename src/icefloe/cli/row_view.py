@@ -67,7 +67,6 @@ class RowGrid(View):
     is_complete: bool
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the rows are limited already
-        """See `View.report`."""
         if not self.columns:
             return Report("", (Prose("the statement returned no rows"),))
         texts = [tuple(map(cell_text, row)) for row in self.rows]

@@ -77,7 +77,6 @@ class SchemaView(View):
     schema: Schema
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         identifiers = set(self.schema.identifier_field_ids)
         columns = [Column("id", is_number=True), Column("name", whole=True), Column("type"), Column("required", rank=1)]
         fields = list(walk(self.schema.fields))
@@ -114,7 +113,6 @@ class SpecView(View):
     source_names: dict[int, str]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         columns = (
             Column("field id", is_number=True),
             Column("name", whole=True),
@@ -146,7 +144,6 @@ class SortOrderView(View):
     source_names: dict[int, str]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         title = f"sort order {self.order.order_id} of {self.table}"
         if self.order.is_unsorted:
             return Report(f"{title}: not sorted", ())

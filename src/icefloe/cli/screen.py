@@ -34,7 +34,6 @@ class SingleValue(View):
     value: str
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
-        """See `View.report`."""
         return Report("", (Prose(self.value),))
 
     def to_dict(self) -> dict[str, Any]:

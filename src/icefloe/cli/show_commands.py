@@ -74,7 +74,6 @@ class FileList(View):
     files: tuple[Mapping[str, Any], ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         columns = (
             Column("content", rank=3),
             Column("path", whole=True),

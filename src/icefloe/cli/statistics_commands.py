@@ -38,7 +38,6 @@ class PlannedStatistics(View):
     based_on: int | None = None
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
-        """See `View.report`."""
         is_there = self.snapshot_id is not None and self.based_on == self.snapshot_id
         read = f"{count_text(self.files, self.of)} of {size_text(self.size_in_bytes)}"
         pairs = (

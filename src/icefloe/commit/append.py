@@ -47,11 +47,9 @@ class Append:
         self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:
-        """See `Action.attempt`."""
         return snapshot_attempt(
             base,
             self._context,

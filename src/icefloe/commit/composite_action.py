@@ -51,7 +51,6 @@ class CompositeAction:
         self._check = check
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [location for action in self._actions for location in action.new_data_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:

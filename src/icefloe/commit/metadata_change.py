@@ -30,7 +30,6 @@ class MetadataChange:
         self._new_files = tuple(new_files)
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return self._new_files
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002

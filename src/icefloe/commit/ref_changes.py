@@ -46,7 +46,6 @@ class RefChange:
         self._expected = dict(expected)
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
@@ -83,7 +82,6 @@ class BranchOfEmptyTable:
         self._empty = Append([], context)
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:

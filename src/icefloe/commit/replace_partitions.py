@@ -62,7 +62,6 @@ class ReplacePartitions:
         self._producer: MergingSnapshotProducer | None = None
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [file.file_path for file in self._added]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:

@@ -77,7 +77,6 @@ class ReplaceTable:
         )
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002

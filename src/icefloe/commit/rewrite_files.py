@@ -66,7 +66,6 @@ class RewriteFiles:
         self._producer = MergingSnapshotProducer(self._changes, context, numbers, replace(rules, no_newer_deletes=True))
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return list(dict.fromkeys(file.file_path for file in (*self._changes.added, *self._changes.added_deletes)))
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:

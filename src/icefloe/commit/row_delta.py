@@ -50,7 +50,6 @@ class RowDelta:
         self._producer = MergingSnapshotProducer(self._changes, context, numbers, rules)
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         paths = [file.file_path for file in (*self._changes.added, *self._changes.added_deletes)]
         return list(dict.fromkeys(paths))  # deletion vectors share their Puffin file
 

@@ -61,7 +61,6 @@ class ServedLinks(Links):
     table: str
 
     def to(self, page: str, **query: object) -> str:
-        """See `Links.to`."""
         kept = {name: str(value) for name, value in query.items() if value not in (None, "")}
         return f"/t/{quote(self.table, safe='')}/{page}" + (f"?{urlencode(kept)}" if kept else "")
 
@@ -111,12 +110,10 @@ class OneTable(Tables):
     home: str | None = None
 
     def open(self, name: str) -> TableReader | None:
-        """See `Tables.open`."""
         reader = self._loaded.get("", self.load)
         return reader if reader.full_name == name else None
 
     def front(self) -> Response:
-        """See `Tables.front`."""
         return RedirectResponse(ServedLinks(self._loaded.get("", self.load).full_name).to("overview"), 303)
 
 
@@ -128,11 +125,9 @@ class CatalogTables(Tables):
     _loaded: _Loaded = field(default_factory=_Loaded)
 
     def open(self, name: str) -> TableReader | None:
-        """See `Tables.open`."""
         return self._loaded.get(name, lambda: self.catalog.load_table(self.catalog.levels(name)))
 
     def front(self) -> Response:
-        """See `Tables.front`."""
         spaces: list[tuple[str, Sequence[tuple[str, str]]]] = []
         count = more = 0
         for space in listing(self.catalog).namespaces:

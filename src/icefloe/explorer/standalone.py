@@ -89,7 +89,6 @@ class _InPage(Links):
     """Links within the file: to its sections only."""
 
     def to(self, page: str, **query: object) -> str | None:
-        """See `Links.to`."""
         return None if any(value not in (None, "") for value in query.values()) else f"#{page}"
 
 

@@ -43,7 +43,6 @@ class Refs(View):
     refs: tuple[RefOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         columns = (
             Column("name", whole=True),
             Column("type", rank=2),
@@ -65,7 +64,6 @@ class Properties(View):
     properties: Mapping[str, str]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         return Report(
             f"properties of {self.table}", (grid("", (Column("property", whole=True), Column("value")), [*self.properties.items()], most),)
         )

@@ -36,7 +36,6 @@ class CatalogContents(View):
     tables: Mapping[str, tuple[Mapping[str, Any], ...]]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         facts = Facts((("database", self.uri), ("warehouse", self.warehouse or "none")))
         return Report(f"catalog {self.name}", (facts, *(part for name, rows in self.tables.items() for part in _rows(name, rows, most))))
 
@@ -80,7 +79,6 @@ class CatalogListing(View):
     namespaces: tuple[NamespaceContents, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         if not self.namespaces:
             return Report("", (Prose(f"catalog {self.name} has no namespaces"),))
         spaces = [

@@ -104,7 +104,6 @@ class CommitExplanation(View):
     checked: tuple[OtherCommit, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         facts = [
             ("operation", self.operation or "unknown"),
             ("committed", time_text(self.timestamp_ms)),

@@ -87,7 +87,6 @@ class DataFileContents(View):
         return self.stored_size != self.entry.file_size_in_bytes or self.stored_rows not in (None, self.entry.record_count)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         entry = self.entry
         vector = (
             (("vector", f"{size_text(entry.content_size_in_bytes)} at byte {entry.content_offset:,}"),)

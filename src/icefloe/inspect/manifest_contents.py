@@ -62,7 +62,6 @@ class ManifestList(View):
     manifests: tuple[ManifestOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         facts = Facts(
             (
                 ("snapshot", str(self.snapshot_id)),

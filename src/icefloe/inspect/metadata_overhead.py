@@ -50,7 +50,6 @@ class MetadataOverhead(View):
         return _ratio(self.reachable)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         columns = (
             Column("level"),
             Column("files now", is_number=True),

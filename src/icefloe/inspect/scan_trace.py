@@ -148,7 +148,6 @@ class ScanTrace(View):
         return Blocks(title=f"Scan of {shortened(self.table)}", summary=summary, levels=tuple(levels))
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         steps: list[Part] = [self.figure(), self._catalog(), self._metadata(), self._snapshot()]
         if self.is_planned_by_server:
             steps.append(Outline("4. Plan", "planned by the server, which does not report what it skipped"))

@@ -107,7 +107,6 @@ class TableDiff(View):
         return comparison_lines(self._comparison)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         relation = _RELATIONS[self.history.relation]
         if self.history.relation == "diverged":
             relation = f"both follow snapshot {self.history.common_snapshot_id}"

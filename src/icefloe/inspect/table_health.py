@@ -107,7 +107,6 @@ class TableHealth(View):
         return tuple(one for one in self.measures if one.state is HealthState.NEEDS_CARE)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         facts = Facts(
             (
                 ("branch", self.branch),

@@ -82,7 +82,6 @@ class TableOverview(View):
             )
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         with_deletes = " with delete files" if self.total_delete_files else ""
         facts = Facts(
             (

@@ -61,7 +61,6 @@ class StatisticsOverview(View):
     partition_statistics: PartitionStatistics | None
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         current = "none" if self.current_snapshot_id is None else str(self.current_snapshot_id)
         parts: list[Part] = [Facts((("location", self.location), ("current snapshot", current)))]
         if self.statistics is None:

@@ -45,7 +45,6 @@ class Validation(View):
         return reaches(self.tables, self.fail_on)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         report = validation_report(self.name, self.tables, most)
         return replace(report, parts=(*report.parts, self.figure())) if self.findings else report
 

@@ -133,7 +133,6 @@ class ViewListing(View):
     views: tuple[str, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. See `View.report`."""
         if not self.views:
             return Report("", (Prose(f"catalog {self.catalog} has no views"),))
         return Report("", (grid(f"views of {self.catalog}", (Column("view"),), [(name,) for name in self.views], most),))

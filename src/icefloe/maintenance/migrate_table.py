@@ -170,7 +170,6 @@ class _Migration:
         self._drop_backup = drop_backup
 
     def run(self, properties: Mapping[str, str], *, ignore_missing: bool, dry_run: bool) -> MigrateTableResult:
-        """See `migrate_table`."""
         self._refuse_location()
         existing = existing_files(self._catalog, self._source, ignore_missing=ignore_missing, is_left_out=self._is_manifest)
         transaction = new_table_of(self._catalog, self._name, existing, self._location, properties, OF_MIGRATED)

@@ -148,7 +148,6 @@ class RepairResult(View):
     next_step: str = ""
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  there is no list
-        """See `View.report`."""
         pairs = [("repairs", ", ".join(self.repairs) or "none")]
         pairs += [("snapshot", str(self.snapshot_id))] if self.snapshot_id is not None else []
         pairs += [("metadata file", self.metadata_location)] if self.metadata_location is not None else []
@@ -211,7 +210,6 @@ class RepairPlan(View):
         return self._apply()
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """See `View.report`."""
         return Report(f"repair of {self.table}", tuple(self._parts(most)))
 
     def to_dict(self) -> dict[str, Any]:

@@ -146,7 +146,6 @@ class RepairedSnapshot:
         self._built: tuple[int, _Built] | None = None
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:
@@ -200,7 +199,6 @@ class UndoneSnapshot:
         self._parent_id = parent_id
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:  # noqa: ARG002  nothing is read

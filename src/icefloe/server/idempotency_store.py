@@ -111,7 +111,6 @@ class MemoryIdempotencyStore:
         self._bytes = 0  # of all responses
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
-        """See `IdempotencyStore.once`."""
         name, now = (user, key), self._clock()
         with self._lock:
             self._drop_old(now)

@@ -56,7 +56,6 @@ class SqlIdempotencyStore:
         KEYS.metadata.create_all(engine, checkfirst=True)
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
-        """See `IdempotencyStore.once`."""
         if self._reserve(user, key, request):
             return self._first(user, key, act, load is not None)
         until = time.monotonic() + self._wait_s

@@ -175,7 +175,7 @@ class ViewStore(Protocol):
         """Commit the change of one view. See `CatalogStore.commit`."""
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit_status`."""
+        """Return whether the change of one view is committed. See `CatalogStore.commit_status`."""
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Rename a view. Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""

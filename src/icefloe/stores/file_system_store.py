@@ -73,7 +73,6 @@ class FileSystemCatalogStore:
         return self._folders.is_same(location, other)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`."""
         if parent:
             self._require(parent)
         found = self._folders.names(self.table_location(parent))
@@ -81,12 +80,10 @@ class FileSystemCatalogStore:
         return [name for name in names if not self._versions(name) and not name[-1].startswith(".")]
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore.namespace_properties`."""
         self._require(namespace)
         return {}
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`."""
         self._refuse_properties(properties)
         for table in (namespace[:depth] for depth in range(1, len(namespace))):
             if self._versions(table):  # whose drop would delete the namespace and its tables
@@ -98,7 +95,6 @@ class FileSystemCatalogStore:
             raise namespace_exists(self.name, namespace)
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`."""
         self._require(namespace)
         folders, files = self._folders.names(self.table_location(namespace)) or ([], [])
         if folders == [DROPPED] and not files:
@@ -109,18 +105,15 @@ class FileSystemCatalogStore:
         self._folders.remove(self.table_location(namespace))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore.update_namespace`."""
         self._require(namespace)
         self._refuse_properties({**updates, **dict.fromkeys(removals, "")})
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`."""
         self._require(namespace)
         folders, _ = self._folders.names(self.table_location(namespace)) or ([], [])
         return sorted((*namespace, name) for name in folders if self._versions((*namespace, name)))
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`."""
         found = self._newest(identifier)
         if found is None:
             if self._dropped.holds(identifier):
@@ -175,7 +168,6 @@ class FileSystemCatalogStore:
             )
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`."""
         self._require(identifier[:-1])
         self._refuse_other_files(identifier)
         taken = table_exists(self.name, identifier)

@@ -67,7 +67,6 @@ class GlueCatalogStore(MetastoreStore):
             return sorted((database["Name"],) for database in self._glue.pages("get_databases", "DatabaseList"))
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore.namespace_properties`."""
         return glue_objects.namespace_properties(self._database(namespace))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
@@ -92,7 +91,6 @@ class GlueCatalogStore(MetastoreStore):
             self._glue.call("delete_database", Name=namespace[0])
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore.update_namespace`."""
         properties = {key: text for key, text in self.namespace_properties(namespace).items() if key not in removals}
         database = glue_objects.database_input(namespace[0], {**properties, **updates})
         with translated(f"namespace {dotted(namespace)!r} was not changed"):
@@ -121,7 +119,6 @@ class GlueCatalogStore(MetastoreStore):
         self._database(identifier[:-1])
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`."""
         _refuse_upper_case(identifier)
         self._database(identifier[:-1])
         table = glue_objects.new_table(identifier[-1], metadata_location, self._metadata(metadata_location))

@@ -70,7 +70,6 @@ class HiveCatalogStore(MetastoreStore):
             return sorted((str(name),) for name in session.call("get_all_databases"))
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore.namespace_properties`."""
         with self._session(f"namespace {dotted(namespace)!r} could not be loaded") as session:
             return hive_objects.namespace_properties(self._database(session, namespace))
 
@@ -99,7 +98,6 @@ class HiveCatalogStore(MetastoreStore):
             session.call("drop_database", namespace[0], False, False)
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore.update_namespace`."""
         if NAMESPACE_LOCATION in removals:
             raise InvalidInputError(
                 f"namespace {dotted(namespace)!r} cannot be without a location: each database of Hive has one",
@@ -135,7 +133,6 @@ class HiveCatalogStore(MetastoreStore):
             self._database(session, identifier[:-1])
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`."""
         _check_name(identifier[-1], _TABLE_NAME)
         with self._session(f"table {dotted(identifier)!r} was not created") as session:
             self._database(session, identifier[:-1])

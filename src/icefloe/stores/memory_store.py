@@ -37,7 +37,6 @@ class MemoryCatalogStore:
         return self._views
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`."""
         with self._lock:
             if parent:
                 self._require(parent)
@@ -45,20 +44,17 @@ class MemoryCatalogStore:
             return sorted({name[:depth] for name in self._namespaces if len(name) >= depth and name[: depth - 1] == parent})
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore.namespace_properties`."""
         with self._lock:
             self._require(namespace)
             return dict(self._namespaces.get(namespace, {}))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`."""
         with self._lock:
             if self._is_there(namespace):
                 raise namespace_exists(self.name, namespace)
             self._namespaces[namespace] = {key: str(value) for key, value in properties.items()}
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`."""
         with self._lock:
             self._require(namespace)
             depth = len(namespace)
@@ -69,24 +65,20 @@ class MemoryCatalogStore:
             del self._namespaces[namespace]
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore.update_namespace`."""
         with self._lock:
             self._require(namespace)
             kept = {key: value for key, value in self._namespaces.get(namespace, {}).items() if key not in removals}
             self._namespaces[namespace] = {**kept, **{key: str(value) for key, value in updates.items()}}
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`."""
         with self._lock:
             self._require(namespace)
             return sorted(name for name in self._tables if name[:-1] == namespace)
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """See `CatalogStore.load_all`."""
         with self._lock:
             for identifier in identifiers:
                 if identifier in self._views.locations:
@@ -102,7 +94,6 @@ class MemoryCatalogStore:
             return [self._tables[identifier] for identifier in identifiers]
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-        """See `ListsOtherTables`."""
         with self._lock:
             return [table for name, table in self._tables.items() if name != identifier and naming in table.metadata_location]
 
@@ -110,14 +101,12 @@ class MemoryCatalogStore:
         """Do nothing: a name may have any metadata location."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`."""
         outcome = self.commit([CommitRequest(identifier=identifier, expected=None, new=metadata_location)])
         if isinstance(outcome, Refused):
             raise outcome.error
         return metadata_location
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit`."""
         with self._lock:
             for request in requests:
                 found = self._tables.get(request.identifier)
@@ -146,7 +135,6 @@ class MemoryCatalogStore:
         return Conflicted(current_location=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `CatalogStore.rename`."""
         with self._lock:
             current = self.load(source)
             self._require_free(target)
@@ -154,7 +142,6 @@ class MemoryCatalogStore:
             self._tables[target] = _table_location(target, current.metadata_location, current.previous_metadata_location)
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """See `CatalogStore.drop`."""
         with self._lock:
             if expected not in (None, self.load(identifier).metadata_location):
                 return False

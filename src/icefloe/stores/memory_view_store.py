@@ -37,13 +37,11 @@ class MemoryViews:
         raise only_in_this_process(self.name)
 
     def names(self, namespace: Identifier) -> list[Identifier]:
-        """See `ViewStore.names`."""
         with self._lock:
             self._require(namespace)
             return sorted(name for name in self.locations if name[:-1] == namespace)
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `ViewStore.load`."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
@@ -55,14 +53,12 @@ class MemoryViews:
             return [self.locations[identifier] for identifier in identifiers]
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `ViewStore.create`."""
         with self._lock:
             self._require_free(identifier)
             self._set_location(identifier, metadata_location, None)
         return metadata_location
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `ViewStore.commit`."""
         (request,) = requests
         with self._lock:
             found = self.locations.get(request.identifier)
@@ -80,7 +76,6 @@ class MemoryViews:
         return Committed() if location == request.new else Conflicted(current_location=location, is_reply_lost=location != request.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `ViewStore.rename`."""
         with self._lock:
             current = self.load(source)
             self._require_free(target)
@@ -88,7 +83,6 @@ class MemoryViews:
             self._set_location(target, current.metadata_location, current.previous_metadata_location)
 
     def drop(self, identifier: Identifier) -> None:
-        """See `ViewStore.drop`."""
         with self._lock:
             self.load(identifier)
             del self.locations[identifier]

@@ -42,7 +42,7 @@ class MetastoreStore(ABC):
 
     @abstractmethod
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`."""
+        pass
 
     @abstractmethod
     def _swap(self, request: CommitRequest) -> Outcome:

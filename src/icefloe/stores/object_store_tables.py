@@ -65,7 +65,6 @@ class ObjectStoreTables(FileSystemCatalogStore):
         return self._objects.is_same(location, other)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`."""
         if parent:
             self._require(parent)
         folders, _ = self._objects.entries(self.table_location(parent))
@@ -74,7 +73,6 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return [name for name, is_there in zip(names, threads.map(self._is_namespace, names), strict=True) if is_there]
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`."""
         self._refuse_properties(properties)
         for table in (namespace[:depth] for depth in range(1, len(namespace) + 1)):
             if self._versions(table):
@@ -97,7 +95,6 @@ class ObjectStoreTables(FileSystemCatalogStore):
         self._io.delete(f"{self.table_location(namespace)}/{NAMESPACE_MARKER}")
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`."""
         self._require(namespace)
         names = [(*namespace, name) for name in self._objects.entries(self.table_location(namespace))[0]]
         with ThreadPoolExecutor(THREADS) as threads:
@@ -114,7 +111,6 @@ class ObjectStoreTables(FileSystemCatalogStore):
             )
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`."""
         self._require(identifier[:-1])
         self._require_exclusive_creation()
         taken = table_exists(self.name, identifier)
@@ -256,7 +252,6 @@ class ObjectStoreTables(FileSystemCatalogStore):
             )
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`."""
         found = self._newest(identifier)
         if found is None:
             raise table_missing(self.name, identifier, self.list_tables, f"{self._metadata(identifier)} holds no v<N>.metadata.json")

@@ -180,7 +180,6 @@ class SqlLocations:
         )
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit`."""
         commit_begun = False
         request = requests[0]
         try:
@@ -205,7 +204,6 @@ class SqlLocations:
             return Refused(error=ours)
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit_status`."""
         return self._status(requests, "the metadata locations are still those from before")
 
     def _status(self, requests: Sequence[CommitRequest], reason: str) -> Outcome:
@@ -268,7 +266,6 @@ class SqlLocations:
         connection.execute(insert(ICEBERG_TABLES).values(values))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `CatalogStore.rename`."""
         *namespace, name = target
         try:
             with self._store.connection() as connection:
@@ -454,7 +451,6 @@ class SqlCatalogStore(SqlLocations):
         self._read_columns()
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`."""
         return self.names(namespace)
 
     def views(self) -> SqlLocations:
@@ -506,7 +502,6 @@ class SqlCatalogStore(SqlLocations):
             )
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`."""
         with self.connection() as connection:
             if parent:
                 self.require_namespace(connection, parent)
@@ -517,7 +512,6 @@ class SqlCatalogStore(SqlLocations):
             return sorted(name for name in namespaces if len(name) == depth and name[: depth - 1] == parent)
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore.namespace_properties`."""
         with self.connection() as connection:
             self.require_namespace(connection, namespace)
             rows = connection.execute(
@@ -528,7 +522,6 @@ class SqlCatalogStore(SqlLocations):
             return {key: value for key, value in rows if key != NAMESPACE_EXISTS}
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`."""
         exists = namespace_exists(self.name, namespace)
         try:
             with self.connection() as connection:
@@ -550,7 +543,6 @@ class SqlCatalogStore(SqlLocations):
         ]
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`."""
         with self.connection() as connection:
             self.require_namespace(connection, namespace)
             below = [
@@ -567,7 +559,6 @@ class SqlCatalogStore(SqlLocations):
             connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore.update_namespace`."""
         with self.connection() as connection:
             self.require_namespace(connection, namespace)
             gone = removals | set(updates) | {NAMESPACE_EXISTS}

@@ -95,7 +95,6 @@ class InProcessEngine:
     name = "in-process"
 
     def environment(self) -> Mapping[str, str]:
-        """See `Engine.environment`."""
         return {"engine-name": "icefloe", "engine-version": VERSION}
 
     def setting(self, name: str) -> str | None:  # noqa: ARG002
@@ -151,7 +150,6 @@ class InProcessEngine:
         )
 
     def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-        """See `Engine.rewrite_groups`."""
         deletes = _loader_for(request)
         return _all_or_none(
             request.target,
@@ -225,7 +223,6 @@ class InProcessEngine:
         return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates)
 
     def upsert(self, request: UpsertRequest) -> UpsertedRows:
-        """See `Engine.upsert`."""
         return upsert_arrow(request, READ_THREADS)
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002

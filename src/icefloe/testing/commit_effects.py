@@ -170,11 +170,9 @@ class Rows:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
         parent = state.head(self.branch if self.branch in state.refs else self.origin)
         before = state.rows(parent)
         after = self.change(before)
@@ -200,11 +198,9 @@ class Files:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
         _replace_rows(state, landing, self.branch, _held(state, landing, self.branch, self.removed), self.added)
 
 
@@ -222,11 +218,9 @@ class MergeOnReadDelete:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
         held = _held(state, landing, self.branch, {self.path})
         gone = Counter({row: count for row, count in held.items() if row[0] in self.keys})
         _replace_rows(state, landing, self.branch, gone, self.added)
@@ -250,11 +244,9 @@ class Refs:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return False
 
     def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
-        """See `Effect`."""
         for name, ref in self.change(state).items():
             if ref is None:
                 state.refs.pop(name, None)
@@ -270,11 +262,9 @@ class BranchOfEmptyTable:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
         head = state.head("main")
         if head is None:
             Rows(change=lambda rows: rows, branch=self.branch).apply(state, landing)
@@ -291,11 +281,9 @@ class Properties:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return False
 
     def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
-        """See `Effect`."""
         state.properties.update(self.values)
 
 
@@ -307,11 +295,9 @@ class CherryPick:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return True
 
     def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
         head, picked = state.head("main"), state.snapshots[self.source]
         if not landing.new:
             must(picked.parent_id == head, f"main was moved to {self.source}, whose parent is not its head {head}")
@@ -334,11 +320,9 @@ class Expiry:
 
     @property
     def makes_snapshot(self) -> bool:
-        """See `Effect`."""
         return False
 
     def apply(self, state: State, landing: Landing) -> None:
-        """See `Effect`."""
         named = {snapshot_id for _, snapshot_id in state.refs.values()}
         must(not named & landing.gone, f"expired snapshots {named & landing.gone} that a branch or tag refers to")
         must(self.ids & state.snapshots.keys() <= landing.gone, f"the snapshots {self.ids} had to expire, but {landing.gone} did")

@@ -267,7 +267,6 @@ class FaultyStore:
         return outcome
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        """See `CatalogStore`."""
         self.store.check(identifier, location, metadata)
 
     def _after_load(self) -> None:
@@ -319,50 +318,40 @@ class FaultyStore:
             commit()
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore`."""
         namespaces: list[Identifier] = self.faults.carry_out("list_namespaces", _shown(parent), lambda: self.store.list_namespaces(parent))
         return namespaces
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore`."""
         properties: dict[str, str] = self.faults.carry_out(
             "namespace_properties", _shown(namespace), lambda: self.store.namespace_properties(namespace)
         )
         return properties
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore`."""
         self.faults.carry_out("create_namespace", _shown(namespace), lambda: self.store.create_namespace(namespace, properties))
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore`."""
         self.faults.carry_out("drop_namespace", _shown(namespace), lambda: self.store.drop_namespace(namespace))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore`."""
         self.faults.carry_out(
             "update_namespace", _shown(namespace), lambda: self.store.update_namespace(namespace, removals=removals, updates=updates)
         )
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore`."""
         return list(self.faults.carry_out("list_tables", _shown(namespace), lambda: self.store.list_tables(namespace)))
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-        """See `CatalogStore`."""
         return list(self.faults.carry_out("other_tables", naming, lambda: other_tables(self.store, identifier, naming)))
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore`."""
         location: str = self.faults.carry_out("create", _shown(identifier), lambda: self.store.create(identifier, metadata_location))
         return location
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `CatalogStore`."""
         self.faults.carry_out("rename", _shown(source), lambda: self.store.rename(source, target))
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """See `CatalogStore`."""
         return bool(self.faults.carry_out("drop", _shown(identifier), lambda: self.store.drop(identifier, expected=expected)))
 
 
@@ -378,7 +367,6 @@ class FaultyFileIO:
         self.faults = faults
 
     def read(self, location: str) -> bytes:
-        """See `FileIO`."""
         content: bytes = self.faults.carry_out("read", location, lambda: self.io.read(location))
         return content
 
@@ -387,19 +375,15 @@ class FaultyFileIO:
         self.faults.carry_out("write", location, lambda: self.io.write(location, content, overwrite=overwrite))
 
     def exists(self, location: str) -> bool:
-        """See `FileIO`."""
         return bool(self.faults.carry_out("exists", location, lambda: self.io.exists(location)))
 
     def size(self, location: str) -> int:
-        """See `FileIO`."""
         return int(self.faults.carry_out("size", location, lambda: self.io.size(location)))
 
     def delete(self, location: str) -> None:
-        """See `FileIO`."""
         self.faults.carry_out("delete", location, lambda: self.io.delete(location))
 
     def open_input(self, location: str) -> Any:
-        """See `FileIO`."""
         return self.faults.carry_out("open_input", location, lambda: self.io.open_input(location))
 
     def open_output(self, location: str) -> Any:

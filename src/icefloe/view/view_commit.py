@@ -77,11 +77,9 @@ class _ViewCommit:
 
     @property
     def metadata_locations(self) -> list[str]:
-        """See `CommitAttempts`."""
         return [attempt.location for attempt in self.attempts if attempt.location]
 
     def try_once(self) -> Outcome:
-        """See `CommitAttempts`."""
         # The first attempt reloads too: a change without effect on a view that was loaded long ago may have one on the view as it is now.
         self.base = reload_view_metadata(self.handle, self.base)
         if self._is_committed():
@@ -152,13 +150,11 @@ class _ViewCommit:
         return any(attempt.is_in(self.base) for attempt in self.attempts)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """See `CommitAttempts`."""
         if outcome.current_location is not None:
             self.base = load_view_metadata(self.handle)
         return self._is_committed()
 
     def abandon(self) -> None:
-        """See `CommitAttempts`."""
         if self.may_be_committed:
             return
         if self.commits_begun:

@@ -101,7 +101,6 @@ class ParquetAppenderFactory(FileAppenderFactory):
         return ParquetAppender(io, location, self, sample)
 
     def small_file_encoder(self, table: Any) -> "SmallParquetFiles":
-        """See `FileAppenderFactory.small_file_encoder`."""
         return SmallParquetFiles(self, table)
 
     def new_output(self, out: Any, sample: Any) -> "ParquetOutput":
@@ -305,7 +304,6 @@ class ParquetAppender(FileAppender):
         self._out, self._writer = self._output.sink, self._output.writer
 
     def write_row_group(self, table: Any) -> None:
-        """See `FileAppender.write_row_group`."""
         self._factory.metrics.observe(table, self._observations)
         rows = self._factory.in_file_schema(table)
         try:
@@ -338,7 +336,6 @@ class SmallParquetFiles(SmallFileEncoder):
         self._is_plain = factory.metrics.has_plain_values(table)
 
     def encode(self, start: int, rows: int) -> tuple[Any, FileMetrics]:
-        """See `SmallFileEncoder.encode`."""
         sample = self._table.slice(start, rows)
         metrics = self._factory.metrics
         if self._is_plain:

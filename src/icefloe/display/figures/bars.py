@@ -35,7 +35,6 @@ class Bars(Figure):
     mark_text: str = ""
 
     def svg(self) -> Markup:
-        """See `Figure.svg`."""
         step = _WIDTH / max(len(self.bars), 1)
         full = _HEIGHT - _HEAD - _FOOT
         most = max((bar.count for bar in self.bars), default=0) or 1
@@ -73,7 +72,6 @@ class Bars(Figure):
         return picture(self, _WIDTH, _HEIGHT, *shapes, class_="figure bars")
 
     def vega_lite(self) -> Mapping[str, Any]:
-        """See `Figure.vega_lite`."""
         return specification(
             self.title,
             480,

@@ -54,7 +54,6 @@ class Blocks(Figure):
     waterline: int | None = None
 
     def svg(self) -> Markup:
-        """See `Figure.svg`."""
         height = len(self.levels) * (_LEVEL_HEIGHT + _LEVEL_GAP) + 4
         shapes: list[Markup] = []
         if self.waterline is not None:

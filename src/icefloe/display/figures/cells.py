@@ -41,7 +41,6 @@ class Cells(Figure):
     column_axis: str = ""
 
     def svg(self) -> Markup:
-        """See `Figure.svg`."""
         width = (_WIDTH - _NAMES) / max(len(self.columns), 1)
         width = min(width, _WIDEST if len(self.rows) == 1 else _HIGHEST)
         height = min(max(width, _LOWEST), _HIGHEST)
@@ -92,7 +91,6 @@ class Cells(Figure):
         return round(_FAINTEST + (1 - _FAINTEST) * share, 2)
 
     def vega_lite(self) -> Mapping[str, Any]:
-        """See `Figure.vega_lite`."""
         values = [
             {"row": f"{self.rows[cell.row]}", "place": cell.column, "value": cell.value, "partition": cell.tip} for cell in self.cells
         ]

@@ -46,7 +46,6 @@ class Ranges(Figure):
     files: int
 
     def svg(self) -> Markup:
-        """See `Figure.svg`."""
         across = _WIDTH - _LEFT - 8
         step = _FILES_HEIGHT / max(len(self.spans), 1)
         thick = max(min(step * 0.8, 7.0), 0.8)
@@ -96,7 +95,6 @@ class Ranges(Figure):
         ]
 
     def vega_lite(self) -> Mapping[str, Any]:
-        """See `Figure.vega_lite`."""
         values = [{"file": place, "from": span.lowest, "to": span.highest, "range": span.tip} for place, span in enumerate(self.spans)]
         return specification(
             self.title,

@@ -107,7 +107,6 @@ class SessionCatalogTable(SourceTable):
         self.location = _folder(spark, table.location())
 
     def make_backup(self, backup_name: str) -> None:
-        """See `SourceTable.make_backup`."""
         state = self._spark._jsparkSession.sessionState()
         backup = state.sqlParser().parseTableIdentifier(".".join(map(quoted, (self.name[0], backup_name))))
         full_name = ".".join((self.name[0], backup_name))
@@ -126,7 +125,6 @@ class SessionCatalogTable(SourceTable):
             )
 
     def restore(self, *, is_external: bool = False) -> None:
-        """See `SourceTable.restore`."""
         if self._backup is None:
             return
         catalog = self._spark._jsparkSession.sessionState().catalog()
@@ -141,7 +139,6 @@ class SessionCatalogTable(SourceTable):
         self._call("restore", back)
 
     def drop_backup(self) -> None:
-        """See `SourceTable.drop_backup`."""
         catalog = self._spark._jsparkSession.sessionState().catalog()
 
         def drop() -> None:

@@ -258,7 +258,6 @@ class _OrphanSearch:
     stack: ExitStack
 
     def found(self) -> Iterator[Any]:
-        """See `find_orphans`."""
         listed = self._listed() if self.request.view is None else self._of_view()
         is_metadata = sf.col("path").rlike(f"{re.escape(METADATA_NAME)}[^/]*$")
         of_metadata = listed.where(is_metadata).select("path").limit(MOST_METADATA_FILES + 1)

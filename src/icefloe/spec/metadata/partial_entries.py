@@ -45,5 +45,4 @@ class PartialEntries(RawEntries[T]):
         return super().get(entry_id) if known is None else known
 
     def fresh(self, path: str | None = None) -> RawEntries[T]:
-        """See `RawEntries.fresh`."""
         return PartialEntries(self._known.fresh(path), self._whole)

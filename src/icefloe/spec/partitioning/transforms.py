@@ -355,7 +355,6 @@ class HourTransform(TimeTransform):
         return None if hour is None else (hour + 2**31) % 2**32 - 2**31
 
     def ordered_result(self, kind: PrimitiveType, value: Any) -> int | None:
-        """See `TimeTransform.ordered_result`."""
         hour = super().apply(kind, value)
         return hour if hour is not None and -(2**31) <= hour < 2**31 else None
 

@@ -62,7 +62,6 @@ class BasicAuth:
     password: str
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        """See `AuthSession.headers`."""
         return {**headers, "Authorization": f"Basic {self._encoded()}"}
 
     def _encoded(self) -> str:
@@ -73,7 +72,6 @@ class BasicAuth:
         return False
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         return [self.password, self._encoded()]
 
     def __repr__(self) -> str:
@@ -145,11 +143,9 @@ class SigV4Auth:
             return self._session
 
     def renew(self) -> bool:
-        """See `AuthSession.renew`."""
         return self._inner.renew()
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         return [*(text for text in self._keys[1:] if text), *self._inner.secrets()]
 
 
@@ -208,7 +204,6 @@ class GoogleAuth:
         return has_token
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         tokens = (getattr(self._credentials, "token", None), self._given_token)
         return [str(token) for token in tokens if token]
 
@@ -242,7 +237,6 @@ class OwnAuth:
         return made
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        """See `AuthSession.headers`."""
         value = self._source.auth_header()
         if value and value not in self._sent:
             self._sent.append(value)
@@ -253,7 +247,6 @@ class OwnAuth:
         return True
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         values = list(self._sent)
         return [text for text in (*values, *(value.rpartition(" ")[2] for value in values), *self._arguments.values()) if text]
 

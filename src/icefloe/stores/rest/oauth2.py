@@ -43,7 +43,6 @@ class NoAuth:
     """No authentication, as at a token endpoint, whose requests carry their credentials in the body."""
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        """See `AuthSession.headers`."""
         return headers
 
     def renew(self) -> bool:
@@ -51,7 +50,6 @@ class NoAuth:
         return False
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         return []
 
 
@@ -62,7 +60,6 @@ class StaticToken:
     token: str
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        """See `AuthSession.headers`."""
         return {**headers, "Authorization": f"Bearer {self.token}"}
 
     def renew(self) -> bool:
@@ -70,7 +67,6 @@ class StaticToken:
         return False
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         return [self.token]
 
     def __repr__(self) -> str:
@@ -131,7 +127,6 @@ class OAuth2Session:
         return self._token != refused
 
     def secrets(self) -> list[str]:
-        """See `AuthSession.secrets`."""
         secret = self._credential.partition(":")[2] or self._credential
         subject = self._subject[0] if self._subject else ""
         return [text for text in (self._token, self._credential, secret, subject, self._actor) if text]

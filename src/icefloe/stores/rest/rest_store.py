@@ -108,7 +108,6 @@ class RestCatalogStore:
         return RestViews(self.connection)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`."""
         names: list[Identifier] = []
         query = {"parent": self.connection.paths.joined(parent)} if parent else None
         for reply in self.connection.pages(Endpoint.LIST_NAMESPACES, query=query):
@@ -132,12 +131,10 @@ class RestCatalogStore:
         return reply.is_success
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
-        """See `CatalogStore.namespace_properties`."""
         reply = self._of_namespace(Endpoint.LOAD_NAMESPACE, namespace, "could not be loaded")
         return texts(reply.parsed(_Namespace).properties)
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`."""
         body = {"namespace": list(namespace), "properties": dict(properties)}
         reply = self.connection.request(Endpoint.CREATE_NAMESPACE, body=body)
         self._require_known(reply, f"namespace {dotted(namespace)!r}", "created")
@@ -148,7 +145,6 @@ class RestCatalogStore:
         self._require(reply, f"the namespace {dotted(namespace)!r} was not created in catalog {self.name!r}")
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`."""
         reply = self.connection.request(Endpoint.DROP_NAMESPACE, namespace)
         self._require_known(reply, f"namespace {dotted(namespace)!r}", "dropped")
         if reply.status == CONFLICT or reply.kind.startswith("NamespaceNotEmpty"):
@@ -167,7 +163,6 @@ class RestCatalogStore:
         return names
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
-        """See `CatalogStore.update_namespace`."""
         body = {"removals": sorted(removals), "updates": dict(updates)}
         self._of_namespace(Endpoint.UPDATE_NAMESPACE, namespace, "was not changed", body)
 
@@ -179,7 +174,6 @@ class RestCatalogStore:
         return reply
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`."""
         names: list[Identifier] = []
         for reply in self.connection.pages(Endpoint.LIST_TABLES, namespace):
             if reply.status == NOT_FOUND:
@@ -211,7 +205,6 @@ class RestCatalogStore:
         return table
 
     def reporter(self, identifier: Identifier) -> RestMetricsReporter | None:
-        """See `TakesReports.reporter`."""
         connection = self.connection
         if not connection.paths.has(Endpoint.REPORT_METRICS) or not settings.is_on(
             connection.properties, settings.METRICS_REPORTING, default=True
@@ -350,7 +343,6 @@ class RestCatalogStore:
         )
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit`."""
         reply = self._send(requests)
         for request in requests:
             if not reply.is_success:
@@ -463,7 +455,6 @@ class RestCatalogStore:
             return None
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `CatalogStore.rename`."""
         reply = self.connection.request(Endpoint.RENAME_TABLE, body={"source": _name(source), "destination": _name(target)})
         self._loader.forget(source)
         self._loader.forget(target)

@@ -53,7 +53,6 @@ class RestViews:
         self._connection = connection
 
     def names(self, namespace: Identifier) -> list[Identifier]:
-        """See `ViewStore.names`."""
         names: list[Identifier] = []
         for reply in self._connection.pages(Endpoint.LIST_VIEWS, namespace):
             if reply.status == NOT_FOUND:
@@ -145,7 +144,6 @@ class RestViews:
             )
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `ViewStore.commit`."""
         (request,) = requests
         body = {
             "identifier": {"namespace": list(request.identifier[:-1]), "name": request.identifier[-1]},
@@ -182,7 +180,6 @@ class RestViews:
         return Conflicted(current_location=outcome.current_location, is_reply_lost=True) if isinstance(outcome, Conflicted) else outcome
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `ViewStore.rename`."""
         body = {
             "source": {"namespace": list(source[:-1]), "name": source[-1]},
             "destination": {"namespace": list(target[:-1]), "name": target[-1]},
@@ -196,7 +193,6 @@ class RestViews:
         self._require_view(reply, source, "was not renamed")
 
     def drop(self, identifier: Identifier) -> None:
-        """See `ViewStore.drop`."""
         reply = self._connection.request(Endpoint.DROP_VIEW, identifier)
         self._require_known(reply, identifier, "dropped")
         self._require_view(reply, identifier, "was not dropped")

@@ -381,11 +381,9 @@ class _Commit:
 
     @property
     def metadata_locations(self) -> list[str]:
-        """See `CommitAttempts`."""
         return [table.metadata_location for table in self.tables]
 
     def try_once(self) -> Outcome:
-        """See `CommitAttempts`."""
         has_waited = self.turn.before_attempt(self.number)
         if self.number or has_waited:
             for table in self.tables:
@@ -445,14 +443,12 @@ class _Commit:
         return any(table.is_committed() for table in self.tables)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """See `CommitAttempts`."""
         if outcome.current_location is not None:
             for table in self.tables:
                 table.load()
         return self._is_committed()
 
     def abandon(self) -> None:
-        """See `CommitAttempts`."""
         if self.may_be_committed:
             return
         if self.commits_begun and not all(table.is_new for table in self.tables):

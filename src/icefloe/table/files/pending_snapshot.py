@@ -26,7 +26,6 @@ class GivenFiles:
     action: Action
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`."""
         return self.action.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def new_data_files(self) -> Sequence[str]:

@@ -93,7 +93,6 @@ class DeleteKeys:
         return tuple(self._files)
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:

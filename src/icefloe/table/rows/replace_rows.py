@@ -83,11 +83,9 @@ class ReplaceRows:
         return self._copy_on_write.engine_name or self._merge_on_read.engine_name or self._counted_by
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [*(file.file_path for file in self._files), *self._copy_on_write.new_files(), *self._merge_on_read.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`."""
         if self._planned is not None and self._planned.may_stay(base):
             try:
                 return self._planned.attempt(base, number, now_ms, read)

@@ -148,7 +148,6 @@ class RowLevel:
         self.change = RowChange()
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [*(file.file_path for file in self.added), *self._delete_files.new_files()]
 
     @property

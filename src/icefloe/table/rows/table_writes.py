@@ -136,11 +136,9 @@ class ReplacedPartitions:
         self._action = ReplacePartitions(added=files, context=context, numbers=numbers, rules=rules) if files else None
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return self._action.new_data_files() if self._action else ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`."""
         return self._action.attempt(base, number=number, now_ms=now_ms, read=read) if self._action else None
 
 

@@ -92,7 +92,6 @@ class Upsert:
         return self._joined.change if self._joined else RowChange()
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`."""
         return [*(file.file_path for file in (*self.found.added, *self.change.added)), *self._delete_files.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
