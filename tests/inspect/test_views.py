@@ -15,12 +15,12 @@ from tests.inspect.example import WHERE
 
 import icefloe.inspect as look
 from icefloe import SqlCatalog
+from icefloe.display.reportable import Reportable
+from icefloe.display.terminal import text_of
 from icefloe.formatting import count_text, share_text, size_text, time_text, within
-from icefloe.inspect.inspection import View
-from icefloe.inspect.terminal import text_of
 from icefloe.table import Table
 
-OF_A_TABLE: dict[str, Callable[[Table], View]] = {
+OF_A_TABLE: dict[str, Callable[[Table], Reportable]] = {
     "table": look.table,
     "snapshots": look.snapshots,
     "metadata": look.metadata,
@@ -39,7 +39,7 @@ OF_A_TABLE: dict[str, Callable[[Table], View]] = {
 
 
 @pytest.fixture(params=[*OF_A_TABLE, "catalog", "listing"])
-def view(request: pytest.FixtureRequest, events: Table, catalog: SqlCatalog) -> View:
+def view(request: pytest.FixtureRequest, events: Table, catalog: SqlCatalog) -> Reportable:
     if request.param in OF_A_TABLE:
         return OF_A_TABLE[request.param](events)
     return {"catalog": look.catalog, "listing": look.listing}[request.param](catalog)
@@ -61,19 +61,19 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_a_view_becomes_json_and_back(view: View) -> None:
+def test_a_view_becomes_json_and_back(view: Reportable) -> None:
     assert json.loads(view.to_json()) == view.to_dict()
     assert not any(key.startswith("_") for key in view.to_dict())
 
 
-def test_a_printed_view_has_no_terminal_codes(view: View) -> None:
+def test_a_printed_view_has_no_terminal_codes(view: Reportable) -> None:
     text = str(view)
     assert text.strip()
     assert "\x1b" not in text
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_a_view_is_text_in_a_notebook_and_displays_nothing(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_is_text_in_a_notebook_and_displays_nothing(view: Reportable, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = str(view)
     shell = type("ZMQInteractiveShell", (), {})()
     monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
@@ -81,21 +81,21 @@ def test_a_view_is_text_in_a_notebook_and_displays_nothing(view: View, monkeypat
     assert (str(view), f"{view}") == (expected, expected)
 
 
-def test_a_view_at_a_prompt_is_one_line_with_its_name(view: View) -> None:
+def test_a_view_at_a_prompt_is_one_line_with_its_name(view: Reportable) -> None:
     assert repr(view).startswith(f"{type(view).__name__}(")
     assert repr(view).endswith("; print() shows it)")
     assert len(repr(view).splitlines()) == 1
     assert len(repr(view)) < 100
 
 
-def test_a_view_is_html_in_notebooks(view: View) -> None:
+def test_a_view_is_html_in_notebooks(view: Reportable) -> None:
     parser = Balanced()
     parser.feed(view._repr_html_())
     assert parser.open == []
     assert parser.seen & {"table", "details"}
 
 
-def test_rich_prints_a_view(view: View) -> None:
+def test_rich_prints_a_view(view: Reportable) -> None:
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(view)
     console.file.close()

@@ -23,10 +23,10 @@ from icefloe.cli.screen import confirm, print_message
 from icefloe.cli.shared_options import Properties, complete_name, properties_of
 from icefloe.cli.table_command import creates_in_catalog, looks_at_catalog
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, in_one_line
 from icefloe.formatting import count_text, size_text
 from icefloe.inspect.branches_and_tags import Properties as PropertyView
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.stores.database_uri import without_password
 from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.expiry.purge_table import PurgeReport
@@ -83,7 +83,7 @@ Folder = Annotated[str | None, typer.Option("--location", metavar="DIR", help="T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceOverview(View):
+class NamespaceOverview(Reportable):
     """A namespace: its properties, and the full names of what it contains."""
 
     name: str
@@ -102,7 +102,7 @@ class NamespaceOverview(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceList(View):
+class NamespaceList(Reportable):
     """Namespaces with their properties and the number of their tables."""
 
     catalog: str
@@ -115,7 +115,7 @@ class NamespaceList(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped(View):
+class Dropped(Reportable):
     """What was dropped, and of a purge the deleted files by kind. `undeleted` and `unreadable` are pairs of path and reason.
 
     `restored_by` is the command that restores a table whose files remain, None for anything else.
@@ -158,7 +158,7 @@ def create(
     format_version: FormatVersion = None,
     location: Location = None,
     if_not_exists: IfNotExists = False,
-) -> View:
+) -> Reportable:
     """Create an empty table, and its namespace if that does not exist."""
     identifier = opened.resolve_name(name)
     if if_not_exists and opened.table_exists(identifier):
@@ -187,7 +187,7 @@ def create(
 
 
 @looks_at_catalog
-def describe(opened: Catalog, name: Name, kind: KindOption = None) -> View:
+def describe(opened: Catalog, name: Name, kind: KindOption = None) -> Reportable:
     """Describe a table, a view or a namespace."""
     match _kind_of(opened, name, kind):
         case Kind.TABLE:
@@ -199,7 +199,7 @@ def describe(opened: Catalog, name: Name, kind: KindOption = None) -> View:
 
 
 @looks_at_catalog
-def rename(opened: Catalog, name: OldName, new_name: NewName) -> View:
+def rename(opened: Catalog, name: OldName, new_name: NewName) -> Reportable:
     """Rename a table or a view; its files are not moved."""
     opened.resolve_name(new_name)
     if _kind_of(opened, name, None, kinds=(Kind.TABLE, Kind.VIEW)) is Kind.VIEW:
@@ -208,7 +208,7 @@ def rename(opened: Catalog, name: OldName, new_name: NewName) -> View:
 
 
 @looks_at_catalog
-def register(opened: Catalog, name: TableName, metadata_file: MetadataFile) -> View:
+def register(opened: Catalog, name: TableName, metadata_file: MetadataFile) -> Reportable:
     """Register a table that exists as files, such as a dropped one."""
     return look.table(opened.register_table(name, metadata_file))
 
@@ -222,7 +222,7 @@ def drop(
     yes: Yes = False,
     kind: KindOption = None,
     allow_outside: AllowOutside = None,
-) -> View:
+) -> Reportable:
     """Drop a table, a view or an empty namespace. Without --purge every file remains, and `icefloe register` restores a table."""
     found = _kind_of(opened, name, kind)
     if purge and found is not Kind.TABLE:
@@ -246,7 +246,7 @@ def drop(
 
 @namespace_app.command("list")
 @looks_at_catalog
-def list_namespaces(opened: Catalog, namespace: Parent = "") -> View:
+def list_namespaces(opened: Catalog, namespace: Parent = "") -> Reportable:
     """List the namespaces one level below another; the top level by default."""
     names = opened.list_namespaces(namespace or ())
     return NamespaceList(catalog=opened.name, namespaces=tuple(_namespace(opened, name) for name in names))
@@ -256,7 +256,7 @@ def list_namespaces(opened: Catalog, namespace: Parent = "") -> View:
 @creates_in_catalog
 def create_namespace(
     opened: Catalog, namespace: NamespaceName, properties: Properties = None, location: Folder = None, if_not_exists: IfNotExists = False
-) -> View:
+) -> Reportable:
     """Create a namespace."""
     own = properties_of(properties)
     if location is not None:
@@ -270,21 +270,21 @@ def create_namespace(
 
 @namespace_app.command("show")
 @looks_at_catalog
-def show_namespace(opened: Catalog, namespace: NamespaceName) -> View:
+def show_namespace(opened: Catalog, namespace: NamespaceName) -> Reportable:
     """Show a namespace: its properties, tables, views and the namespaces in it."""
     return _namespace(opened, opened.levels(namespace))
 
 
 @namespace_app.command("properties", cls=ActionFirst)
 @looks_at_catalog
-def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Action = None, words: Words = None) -> View:
+def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Action = None, words: Words = None) -> Reportable:
     """Show a namespace's properties, or print, set or remove some."""
     identifier = opened.levels(namespace)
 
     def update(removals: list[str], updates: dict[str, str]) -> None:
         opened.update_namespace_properties(identifier, removals, updates)
 
-    def shown() -> View:
+    def shown() -> Reportable:
         return PropertyView(table=dotted(identifier), properties=dict(sorted(opened.load_namespace_properties(identifier).items())))
 
     return changed_properties(action, words, dotted(identifier), opened.load_namespace_properties(identifier), update, shown)
@@ -292,7 +292,7 @@ def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Acti
 
 @namespace_app.command("drop")
 @looks_at_catalog
-def drop_namespace(opened: Catalog, namespace: NamespaceName, yes: Yes = False) -> View:
+def drop_namespace(opened: Catalog, namespace: NamespaceName, yes: Yes = False) -> Reportable:
     """Drop an empty namespace."""
     identifier = opened.levels(namespace)
     opened.load_namespace_properties(identifier)

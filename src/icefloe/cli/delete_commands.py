@@ -6,14 +6,14 @@ from icefloe.cli.maintenance_commands import DryRun, Options, RewrittenBranch, W
 from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table
 from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.maintenance.group_rewrite import FailedGroup
 from icefloe.table.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertedDeletes(View):
+class ConvertedDeletes(Reportable):
     """The result of a conversion of equality deletes, or with `dry_run` what it would do."""
 
     table: str
@@ -47,7 +47,7 @@ class ConvertedDeletes(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewrittenPositionDeletes(View):
+class RewrittenPositionDeletes(Reportable):
     """The result of a rewrite of position deletes, or with `dry_run` what it would do."""
 
     table: str
@@ -92,7 +92,7 @@ class RewrittenPositionDeletes(View):
 @changes_table
 def convert_equality_deletes(
     opened: Table, where: Where = None, options: Options = None, branch: RewrittenBranch = "main", dry_run: DryRun = False
-) -> View:
+) -> Reportable:
     """Turn equality deletes into deletion vectors or position deletes. No data file is written: version 3 has vectors, version 2 positions."""
     result = opened.maintenance.convert_equality_deletes(where, options=pairs_of(options), branch=branch, dry_run=dry_run)
     return ConvertedDeletes(table=opened.full_name, **fields_of(result))
@@ -101,7 +101,7 @@ def convert_equality_deletes(
 @changes_table
 def rewrite_position_delete_files(
     opened: Table, where: Where = None, options: Options = None, branch: RewrittenBranch = "main", dry_run: DryRun = False
-) -> View:
+) -> Reportable:
     """Write position deletes into fewer files; in version 3 as deletion vectors into fewer Puffin files."""
     result = opened.maintenance.rewrite_position_delete_files(where, options=pairs_of(options), branch=branch, dry_run=dry_run)
     return RewrittenPositionDeletes(table=opened.full_name, **fields_of(result))

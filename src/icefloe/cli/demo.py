@@ -18,8 +18,8 @@ from icefloe.cli.screen import step, write_json
 from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.display.progress import Poll
+from icefloe.display.reportable import json_ready
 from icefloe.errors import EngineError
-from icefloe.inspect.as_json import json_ready
 from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import FileFormat, find_files
 from icefloe.loading.load_request import LoadRequest, LoadResult

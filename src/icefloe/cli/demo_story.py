@@ -11,7 +11,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS
 from icefloe.cli.demo_folder import CATALOG_NAME, DemoFolder
 from icefloe.cli.screen import console, draw
-from icefloe.inspect.inspection import View
+from icefloe.display.reportable import Reportable
 from icefloe.table.table import Table
 
 TRACED = "type = 'c8y_Event' AND time > '2024-01-01'"
@@ -39,7 +39,7 @@ class _Story:
         self._console.print(Text(" ".join(text.split())))
         self._console.print()
 
-    def show(self, view: View, most: int = FEW) -> None:
+    def show(self, view: Reportable, most: int = FEW) -> None:
         """Print a view of `icefloe.inspect`, with at most `most` lines of each list."""
         draw(view.report(most))
 

@@ -10,8 +10,8 @@ from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
 from icefloe.cli.table_command import looks_at_table
+from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
-from icefloe.inspect.inspection import View
 from icefloe.inspect.table_diff import MOST_ROWS
 from icefloe.table.table_reader import TableReader
 
@@ -94,7 +94,7 @@ def split_version(text: str) -> tuple[str, str | None]:
 
 @app.command("commit")
 @looks_at_table
-def explain(opened: TableReader, snapshot: Version = "") -> View:
+def explain(opened: TableReader, snapshot: Version = "") -> Reportable:
     """Explain a commit: how often it was attempted, which snapshots of other writers were first, and what it was checked against."""
     return look.explain_commit(opened, snapshot or None)
 

@@ -25,9 +25,9 @@ from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import IcefloeError
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import join, local_path, scheme_of
 from icefloe.optional_packages import install_command
@@ -62,7 +62,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis(View):
+class Diagnosis(Reportable):
     """Every check, and how many are faults and warnings."""
 
     checks: tuple[Check, ...]

@@ -16,9 +16,9 @@ from icefloe.cli.interrupts import AFTER_EXPIRY, state_after_interrupt
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, utc_time_of
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.formatting import count_text, size_text, within
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
 from icefloe.table.expiry.purge_table import PurgeReport
 from icefloe.table.table_mutations import TableMutations
@@ -56,7 +56,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry(View):
+class Expiry(Reportable):
     """What an expiry removed, or would remove.
 
     `totals` has the number of files and bytes by kind, `files` each file, `outside` the files that are kept because they are outside the table's location.

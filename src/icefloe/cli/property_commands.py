@@ -13,8 +13,8 @@ import icefloe.inspect as look
 from icefloe.cli.screen import SingleValue
 from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table, looks_at_table
+from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError, NotFoundError
-from icefloe.inspect.inspection import View
 from icefloe.table.table import Table
 from icefloe.table.table_reader import TableReader
 
@@ -49,7 +49,7 @@ properties_app = typer.Typer()
 
 @properties_app.command("properties", cls=ActionFirst)
 @looks_at_table
-def properties(opened: TableReader, action: Action = None, words: Words = None) -> View:
+def properties(opened: TableReader, action: Action = None, words: Words = None) -> Reportable:
     """Show a table's properties, or print, set or remove some."""
 
     def update(removals: list[str], updates: dict[str, str]) -> None:
@@ -69,7 +69,7 @@ def upgrade(
     version: Annotated[
         int, typer.Argument(metavar="VERSION", help="The format version: 2 or 3. It cannot be lowered again.", show_default=False)
     ],
-) -> View:
+) -> Reportable:
     """Raise a table's format version."""
     opened.upgrade_table_version(version)
     return look.table(opened)
@@ -81,8 +81,8 @@ def changed_properties(
     owner: str,
     current: Mapping[str, str],
     update: Callable[[list[str], dict[str, str]], None],
-    shown: Callable[[], View],
-) -> View:
+    shown: Callable[[], Reportable],
+) -> Reportable:
     """Run an action on the properties of a table or namespace.
 
     Args:

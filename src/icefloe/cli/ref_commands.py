@@ -12,8 +12,8 @@ import icefloe.inspect as look
 from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.shared_options import complete_ref, utc_time_of
 from icefloe.cli.table_command import changes_table, looks_at_table
+from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
-from icefloe.inspect.inspection import View
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.changes.manage_snapshots import ManageSnapshots
@@ -53,7 +53,7 @@ _AGE = re.compile(r"(\d{1,18})(ms|s|m|h|d|)", re.ASCII)
 
 @branch_app.command("list")
 @looks_at_table
-def list_branches(opened: TableReader) -> View:
+def list_branches(opened: TableReader) -> Reportable:
     """List branches and tags: their snapshots, and how far they are ahead of main and behind it."""
     return look.refs(opened)
 
@@ -67,7 +67,7 @@ def create_branch(
     min_snapshots_to_keep: KeepAtLeast = None,
     max_snapshot_age: KeepSnapshots = None,
     max_ref_age: KeepRef = None,
-) -> View:
+) -> Reportable:
     """Create a branch."""
     with opened.manage_snapshots() as manage:
         source = None if at is None else _snapshot(opened, at)
@@ -83,7 +83,7 @@ def keep_branch(
     min_snapshots_to_keep: KeepAtLeast = None,
     max_snapshot_age: KeepSnapshots = None,
     max_ref_age: KeepRef = None,
-) -> View:
+) -> Reportable:
     """Set how long a branch and its snapshots are kept."""
     with opened.manage_snapshots() as manage:
         if min_snapshots_to_keep is None and max_snapshot_age is None and max_ref_age is None:
@@ -102,42 +102,42 @@ def keep_branch(
 
 @branch_app.command("remove")
 @changes_table
-def remove_branch(opened: Table, name: Name) -> View:
+def remove_branch(opened: Table, name: Name) -> Reportable:
     """Remove a branch; its snapshots remain until they expire."""
     return _done(opened, opened.manage_snapshots().remove_branch(name))
 
 
 @branch_app.command("rename")
 @changes_table
-def rename_branch(opened: Table, name: Name, new_name: Annotated[str, typer.Argument(metavar="NEW", show_default=False)]) -> View:
+def rename_branch(opened: Table, name: Name, new_name: Annotated[str, typer.Argument(metavar="NEW", show_default=False)]) -> Reportable:
     """Rename a branch."""
     return _done(opened, opened.manage_snapshots().rename_branch(name, new_name))
 
 
 @branch_app.command("replace")
 @changes_table
-def replace_branch(opened: Table, name: Name, to: Target) -> View:
+def replace_branch(opened: Table, name: Name, to: Target) -> Reportable:
     """Set a branch to another snapshot, also if snapshots of the branch are lost from it."""
     return _done(opened, opened.manage_snapshots().replace_branch(name, _snapshot(opened, to)))
 
 
 @branch_app.command("fast-forward")
 @changes_table
-def fast_forward(opened: Table, name: Name, to: Target) -> View:
+def fast_forward(opened: Table, name: Name, to: Target) -> Reportable:
     """Move a branch forward to a descendant of its head; refused if snapshots of the branch would be lost from it."""
     return _done(opened, opened.manage_snapshots().fast_forward(name, _snapshot(opened, to)))
 
 
 @tag_app.command("list")
 @looks_at_table
-def list_tags(opened: TableReader) -> View:
+def list_tags(opened: TableReader) -> Reportable:
     """List branches and tags."""
     return look.refs(opened)
 
 
 @tag_app.command("create")
 @changes_table
-def create_tag(opened: Table, name: Name, at: At = None, max_ref_age: KeepRef = None) -> View:
+def create_tag(opened: Table, name: Name, at: At = None, max_ref_age: KeepRef = None) -> Reportable:
     """Create a tag."""
     source = None if at is None else _snapshot(opened, at)
     return _done(opened, opened.manage_snapshots().create_tag(source, name, _age(max_ref_age)))
@@ -145,21 +145,23 @@ def create_tag(opened: Table, name: Name, at: At = None, max_ref_age: KeepRef = 
 
 @tag_app.command("keep")
 @changes_table
-def keep_tag(opened: Table, name: Name, max_ref_age: Annotated[str, typer.Option("--max-ref-age", metavar="AGE", help=_AGE_HELP)]) -> View:
+def keep_tag(
+    opened: Table, name: Name, max_ref_age: Annotated[str, typer.Option("--max-ref-age", metavar="AGE", help=_AGE_HELP)]
+) -> Reportable:
     """Set how long a tag is kept."""
     return _done(opened, opened.manage_snapshots().set_max_ref_age_ms(name, _age(max_ref_age)))
 
 
 @tag_app.command("remove")
 @changes_table
-def remove_tag(opened: Table, name: Name) -> View:
+def remove_tag(opened: Table, name: Name) -> Reportable:
     """Remove a tag; its snapshot remains until it expires."""
     return _done(opened, opened.manage_snapshots().remove_tag(name))
 
 
 @tag_app.command("replace")
 @changes_table
-def replace_tag(opened: Table, name: Name, to: Target) -> View:
+def replace_tag(opened: Table, name: Name, to: Target) -> Reportable:
     """Set a tag to another snapshot."""
     return _done(opened, opened.manage_snapshots().replace_tag(name, _snapshot(opened, to)))
 
@@ -180,7 +182,7 @@ def rollback(
         ),
     ] = None,
     branch: OfBranch = MAIN,
-) -> View:
+) -> Reportable:
     """Set a branch back to an earlier snapshot of its own history. Nothing is deleted: later snapshots remain until they expire."""
     if (to is None) == (to_time is None):
         raise InvalidInputError("rollback takes either a snapshot or a time", next_step="pass a snapshot or --to-time")
@@ -191,7 +193,7 @@ def rollback(
 
 
 @changes_table
-def cherry_pick(opened: Table, snapshot: Target, branch: OfBranch = MAIN) -> View:
+def cherry_pick(opened: Table, snapshot: Target, branch: OfBranch = MAIN) -> Reportable:
     """Apply the change of a snapshot to a branch: of an append, or of an overwrite of whole partitions."""
     return _done(opened, opened.manage_snapshots().cherry_pick(_snapshot(opened, snapshot), branch))
 
@@ -201,12 +203,12 @@ def publish(
     opened: Table,
     wap_id: Annotated[str, typer.Argument(metavar="WAP_ID", help="The `wap.id` of the staged snapshot.")],
     branch: OfBranch = MAIN,
-) -> View:
+) -> Reportable:
     """Publish a staged snapshot by its wap id."""
     return _done(opened, opened.manage_snapshots().publish_changes(wap_id, branch))
 
 
-def _done(opened: Table, manage: ManageSnapshots) -> View:
+def _done(opened: Table, manage: ManageSnapshots) -> Reportable:
     manage.commit()
     return look.refs(opened)
 

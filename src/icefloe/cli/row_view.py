@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from icefloe.cli.screen import draw, draw_blocks, json_text
 from icefloe.display.report import Column, Grid, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, visible
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.temporal_arrays import has_python_years, text_list
 from icefloe.spec.types import IcebergType, ListType, MapType, StructType, UUIDType, VariantType
@@ -59,7 +59,7 @@ class RowBatches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowGrid(View):
+class RowGrid(Reportable):
     """The first rows, for reading. `is_complete` is False if there are more."""
 
     columns: tuple[tuple[str, str], ...]

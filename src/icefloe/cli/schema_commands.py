@@ -16,8 +16,8 @@ from icefloe.cli.layout_text import comma_separated, sort_order_from_texts
 from icefloe.cli.shared_options import complete_column
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.report import Column, Facts, Part, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.nested_values import nested_from_json, nested_to_json
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, partition_spec_from_text, spec_to_json
 from icefloe.spec.partitioning.sort_order import SortDirection, SortOrder, sort_order_to_json
@@ -70,7 +70,7 @@ _JSON_LITERALS = (BooleanType, IntegerType, LongType, FloatType, DoubleType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaView(View):
+class SchemaView(Reportable):
     """A schema of a table. As JSON it is what the format stores, and what `icefloe create --schema-file` reads."""
 
     table: str
@@ -104,7 +104,7 @@ class SchemaView(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpecView(View):
+class SpecView(Reportable):
     """The partition specs of a table. As JSON they are what the format stores."""
 
     table: str
@@ -136,7 +136,7 @@ class SpecView(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortOrderView(View):
+class SortOrderView(Reportable):
     """The sort order of new files. As JSON it is what the format stores."""
 
     table: str
@@ -166,7 +166,7 @@ class SortOrderView(View):
 
 @schema_app.command("show")
 @looks_at_table
-def show_schema(opened: TableReader, schema_id: SchemaId = None) -> View:
+def show_schema(opened: TableReader, schema_id: SchemaId = None) -> Reportable:
     """Show the columns with their ids and defaults; with --json as the format stores them."""
     schemas = opened.schemas()
     if schema_id is not None and schema_id not in schemas:
@@ -182,7 +182,7 @@ def show_schema(opened: TableReader, schema_id: SchemaId = None) -> View:
 @changes_table
 def add_columns(
     opened: Table, columns: NewColumns, default: Default = None, first: First = False, before: Before = None, after: After = None
-) -> View:
+) -> Reportable:
     """Add columns; existing rows have null in them, or the default."""
     added = columns_from_text(columns, "COLUMNS").fields
     with opened.update_schema() as update:
@@ -199,7 +199,7 @@ def add_columns(
 
 @schema_app.command("rename")
 @changes_table
-def rename_column(opened: Table, column: ColumnName, new_name: NewName) -> View:
+def rename_column(opened: Table, column: ColumnName, new_name: NewName) -> Reportable:
     """Rename a column, which keeps its values."""
     opened.update_schema().rename_column(column, new_name).commit()
     return _schema_view(opened)
@@ -207,7 +207,7 @@ def rename_column(opened: Table, column: ColumnName, new_name: NewName) -> View:
 
 @schema_app.command("widen")
 @changes_table
-def widen_column(opened: Table, column: ColumnName, kind: TypeName) -> View:
+def widen_column(opened: Table, column: ColumnName, kind: TypeName) -> Reportable:
     """Change a column's type to a wider one: int to long, float to double, decimal to more digits, date to timestamp."""
     opened.update_schema().update_column(column, type_from_text(kind)).commit()
     return _schema_view(opened)
@@ -215,7 +215,7 @@ def widen_column(opened: Table, column: ColumnName, kind: TypeName) -> View:
 
 @schema_app.command("drop")
 @changes_table
-def drop_columns(opened: Table, columns: ColumnNames) -> View:
+def drop_columns(opened: Table, columns: ColumnNames) -> Reportable:
     """Drop columns: their values are no longer read. Earlier snapshots still have them."""
     with opened.update_schema() as update:
         for column in columns:
@@ -225,7 +225,7 @@ def drop_columns(opened: Table, columns: ColumnNames) -> View:
 
 @schema_app.command("move")
 @changes_table
-def move_column(opened: Table, column: ColumnName, first: First = False, before: Before = None, after: After = None) -> View:
+def move_column(opened: Table, column: ColumnName, first: First = False, before: Before = None, after: After = None) -> Reportable:
     """Move a column to another place of the table, or of its struct."""
     with opened.update_schema() as update:
         _move(update, column, first=first, before=before, after=after)
@@ -234,7 +234,7 @@ def move_column(opened: Table, column: ColumnName, first: First = False, before:
 
 @schema_app.command("comment")
 @changes_table
-def comment_column(opened: Table, column: ColumnName, text: Comment) -> View:
+def comment_column(opened: Table, column: ColumnName, text: Comment) -> Reportable:
     """Set the documentation of a column."""
     opened.update_schema().update_column(column, doc=text).commit()
     return _schema_view(opened)
@@ -242,7 +242,7 @@ def comment_column(opened: Table, column: ColumnName, text: Comment) -> View:
 
 @schema_app.command("allow-nulls")
 @changes_table
-def allow_nulls(opened: Table, column: ColumnName) -> View:
+def allow_nulls(opened: Table, column: ColumnName) -> Reportable:
     """Allow nulls in a required column."""
     opened.update_schema().make_column_optional(column).commit()
     return _schema_view(opened)
@@ -250,7 +250,7 @@ def allow_nulls(opened: Table, column: ColumnName) -> View:
 
 @schema_app.command("default")
 @changes_table
-def set_default(opened: Table, column: ColumnName, value: DefaultValue = None) -> View:
+def set_default(opened: Table, column: ColumnName, value: DefaultValue = None) -> Reportable:
     """Set the value of new rows that come without a column; from format version 3 on. Existing rows are unchanged."""
     default = None if value is None else _default_of(opened.schema().find_field(column).field_type, value)
     opened.update_schema().set_default_value(column, default).commit()
@@ -259,7 +259,7 @@ def set_default(opened: Table, column: ColumnName, value: DefaultValue = None) -
 
 @schema_app.command("key")
 @changes_table
-def set_key(opened: Table, columns: ColumnNames) -> View:
+def set_key(opened: Table, columns: ColumnNames) -> Reportable:
     """Set the columns that together identify a row, such as the key of upserts."""
     opened.update_schema().set_identifier_fields(*columns).commit()
     return _schema_view(opened)
@@ -267,14 +267,14 @@ def set_key(opened: Table, columns: ColumnNames) -> View:
 
 @spec_app.command("show")
 @looks_at_table
-def show_spec(opened: TableReader) -> View:
+def show_spec(opened: TableReader) -> Reportable:
     """Show the partition specs: the current one for new files, and those of existing files."""
     return _spec_view(opened)
 
 
 @spec_app.command("add")
 @changes_table
-def add_partition_fields(opened: Table, fields: FieldTexts) -> View:
+def add_partition_fields(opened: Table, fields: FieldTexts) -> Reportable:
     """Partition new files by further fields; existing files are unchanged."""
     schema = opened.schema()
     with opened.update_spec() as update:
@@ -287,7 +287,7 @@ def add_partition_fields(opened: Table, fields: FieldTexts) -> View:
 
 @spec_app.command("remove")
 @changes_table
-def remove_partition_fields(opened: Table, fields: FieldNames) -> View:
+def remove_partition_fields(opened: Table, fields: FieldNames) -> Reportable:
     """Stop partitioning new files by a field."""
     with opened.update_spec() as update:
         for field in fields:
@@ -297,14 +297,14 @@ def remove_partition_fields(opened: Table, fields: FieldNames) -> View:
 
 @spec_app.command("rename")
 @changes_table
-def rename_partition_field(opened: Table, field: FieldName, new_name: NewFieldName) -> View:
+def rename_partition_field(opened: Table, field: FieldName, new_name: NewFieldName) -> Reportable:
     """Rename a partition field."""
     opened.update_spec().rename_field(field, new_name).commit()
     return _spec_view(opened)
 
 
 @changes_table
-def sort(opened: Table, keys: SortKeys = None, unsorted: Unsorted = False) -> View:
+def sort(opened: Table, keys: SortKeys = None, unsorted: Unsorted = False) -> Reportable:
     """Show the sort order of new files, or replace it."""
     if keys and unsorted:
         raise InvalidInputError("both sort keys and --unsorted are given", next_step="choose one")
@@ -344,11 +344,11 @@ def _default_text(kind: IcebergType, value: Any) -> str:
     return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
 
 
-def _schema_view(opened: TableReader) -> View:
+def _schema_view(opened: TableReader) -> Reportable:
     return SchemaView(table=opened.full_name, schema=opened.schema())
 
 
-def _spec_view(opened: TableReader) -> View:
+def _spec_view(opened: TableReader) -> Reportable:
     specs = sorted(opened.specs().values(), key=lambda spec: (spec.spec_id != opened.spec().spec_id, spec.spec_id))
     return SpecView(table=opened.full_name, current=opened.spec(), specs=tuple(specs), source_names=_column_names(opened))
 

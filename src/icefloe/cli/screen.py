@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from icefloe.display.progress import Poll, Work, bar_on
 from icefloe.display.report import Grid, Prose, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, in_one_line, visible
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.lazy_imports import lazy_module
 
 if TYPE_CHECKING:  # rich is imported when something is drawn
     from rich import console as rich_console
     from rich import text as rich_text
 
-    from icefloe.inspect import terminal
+    from icefloe.display import terminal
 else:
     rich_console = lazy_module("rich.console")
     rich_text = lazy_module("rich.text")
-    terminal = lazy_module("icefloe.inspect.terminal")
+    terminal = lazy_module("icefloe.display.terminal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SingleValue(View):
+class SingleValue(Reportable):
     """One value for a script: printed alone in a line, never wrapped; as JSON with the name of what it belongs to."""
 
     owner: str
@@ -48,7 +48,7 @@ def console(*, to_errors: bool = False) -> "rich_console.Console":
     return rich_console.Console(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
-def show(view: View, *, as_json: bool, everything: bool = False) -> None:
+def show(view: Reportable, *, as_json: bool, everything: bool = False) -> None:
     """Print a view: complete as JSON, or for reading, where a terminal gets the first lines of long lists unless `everything` is true."""
     if as_json:
         write_json(view.to_dict())

@@ -14,9 +14,9 @@ from icefloe.cli.screen import SingleValue
 from icefloe.cli.shared_options import SnapshotName, Tolerant, complete_column, complete_ref
 from icefloe.cli.table_command import looks_at_catalog, looks_at_table
 from icefloe.display.report import Column, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.formatting import count_text, size_text, within
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.stores.identifier import dotted
 from icefloe.table.table_reader import TableReader
@@ -64,7 +64,7 @@ _CONTENTS = ("data", "position_deletes", "equality_deletes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileList(View):
+class FileList(Reportable):
     """Data files and delete files of a table. Sizes in bytes; partition values by the names of the partition fields."""
 
     table: str
@@ -98,7 +98,7 @@ class FileList(View):
 
 
 @looks_at_catalog
-def list_tables(opened: Catalog, namespace: Namespace = "") -> View:
+def list_tables(opened: Catalog, namespace: Namespace = "") -> Reportable:
     """List namespaces, tables and views."""
     listing = look.listing(opened)
     if not namespace:
@@ -109,7 +109,7 @@ def list_tables(opened: Catalog, namespace: Namespace = "") -> View:
 
 
 @looks_at_table
-def list_files(opened: TableReader, snapshot: SnapshotName = None, history: History = False) -> View:
+def list_files(opened: TableReader, snapshot: SnapshotName = None, history: History = False) -> Reportable:
     """List data files and delete files with their rows and sizes."""
     if history and snapshot is not None:
         raise InvalidInputError("--history lists the files of every snapshot, and --snapshot those of one", next_step="choose one")
@@ -130,106 +130,106 @@ def list_files(opened: TableReader, snapshot: SnapshotName = None, history: Hist
 
 
 @looks_at_table
-def show_health(opened: TableReader, branch: OfBranch = "main", columns: Columns = None) -> View:
+def show_health(opened: TableReader, branch: OfBranch = "main", columns: Columns = None) -> Reportable:
     """Measure what readers of a table pay for: small files, deletes, clustering, manifests, snapshots, each with its threshold and the reason."""
     return look.health(opened, branch, columns)
 
 
 @looks_at_table
-def list_refs(opened: TableReader, kind: OfType = None) -> View:
+def list_refs(opened: TableReader, kind: OfType = None) -> Reportable:
     """List branches and tags: their snapshots, and how long they are kept."""
     refs = look.refs(opened)
     return refs if kind is None else replace(refs, refs=tuple(ref for ref in refs.refs if ref.type == kind))
 
 
 @looks_at_table
-def show_location(opened: TableReader) -> View:
+def show_location(opened: TableReader) -> Reportable:
     """Print the folder of a table."""
     return SingleValue(owner=opened.full_name, name="location", value=opened.location())
 
 
 @looks_at_table
-def show_uuid(opened: TableReader) -> View:
+def show_uuid(opened: TableReader) -> Reportable:
     """Print the UUID of a table."""
     return SingleValue(owner=opened.full_name, name="uuid", value=str(opened.metadata.table_uuid or ""))
 
 
 @looks_at_table
-def show_tree(opened: TableReader, snapshot: SnapshotName = None) -> View:
+def show_tree(opened: TableReader, snapshot: SnapshotName = None) -> Reportable:
     """Show a table from its catalog down to its data files, with counts and sizes."""
     return look.tree(opened, snapshot_id_of(opened, snapshot))
 
 
 @looks_at_table
-def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None, tolerant: Tolerant = False) -> View:
+def show_trace(opened: TableReader, where: Where = "TRUE", snapshot: SnapshotName = None, tolerant: Tolerant = False) -> Reportable:
     """Explain why a query reads what it reads: what is kept and skipped at each level, and the bound that decided."""
     return look.trace(opened, where, snapshot_id_of(opened, snapshot), tolerant=tolerant)
 
 
 @looks_at_table
-def show_log(opened: TableReader, ref: Ref = None, graph: Graph = False) -> View:
+def show_log(opened: TableReader, ref: Ref = None, graph: Graph = False) -> Reportable:
     """Show the snapshots that led to a branch, newest first; with --graph those of all branches and tags, and staged ones."""
     return look.log(opened, snapshot_id_of(opened, ref), graph=graph)
 
 
 @app.command("catalog")
 @looks_at_catalog
-def show_catalog(opened: Catalog) -> View:
+def show_catalog(opened: Catalog) -> Reportable:
     """Show the rows of the catalog's database."""
     return look.catalog(opened)
 
 
 @app.command("table")
 @looks_at_table
-def show_table(opened: TableReader) -> View:
+def show_table(opened: TableReader) -> Reportable:
     """Show a table at a glance: columns, partitioning, totals, properties."""
     return look.table(opened)
 
 
 @app.command("snapshots")
 @looks_at_table
-def show_snapshots(opened: TableReader) -> View:
+def show_snapshots(opened: TableReader) -> Reportable:
     """Show snapshots, snapshot log and metadata log."""
     return look.snapshots(opened)
 
 
 @app.command("metadata")
 @looks_at_table
-def show_metadata(opened: TableReader) -> View:
+def show_metadata(opened: TableReader) -> Reportable:
     """Show the metadata file's JSON; long lists are abbreviated without --all."""
     return look.metadata(opened)
 
 
 @app.command("manifest-list")
 @looks_at_table
-def show_manifest_list(opened: TableReader, snapshot: SnapshotName = None) -> View:
+def show_manifest_list(opened: TableReader, snapshot: SnapshotName = None) -> Reportable:
     """Show a snapshot's manifest list, with decoded partition bounds."""
     return look.manifest_list(opened, snapshot_id_of(opened, snapshot))
 
 
 @app.command("manifest")
 @looks_at_table
-def show_manifest(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
+def show_manifest(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> Reportable:
     """Show the entries of a manifest, with decoded bounds per column; the first manifest of the list by default."""
     return look.manifest(opened, which, snapshot_id_of(opened, snapshot))
 
 
 @app.command("data-file")
 @looks_at_table
-def show_data_file(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> View:
+def show_data_file(opened: TableReader, which: Which = "1", snapshot: SnapshotName = None) -> Reportable:
     """Show a data file's Parquet footer and its manifest entry; the first live file by default."""
     return look.data_file(opened, which, snapshot_id_of(opened, snapshot))
 
 
 @app.command("overhead")
 @looks_at_table
-def show_overhead(opened: TableReader) -> View:
+def show_overhead(opened: TableReader) -> Reportable:
     """Compare bytes of metadata with bytes of data, level by level."""
     return look.overhead(opened)
 
 
 @app.command("statistics")
 @looks_at_table
-def show_statistics(opened: TableReader, snapshot: SnapshotName = None) -> View:
+def show_statistics(opened: TableReader, snapshot: SnapshotName = None) -> Reportable:
     """Show distinct values of columns and counts by partition from statistics files; the newest files by default."""
     return look.statistics(opened, None if snapshot is None else snapshot_id_of(opened, snapshot))

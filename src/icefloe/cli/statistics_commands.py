@@ -10,8 +10,8 @@ from icefloe.cli.maintenance_commands import fields_of
 from icefloe.cli.shared_options import SnapshotName
 from icefloe.cli.table_command import changes_table
 from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table import Table
@@ -26,7 +26,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStatistics(View):
+class PlannedStatistics(Reportable):
     """What a computation of statistics would read, as `statistics_plan.py` describes it. `files` are of the kind `of`."""
 
     table: str
@@ -54,7 +54,7 @@ def _planned(table: Table, plan: StatisticsPlan | None, of: str) -> PlannedStati
 
 
 @changes_table
-def compute_table_stats(opened: Table, columns: Columns = None, snapshot: SnapshotName = None, dry_run: DryRun = False) -> View:
+def compute_table_stats(opened: Table, columns: Columns = None, snapshot: SnapshotName = None, dry_run: DryRun = False) -> Reportable:
     """Count the distinct values of columns, and commit them as statistics of the snapshot."""
     snapshot_id = snapshot_id_of(opened, snapshot)
     if dry_run:
@@ -64,7 +64,7 @@ def compute_table_stats(opened: Table, columns: Columns = None, snapshot: Snapsh
 
 
 @changes_table
-def compute_partition_stats(opened: Table, snapshot: SnapshotName = None, dry_run: DryRun = False) -> View:
+def compute_partition_stats(opened: Table, snapshot: SnapshotName = None, dry_run: DryRun = False) -> Reportable:
     """Count rows, files and deletes of each partition, on top of the last such statistics, and commit them."""
     snapshot_id = snapshot_id_of(opened, snapshot)
     if dry_run:

@@ -12,8 +12,8 @@ from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
+from icefloe.display.reportable import Reportable
 from icefloe.errors import IcefloeError
-from icefloe.inspect.inspection import View
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)
@@ -26,27 +26,27 @@ _SHARED = (
 )
 
 
-def looks_at_table(look: Callable[..., View]) -> Callable[..., None]:
+def looks_at_table(look: Callable[..., Reportable]) -> Callable[..., None]:
     """Make a command that opens a table for reading, calls `look` with it and the command's own options, and prints the view."""
     return _command(look, open_table, [_TABLE])
 
 
-def changes_table(change: Callable[..., View]) -> Callable[..., None]:
+def changes_table(change: Callable[..., Reportable]) -> Callable[..., None]:
     """Make a command that opens a table of a catalog to change it, calls `change`, and prints the view."""
     return _command(change, open_changeable, [_TABLE], after_interrupt=AFTER_CHANGE)
 
 
-def looks_at_catalog(look: Callable[..., View]) -> Callable[..., None]:
+def looks_at_catalog(look: Callable[..., Reportable]) -> Callable[..., None]:
     """Make a command that opens a catalog, calls `look` with it, and prints the view."""
     return _command(look, open_catalog, [])
 
 
-def changes_tables_of_catalog(change: Callable[..., View]) -> Callable[..., None]:
+def changes_tables_of_catalog(change: Callable[..., Reportable]) -> Callable[..., None]:
     """Make a command as `looks_at_catalog`, which changes tables in commits of their own."""
     return _command(change, open_catalog, [], after_interrupt=AFTER_CHANGE)
 
 
-def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
+def creates_in_catalog(create: Callable[..., Reportable]) -> Callable[..., None]:
     """Make a command as `looks_at_catalog`, which also creates the SQLite database of the catalog if it does not exist."""
 
     def opened(choice: CatalogChoice) -> Catalog:
@@ -56,7 +56,7 @@ def creates_in_catalog(create: Callable[..., View]) -> Callable[..., None]:
 
 
 def _command(
-    function: Callable[..., View], opening: Callable[..., Any], subject: list[inspect.Parameter], *, after_interrupt: str = ""
+    function: Callable[..., Reportable], opening: Callable[..., Any], subject: list[inspect.Parameter], *, after_interrupt: str = ""
 ) -> Callable[..., None]:
     """Make a function with the parameters of `function` without its first, and the shared ones; typer reads them from the signature.
 

@@ -15,8 +15,8 @@ from icefloe.cli.command_group import PlainGroup
 from icefloe.cli.screen import print_message
 from icefloe.cli.shared_options import Properties, properties_of
 from icefloe.cli.table_command import looks_at_catalog
+from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError, NoSuchFileError
-from icefloe.inspect.inspection import View as Shown
 from icefloe.spec.schema.column_text import columns_from_text
 
 app = typer.Typer(help="Views: stored queries, each in one or several SQL dialects.", no_args_is_help=True, cls=PlainGroup)
@@ -43,14 +43,14 @@ MetadataFile = Annotated[str, typer.Argument(metavar="METADATA_FILE", help="The 
 
 @app.command("list")
 @looks_at_catalog
-def list_views(opened: Catalog, namespace: Namespace = "") -> Shown:
+def list_views(opened: Catalog, namespace: Namespace = "") -> Reportable:
     """List views."""
     return look.view_listing(opened, opened.levels(namespace) if namespace else ())
 
 
 @app.command("show")
 @looks_at_catalog
-def show_view(opened: Catalog, name: ViewName) -> Shown:
+def show_view(opened: Catalog, name: ViewName) -> Reportable:
     """Show a view: its columns, its SQL by dialect, its versions and when each was current."""
     return look.view_history(opened.load_view(name))
 
@@ -68,7 +68,7 @@ def create_view(
     default_catalog: InCatalog = None,
     properties: Properties = None,
     location: Folder = None,
-) -> Shown:
+) -> Reportable:
     """Create a view of a SELECT statement."""
     view = opened.create_view(
         name,
@@ -96,7 +96,7 @@ def replace_view(
     default_namespace: InNamespace = None,
     default_catalog: InCatalog = None,
     properties: Properties = None,
-) -> Shown:
+) -> Reportable:
     """Replace a view's statement in one dialect, as a new version; other dialects and settings are unchanged."""
     view = opened.load_view(name)
     new_properties = properties_of(properties)
@@ -117,7 +117,7 @@ def replace_view(
 
 @app.command("rollback")
 @looks_at_catalog
-def rollback_view(opened: Catalog, name: ViewName, version: VersionId) -> Shown:
+def rollback_view(opened: Catalog, name: ViewName, version: VersionId) -> Reportable:
     """Make an older version current again."""
     view = opened.load_view(name)
     view.rollback_to_version(version)
@@ -126,14 +126,14 @@ def rollback_view(opened: Catalog, name: ViewName, version: VersionId) -> Shown:
 
 @app.command("rename")
 @looks_at_catalog
-def rename_view(opened: Catalog, name: ViewName, new_name: NewName) -> Shown:
+def rename_view(opened: Catalog, name: ViewName, new_name: NewName) -> Reportable:
     """Rename a view; its files are not moved."""
     return look.view_history(opened.rename_view(name, new_name))
 
 
 @app.command("drop")
 @looks_at_catalog
-def drop_view(opened: Catalog, name: ViewName) -> Shown:
+def drop_view(opened: Catalog, name: ViewName) -> Reportable:
     """Drop a view. Its files remain, and `register` can restore it; the dropped view is shown."""
     view = opened.load_view(name)
     opened.drop_view(name)
@@ -143,7 +143,7 @@ def drop_view(opened: Catalog, name: ViewName) -> Shown:
 
 @app.command("register")
 @looks_at_catalog
-def register_view(opened: Catalog, name: ViewName, metadata_file: MetadataFile) -> Shown:
+def register_view(opened: Catalog, name: ViewName, metadata_file: MetadataFile) -> Reportable:
     """Register a view that exists as a metadata file."""
     return look.view_history(opened.register_view(name, metadata_file))
 

@@ -1,6 +1,6 @@
 """The parts of a report before it is drawn: facts, grids, outlines, figures, prose and JSON, as values that need no drawing library.
 
-A terminal draws them with `inspect/terminal.py`, a notebook with `html.py`.
+A terminal draws them with `display/terminal.py`, a notebook with `html.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A grid as lines of text for the `repr` of lists: every cell in one line, columns aligned. Terminals of commands are drawn by `inspect/terminal.py`."""
+"""A grid as lines of text for the `repr` of lists: every cell in one line, columns aligned. Terminals of commands are drawn by `display/terminal.py`."""
 
 from icefloe.display.report import Grid
 from icefloe.errors import in_one_line

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from icefloe.display.markup import Markup, element
 from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import json_ready
 from icefloe.errors import IcefloeError, InvalidInputError, LocationNotAllowedError, MetadataFormatError
 from icefloe.explorer.checks import fault
 from icefloe.explorer.report_markup import DOCUMENT_LINES, document_lines, document_text, facts, report_markup
 from icefloe.explorer.section import PAGE_LINES, Request, anchor, pager, panel, table
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
-from icefloe.inspect.as_json import json_ready
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.inspect.data_file_contents import data_file_contents
 from icefloe.inspect.decoded import columns_by_id, partition_columns

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.report import Column, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors
@@ -36,7 +36,7 @@ class RefOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Refs(View):
+class Refs(Reportable):
     """Every branch and tag: `main` first, then branches, then tags, by name."""
 
     table: str
@@ -57,7 +57,7 @@ class Refs(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Properties(View):
+class Properties(Reportable):
     """The properties that are set on a table."""
 
     table: str

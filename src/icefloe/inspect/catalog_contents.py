@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.display.report import Column, Facts, Grid, Outline, Prose, Report, grid, outline
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.lazy_imports import lazy_module
 from icefloe.stores.database_uri import without_password
 from icefloe.stores.identifier import dotted
@@ -27,7 +27,7 @@ LONGEST_CELL = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CatalogContents(View):
+class CatalogContents(Reportable):
     """A SQL catalog: its database, and every row of its tables by table name, including rows of other catalogs in the same database."""
 
     name: str
@@ -72,7 +72,7 @@ class NamespaceContents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CatalogListing(View):
+class CatalogListing(Reportable):
     """The namespaces of a catalog, including nested ones, with their tables."""
 
     name: str

@@ -11,8 +11,8 @@ from itertools import islice, pairwise
 
 from icefloe.commit.retry_record import RetryRecord, read_retry_record
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
 from icefloe.inspect.table_overview import summary_number
 from icefloe.spec.metadata.snapshot import Snapshot, engine_of
@@ -74,7 +74,7 @@ class LostAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CommitExplanation(View):
+class CommitExplanation(Reportable):
     """How one commit came about.
 
     Attributes:

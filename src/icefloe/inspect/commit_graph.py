@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from icefloe.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID
 from icefloe.display.report import Column, Grid, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text
 from icefloe.inspect.graph_layout import draw, newest_first
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
 from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, engine_of
 from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef, refs_by_snapshot
@@ -47,7 +47,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CommitGraph(View):
+class CommitGraph(Reportable):
     """Snapshots, none before its children, the newest first."""
 
     table: str

@@ -13,10 +13,10 @@ from icefloe.datafile.parquet.parquet_footer import open_parquet
 from icefloe.datafile.stored_batch import RESTORE
 from icefloe.datafile.stored_file import stored_counts
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import DataFileFormatError, UnsupportedError
 from icefloe.formatting import count_text, size_text
 from icefloe.inspect.decoded import columns_by_id, partition_columns
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import existing_snapshot_of, position_of
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
@@ -66,7 +66,7 @@ class ParquetFooter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class DataFileContents(View):
+class DataFileContents(Reportable):
     """A data file's footer (None for a file that is not Parquet) and its manifest entry.
 
     `stored_size` is the file's own size in bytes, and `stored_rows` its own number of rows; None for a Puffin file, and for a file that cannot be opened.

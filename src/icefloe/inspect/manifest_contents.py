@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.report import Column, Facts, Grid, Part, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, within
 from icefloe.inspect.decoded import (
     ColumnStatistics,
@@ -19,7 +20,6 @@ from icefloe.inspect.decoded import (
     partition_texts,
     what_it_deletes,
 )
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of, size_of
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
@@ -51,7 +51,7 @@ class ManifestOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ManifestList(View):
+class ManifestList(Reportable):
     """The manifest list of one snapshot. `path` is None in old version 1 tables, whose snapshots name their manifests."""
 
     table: str
@@ -130,7 +130,7 @@ class EntryOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Manifest(View):
+class Manifest(Reportable):
     """One manifest with all its entries, inherited numbers filled in. `file_size` is the size of the manifest file in bytes."""
 
     table: str

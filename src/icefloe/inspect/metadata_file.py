@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.display.report import Document, Facts, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.metadata.json_file import inflated, parsed
 from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
@@ -19,7 +19,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MetadataFile(View):
+class MetadataFile(Reportable):
     """A metadata file: its location, its stored size in bytes, and its content as parsed JSON with every key."""
 
     table: str

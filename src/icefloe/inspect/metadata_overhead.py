@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, size_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns
@@ -29,7 +29,7 @@ class LevelSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MetadataOverhead(View):
+class MetadataOverhead(Reportable):
     """Metadata compared with data: of the current snapshot, and of everything that any snapshot reaches. Sizes in bytes.
 
     Delete files, the level before the last, count as neither.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from icefloe.display.figures.blocks import Blocks
 from icefloe.display.report import Facts, Mark, Outline, Part, Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, shortened, size_text, time_text, within
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
 from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
@@ -98,7 +98,7 @@ class TraceTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ScanTrace(View):
+class ScanTrace(Reportable):
     """A scan, step by step. Levels of deletes are empty for a table without delete files.
 
     `catalog` is None for a table opened by its metadata file, `snapshot` for a table without snapshots. Of a scan that the catalog's server plans only the

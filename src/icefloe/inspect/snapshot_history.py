@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.report import Column, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.table_overview import summary_number
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef, refs_by_snapshot
@@ -49,7 +49,7 @@ class MetadataLogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SnapshotHistory(View):
+class SnapshotHistory(Reportable):
     """Snapshots, snapshot log and metadata log, oldest first."""
 
     table: str

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.formatting import count_text, shortened, size_text, time_text
 from icefloe.inspect.comparison.file_changes import ColumnDifference, FileDifference, PartitionDifference
@@ -13,7 +14,6 @@ from icefloe.inspect.comparison.row_changes import RowChanges
 from icefloe.inspect.comparison.table_comparison import TableComparison, bounds_text, compare, compared_versions, comparison_lines
 from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.inspect.comparison.version_history import VersionHistory
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table_reader import TableReader
 
 # Changed rows that a diff has as values; `to_arrow` and `batches` have all of them.
@@ -74,7 +74,7 @@ class RowDiff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TableDiff(View):
+class TableDiff(Reportable):
     """The differences of two versions.
 
     Attributes:

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, shortened, size_text, time_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH
 from icefloe.maintenance.health_measures import (
@@ -72,7 +72,7 @@ class HistogramClass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TableHealth(View):
+class TableHealth(Reportable):
     """The health of a table.
 
     Attributes:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from icefloe.display.report import Column, Facts, Part, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import walk
@@ -38,7 +38,7 @@ class PartitionFieldOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TableOverview(View):
+class TableOverview(Reportable):
     """A table at a glance. Totals are from the current snapshot's summary, None where it has none. Sizes in bytes.
 
     Records are counted before deletes; the size includes data files and delete files.

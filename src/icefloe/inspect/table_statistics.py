@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.compute as pc
 
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.statistics.partition_statistics_schema import PARTITION
 from icefloe.spec.values import physical_arrow_type, physical_list
@@ -51,7 +51,7 @@ class PartitionStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StatisticsOverview(View):
+class StatisticsOverview(Reportable):
     """The statistics of a snapshot, or the newest ones; None for a kind that does not exist."""
 
     table: str

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.display.report import Facts, Outline, Report, outline
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.inspect.lookup import size_of, snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
 from icefloe.scan.file_objects import file_objects, partition_tuples
@@ -99,7 +99,7 @@ class TreeTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TableTree(View):
+class TableTree(Reportable):
     """A table from its catalog to its data files, with one snapshot opened. `catalog` is None for a table opened by its metadata file."""
 
     catalog: str | None

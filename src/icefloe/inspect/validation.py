@@ -13,15 +13,15 @@ from icefloe.checks.table_validation import ValidationArguments, ValidationProgr
 from icefloe.checks.validation_report import reaches, validation_report
 from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Report
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, shortened
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.table.table import Table
 from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Validation(View):
+class Validation(Reportable):
     """The findings of a validation by table.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""A view of a catalog (a stored query, not the class `View` of this package): its versions, its SQL by dialect, and when each version was current.
+"""A view of a catalog: its versions, its SQL by dialect, and when each version was current.
 
 Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
@@ -9,8 +9,8 @@ from typing import Any
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.display.report import Column, Facts, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text, within
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.spec.schema.schema_json import type_to_json
 from icefloe.spec.view.view_version import SQLViewRepresentation, ViewVersion
 from icefloe.stores.identifier import Identifier, dotted
@@ -51,7 +51,7 @@ class VersionLogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ViewHistory(View):
+class ViewHistory(Reportable):
     """A view, its versions and its version log, oldest first."""
 
     name: str
@@ -126,7 +126,7 @@ def view_history(source: stored.View) -> ViewHistory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ViewListing(View):
+class ViewListing(Reportable):
     """The full dotted names of a catalog's views."""
 
     catalog: str

@@ -10,9 +10,8 @@ from typing import Any
 from icefloe.checks.finding import bounded
 from icefloe.checks.rules import rule_named
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable, json_ready
 from icefloe.formatting import count_text, shortened
-from icefloe.inspect.as_json import json_ready
-from icefloe.inspect.inspection import MOST_LINES, View
 from icefloe.repair.repair_kinds import REPAIR_BY_ID, Scope
 
 # Changes of one repair that a plan lists; the others are counted.
@@ -124,7 +123,7 @@ class LeftFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RepairResult(View):
+class RepairResult(Reportable):
     """A repair that was committed, or undone.
 
     Attributes:
@@ -162,7 +161,7 @@ class RepairResult(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RepairPlan(View):
+class RepairPlan(Reportable):
     """What is wrong in a table and what would be done about it.
 
     Attributes:

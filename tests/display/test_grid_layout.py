@@ -10,10 +10,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.syntax import Syntax
 
+from icefloe.display import terminal
+from icefloe.display.grid_layout import fit_grid, natural_width
 from icefloe.display.report import Column, Document, Grid, Report
-from icefloe.inspect import terminal
-from icefloe.inspect.grid_layout import fit_grid, natural_width
-from icefloe.inspect.terminal import text_of
+from icefloe.display.terminal import text_of
 
 WORDS = st.lists(st.text("abcxyz0123456789日本,", min_size=1, max_size=24), min_size=0, max_size=6).map(" ".join)
 

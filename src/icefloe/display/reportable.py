@@ -1,7 +1,10 @@
-"""`View`: the base of every value of this package, with output as JSON, as text, in a terminal and in a notebook."""
+"""`Reportable`: the base of every value that shows itself, with output as JSON, as text, in a terminal and in a notebook."""
 
 import json
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from icefloe.display.figures.figure import Figure
@@ -9,22 +12,21 @@ from icefloe.display.html import html_of
 from icefloe.display.report import Report
 from icefloe.errors import in_one_line, visible
 from icefloe.formatting import shortened
-from icefloe.inspect.as_json import json_ready
 from icefloe.lazy_imports import lazy_module
 
-if TYPE_CHECKING:  # the drawing library is imported when a view is printed
-    from icefloe.inspect import terminal
+if TYPE_CHECKING:  # the drawing library is imported when a value is printed
+    from icefloe.display import terminal
 else:
-    terminal = lazy_module("icefloe.inspect.terminal")
+    terminal = lazy_module("icefloe.display.terminal")
 
 # Lines of one list before the rest is only counted, so that a table of 100,000 files is readable.
 MOST_LINES = 20
-# Fields with the name of what a view shows; each view has one of them.
+# Fields with the name of what a value shows; each value has one of them.
 _NAME_FIELDS = ("table", "name", "catalog")
 
 
-class View:
-    """A frozen value with a report. `print(view)` gives text; its `repr` is one line; a notebook shows HTML; `to_dict()` gives everything."""
+class Reportable:
+    """A frozen value with a report. `print(value)` gives text; its `repr` is one line; a notebook shows HTML; `to_dict()` gives everything."""
 
     __slots__ = ()
 
@@ -43,7 +45,7 @@ class View:
 
     @property
     def has_faults(self) -> bool:
-        """True if the view shows something that is wrong with the table; the exit code of its command is 1 then."""
+        """True if the value shows something that is wrong with the table; the exit code of its command is 1 then."""
         return False
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,3 +69,20 @@ class View:
 
     def _repr_html_(self) -> str:
         return html_of(self.report())
+
+
+def json_ready(value: Any) -> Any:
+    """Return a value as dicts, lists, text, numbers, booleans and None. Keys with a leading underscore are left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_ready(getattr(value, field.name)) for field in fields(value) if not field.name.startswith("_")}
+    if isinstance(value, Mapping):
+        return {str(key): json_ready(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, bytes):
+        return value.hex()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Sequence):
+        return [json_ready(item) for item in value]
+    return str(value)

@@ -23,9 +23,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from icefloe.display.figures.figure import Figure
+from icefloe.display.grid_layout import SPACE, GridLayout, fit_grid, natural_width, natural_widths, total_width
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
-from icefloe.inspect.grid_layout import SPACE, GridLayout, fit_grid, natural_width, natural_widths, total_width
 from icefloe.optional_packages import optional_module
 
 # Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
