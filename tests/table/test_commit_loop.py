@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.reference_reader import ReferenceReader
 
 from icefloe import SqlCatalog
 from icefloe.commit.outcome import Refused
@@ -21,7 +22,6 @@ from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
 from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.reference_reader import ReferenceReader
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

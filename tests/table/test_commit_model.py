@@ -21,6 +21,20 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from tests.commit_effects import (
+    Bag,
+    BranchOfEmptyTable,
+    CherryPick,
+    Effect,
+    Expiry,
+    Files,
+    MergeOnReadDelete,
+    Properties,
+    Refs,
+    Rows,
+)
+from tests.commit_model import CommitModel
+from tests.reference_reader import ReferenceReader
 
 from icefloe import LongType
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_position_deletes, write_vectors
@@ -45,21 +59,7 @@ from icefloe.table.rows.row_change import specs_of
 from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.table.transaction import Transaction
-from icefloe.testing.commit_effects import (
-    Bag,
-    BranchOfEmptyTable,
-    CherryPick,
-    Effect,
-    Expiry,
-    Files,
-    MergeOnReadDelete,
-    Properties,
-    Refs,
-    Rows,
-)
-from icefloe.testing.commit_model import CommitModel
 from icefloe.testing.fault_injection import OF_COMMITS, Fault, Faults, FaultyFileIO, FaultyStore
-from icefloe.testing.reference_reader import ReferenceReader
 
 NAME = ("db", "t")
 COLUMNS = ("uid", "part", "value")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+from tests.commit_effects import BrokenInvariantError
 from tests.table.test_commit_model import ManyWriters
 
 from icefloe.commit import cherry_pick, snapshot_attempt
@@ -16,7 +17,6 @@ from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table.commits import commit_loop
 from icefloe.table.commits.commit_loop import TableCommit
 from icefloe.table.rows import delete_keys
-from icefloe.testing.commit_effects import BrokenInvariantError
 from icefloe.testing.fault_injection import FaultyStore
 
 Patch = pytest.MonkeyPatch

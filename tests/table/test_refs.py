@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.reference_reader import ReferenceReader
 
 from icefloe import (
     CommitConflictError,
@@ -17,7 +18,6 @@ from icefloe import (
 )
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.table import Table
-from icefloe.testing.reference_reader import ReferenceReader
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 VERSIONS = (1, 2, 3)

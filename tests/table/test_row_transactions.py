@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.reference_reader import ReferenceReader
 
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidFilterError
 from icefloe.table import Table
-from icefloe.testing.reference_reader import ReferenceReader
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 

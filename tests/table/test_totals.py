@@ -13,6 +13,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.reference_reader import Recount, ReferenceReader
 from tests.table.test_commit_loop import faulty
 
 from icefloe import SqlCatalog
@@ -20,7 +21,6 @@ from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidI
 from icefloe.table import Table
 from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Faults
-from icefloe.testing.reference_reader import Recount, ReferenceReader
 
 SCHEMA = pa.schema([("n", pa.int64()), ("part", pa.string())])
 KINDS = ("append", "replace partitions", "stage an append", "stage a replacement", "publish", "delete", "expire")

@@ -6,7 +6,7 @@
     faults.order("write", Fault.FULL, matching="snap-", times=2)
 
 A `Faults` object simulates one process: after a crash everything that uses it fails until `revive()`, so that no clean-up runs. An order without a fault
-but with `meanwhile` runs a step of another writer at that point, which interleaves writers. `commit_model.py` checks the invariants under any faults.
+but with `meanwhile` runs a step of another writer at that point, which interleaves writers.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
@@ -28,7 +28,6 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Content, FileIO
 from icefloe.stores.catalog_store import CatalogStore, CommitRequest, TableLocation, other_tables
 from icefloe.stores.identifier import Identifier
-from icefloe.testing.breaking_output import BreakingOutput
 
 # Seconds that an operation with `Fault.SLOW` waits by default.
 SLOW_S = 0.05
@@ -394,9 +393,43 @@ class FaultyFileIO:
             return self.faults.carry_out_with(fault, "open_output", location, lambda: self.io.open_output(location))
         stream = self.io.open_output(location)
         self.faults.note("open_output", location, fault, done=True)
-        return pa.PythonFile(BreakingOutput(stream, lambda: self._break_off(fault)), mode="w")
+        return pa.PythonFile(_BreakingOutput(stream, lambda: self._break_off(fault)), mode="w")
 
     def _break_off(self, fault: Fault | None) -> NoReturn:
         if fault is Fault.FULL:
             raise _os_error(Fault.FULL)
         self.faults.crash()
+
+
+class _BreakingOutput:
+    """A writable file object for PyArrow that writes half of the first bytes and then fails.
+
+    Args:
+        stream: The stream to write to.
+        break_off: Raises the error of the failed write.
+    """
+
+    def __init__(self, stream: Any, break_off: Callable[[], NoReturn]) -> None:
+        self._stream = stream
+        self._break_off = break_off
+        self.closed = False
+
+    def write(self, content: Any) -> int:
+        """Write half of the content, then fail."""
+        part = bytes(content)
+        self._stream.write(part[: len(part) // 2])
+        self._stream.flush()
+        self._break_off()
+
+    def tell(self) -> int:
+        """Return 0, since no write ever completes."""
+        return 0
+
+    def flush(self) -> None:
+        """Do nothing: a write flushes the stream itself."""
+
+    def close(self) -> None:
+        """Close the stream."""
+        if not self.closed:
+            self.closed = True
+            self._stream.close()

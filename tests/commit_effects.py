@@ -246,7 +246,7 @@ class Refs:
     def makes_snapshot(self) -> bool:
         return False
 
-    def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
+    def apply(self, state: State, landing: Landing) -> None:
         for name, ref in self.change(state).items():
             if ref is None:
                 state.refs.pop(name, None)
@@ -283,7 +283,7 @@ class Properties:
     def makes_snapshot(self) -> bool:
         return False
 
-    def apply(self, state: State, landing: Landing) -> None:  # noqa: ARG002
+    def apply(self, state: State, landing: Landing) -> None:
         state.properties.update(self.values)
 
 

@@ -153,7 +153,7 @@ class ReferenceReader:
         return file.equality_ids, {tuple(row.get(number) for number in file.equality_ids) for row in self._rows_of(file.path)}
 
     def _vector(self, file: LiveFile) -> set[int]:
-        assert file.offset is not None and file.length is not None  # noqa: PT018, S101  the caller passes deletion vectors
+        assert file.offset is not None and file.length is not None  # noqa: PT018  the caller passes deletion vectors
         blob = self._io.read(file.path)[file.offset : file.offset + file.length]
         # Four bytes of length, four magic bytes, the bitmap, four bytes of checksum. Spec: Puffin, deletion-vector-v1.
         return set(pyroaring.BitMap64.deserialize(blob[8:-4]))

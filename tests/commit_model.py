@@ -18,6 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.commit_effects import Bag, BrokenInvariantError, Effect, Expiry, Landing, State, must, state_after
+from tests.reference_reader import LiveRow, Recount, ReferenceReader
+
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,
@@ -33,9 +36,7 @@ from icefloe.spec.ports import FileIO
 from icefloe.stores.identifier import Identifier
 from icefloe.table.expiry.expire_report import ExpireReport
 from icefloe.table.table_reader import TableReader
-from icefloe.testing.commit_effects import Bag, BrokenInvariantError, Effect, Expiry, Landing, State, must, state_after
 from icefloe.testing.fault_injection import Event, Fault, Faults, SimulatedCrash
-from icefloe.testing.reference_reader import LiveRow, Recount, ReferenceReader
 
 # Errors that an operation may raise without other writers: the model does not check whether the arguments of an operation are valid.
 WRONG_ALONE = (InvalidInputError, NotFoundError, UnsupportedError)
@@ -200,7 +201,7 @@ class CommitModel:
         must(excuse, f"{commit.writer}: {commit.outcome}, but these files remain: {sorted(remaining)}")
         self.remaining_files[str(excuse)] += len(remaining)
 
-    def swapped(self, identifier: Identifier, location: str) -> None:  # noqa: ARG002  the signature of `on_commit`
+    def swapped(self, identifier: Identifier, location: str) -> None:
         """Find the operation that a swap belongs to and apply its effects; `FaultyStore` calls this as `on_commit`.
 
         An error is raised again by `check`, because an operation of several steps may report it and go on.
@@ -214,7 +215,7 @@ class CommitModel:
     def _apply(self, location: str) -> None:
         commit = next((commit for commit in reversed(self._under_way) if location in commit.files({"write"})), None)
         must(commit is not None, f"no operation wrote {location}")
-        assert commit is not None  # noqa: S101  for mypy
+        assert commit is not None
         commit.landed.append(location)
         must(len(commit.landed) == 1 or commit.repeats, f"{commit.writer}: one operation was committed twice: {commit.landed}")
         before, after = self.reader.document(self.location), self.reader.document(location)
