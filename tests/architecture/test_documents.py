@@ -100,27 +100,36 @@ def test_marked_python_runs_with_spark(document: str, document_process: Document
         pytest.fail(error[-3000:], pytrace=False)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_make_targets_exist(document: str) -> None:
+def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {word for command in commands(document) if command[0] == "make" for word in command[1:] if "=" not in word}
-    assert named - targets == set()
+    named = {
+        (document, word)
+        for document in DOCUMENTS
+        for command in commands(document)
+        if command[0] == "make"
+        for word in command[1:]
+        if "=" not in word
+    }
+    assert named
+    assert sorted((document, word) for document, word in named if word not in targets) == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_icefloe_commands_and_their_options_exist(document: str) -> None:
-    for command in commands(document):
-        if command[0] == "icefloe":
-            # The program shows its help after it has parsed the subcommand and the options, and before it runs anything.
-            result = CliRunner().invoke(app, [*command[1:], "--help"])
-            if result.exit_code:
-                pytest.fail(f"{shlex.join(command)}\n{result.output}", pytrace=False)
+def test_icefloe_commands_and_their_options_exist() -> None:
+    wrong = []
+    for command in sorted({tuple(command[1:]) for document in DOCUMENTS for command in commands(document) if command[0] == "icefloe"}):
+        # The program shows its help after it has parsed the subcommand and the options, and before it runs anything.
+        result = CliRunner().invoke(app, [*command, "--help"])
+        if result.exit_code:
+            wrong.append(f"{shlex.join(command)}\n{result.output}")
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_named_source_files_exist(document: str) -> None:
-    named = set(re.findall(r"`([\w/]+\.py)`", text_of(document)))
-    assert sorted(name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in python_files())) == []
+def test_named_source_files_exist() -> None:
+    named = {(document, name) for document in DOCUMENTS for name in re.findall(r"`([\w/]+\.py)`", text_of(document))}
+    assert named
+    files = python_files()
+    assert sorted((document, name) for document, name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)) == []
 
 
 def test_the_sql_reference_names_every_procedure_function_and_metadata_table() -> None:

@@ -13,62 +13,61 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.architecture.sources import ROOT, text_of, tree_of
 
-ROOT = Path(__file__).parents[2]
-
-# A phrase as a regular expression, and what to write instead.
+# A phrase as a regular expression that begins at the start of a word, and what to write instead.
 REFUSED = {
-    r"\bfloors?\b": "layer",
-    r"\brooms?\b": "module, package",
-    r"\b(?:front |side |public |one )?doors?\b": "entry point",
-    r"\bis told\b|\bare told\b|\bwas told\b": "receives, gets",
-    r"\btells?\b|\btold\b|\btelling\b": "returns, shows, reports",
-    r"\bsays?\b|\bsaid\b": "states, contains, requires, returns",
-    r"\bgoes by\b|\bgo by\b": "uses, is determined by",
-    r"\bstands?\b|\bstood\b": "is, is in, represents",
-    r"\bspared\b": "is not needed",
-    r"\bunheard\b": "unknown",
-    r"\bof (?:ours|theirs|its own kind)\b": "name the owner before the noun",
+    r"floors?\b": "layer",
+    r"rooms?\b": "module, package",
+    r"(?:front |side |public |one )?doors?\b": "entry point",
+    r"is told\b|are told\b|was told\b": "receives, gets",
+    r"tells?\b|told\b|telling\b": "returns, shows, reports",
+    r"says?\b|said\b": "states, contains, requires, returns",
+    r"goes by\b|go by\b": "uses, is determined by",
+    r"stands?\b|stood\b": "is, is in, represents",
+    r"spared\b": "is not needed",
+    r"unheard\b": "unknown",
+    r"of (?:ours|theirs|its own kind)\b": "name the owner before the noun",
     # "of Spark's" where no noun follows: a double genitive.
-    r"\b(?:of|by) (?:Spark|Java|Python|Icefloe|PyIceberg|PyArrow|Arrow|Iceberg)'s"
+    r"(?:of|by) (?:Spark|Java|Python|Icefloe|PyIceberg|PyArrow|Arrow|Iceberg)'s"
     r"(?=[.,;:)]|\s*$|\s+(?:is|are|that|which|and|or|in|on|to|has|have|with|do|does|can)\b)": "Spark's X, not X of Spark's",
-    r"\bleft ?overs?\b": "remaining files of failed task attempts",
-    r"\bsettled?\b": "committed, resolved",
+    r"left ?overs?\b": "remaining files of failed task attempts",
+    r"settled?\b": "committed, resolved",
     r"(?<!type: )(?<!`)(?<!hadoop, )\b(?-i:glue)\b(?![.])": "bridge",  # Glue is a catalog of AWS, and `glue` its type
-    r"\bevidence\b": "pruning explanation",
-    r"\bkin\b": "name them",
-    r"\b(?:somebody|nobody|whoever|anybody|everybody)\b": "name the caller, the user, the writer",
-    r"\basks?\b|\basked\b|\basking\b": "calls, requests, reads",
-    r"\bhears?\b|\bheard\b": "receives",
-    r"\bforgets?\b|\bforgot\b|\bforgotten\b": "drops, clears",
-    r"\bbreaks its word\b|\bhad its say\b|\bbelieves?\b|\bwishes\b|\bnaught\b|\bmet with\b": "plain verbs",
-    r"\bput(?:s)? in (?:its|their) place\b": "replaces",
-    r"\bhave none of\b|\bhas none of\b|\b(?:is|are) none of\b": "does not have, is not",
-    r"\bgoes\b|\b(?:files|rows|snapshots|columns|keys|deletes|names|which) go\b": "is deleted, is written, moves, is passed",
-    r"\bknows\b": "has, contains, supports, is configured with",
-    r"\bwants?\b|\bwanted\b": "requests, needs, requires; requested, projected",
-    r"\banew\b": "again",
-    r"\bsave (?:where|those|that|for|by|the|what|in)\b": "except",
-    r"\b(?:for|in) (?:want of|vain)\b": "without, because ... is missing",
-    r"\bheld against\b": "compared with, checked against",
-    r"\btrials?\b": "version probe, compatibility check",
-    r"(?<!question )(?<!quotation )\bmarks\b|\bmarked rows\b": "position deletes, deletion vector, delete files",
-    r"\bpointers?\b": "metadata location; catalog store",
-    r"\banswers\b|\banswered\b|\banswering\b|\banswers for\b": "returns, implements; response",
-    r"\blies? in\b": "is in",
-    r"\breckons?\b": "estimates, counts",
-    r"\bwhat becomes of\b": "the operation on",
-    r"\bcomes? of\b": "results from",
+    r"evidence\b": "pruning explanation",
+    r"kin\b": "name them",
+    r"(?:somebody|nobody|whoever|anybody|everybody)\b": "name the caller, the user, the writer",
+    r"asks?\b|asked\b|asking\b": "calls, requests, reads",
+    r"hears?\b|heard\b": "receives",
+    r"forgets?\b|forgot\b|forgotten\b": "drops, clears",
+    r"breaks its word\b|had its say\b|believes?\b|wishes\b|naught\b|met with\b": "plain verbs",
+    r"put(?:s)? in (?:its|their) place\b": "replaces",
+    r"have none of\b|has none of\b|(?:is|are) none of\b": "does not have, is not",
+    r"goes\b|(?:files|rows|snapshots|columns|keys|deletes|names|which) go\b": "is deleted, is written, moves, is passed",
+    r"knows\b": "has, contains, supports, is configured with",
+    r"wants?\b|wanted\b": "requests, needs, requires; requested, projected",
+    r"anew\b": "again",
+    r"save (?:where|those|that|for|by|the|what|in)\b": "except",
+    r"(?:for|in) (?:want of|vain)\b": "without, because ... is missing",
+    r"held against\b": "compared with, checked against",
+    r"trials?\b": "version probe, compatibility check",
+    r"(?<!question )(?<!quotation )\bmarks\b|marked rows\b": "position deletes, deletion vector, delete files",
+    r"pointers?\b": "metadata location; catalog store",
+    r"answers\b|answered\b|answering\b|answers for\b": "returns, implements; response",
+    r"lies? in\b": "is in",
+    r"reckons?\b": "estimates, counts",
+    r"what becomes of\b": "the operation on",
+    r"comes? of\b": "results from",
 }
 
 
 def prose_of_python(path: Path) -> Iterator[tuple[int, str]]:
     """Yield comments and strings with spaces in them, by line; and names of tests as sentences."""
-    text = path.read_text()
+    text = text_of(path)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("# noqa"):
             yield token.start[0], re.sub(r"\b(?:noqa|type): ?\S*", "", token.string)
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
             yield from enumerate(node.value.splitlines(), node.lineno)
         elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
@@ -77,7 +76,7 @@ def prose_of_python(path: Path) -> Iterator[tuple[int, str]]:
 
 def prose_of_java(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the comments, by line."""
-    text = path.read_text()
+    text = text_of(path)
     for comment in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.DOTALL):
         yield from enumerate(comment[0].splitlines(), text.count("\n", 0, comment.start()) + 1)
 
@@ -85,7 +84,7 @@ def prose_of_java(path: Path) -> Iterator[tuple[int, str]]:
 def prose_of_markdown(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines outside of code blocks, without code in backticks."""
     in_code = False
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(text_of(path).splitlines(), 1):
         if line.lstrip().startswith("```"):
             in_code = not in_code
         elif not in_code:
@@ -107,11 +106,19 @@ FILES = [
 
 @cache
 def pattern() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?P<p{place}>{phrase})" for place, phrase in enumerate(REFUSED)), re.IGNORECASE)
+    return re.compile(r"\b(?:" + "|".join(f"(?P<p{place}>{phrase})" for place, phrase in enumerate(REFUSED)) + ")", re.IGNORECASE)
+
+
+@cache
+def in_lower_case() -> re.Pattern[str]:
+    """Return the pattern for text in lower case: much quicker, and it matches at least where `pattern` does."""
+    return re.compile(r"\b(?:" + "|".join(phrase.lower() for phrase in REFUSED) + ")")
 
 
 def refused_phrases(path: Path) -> list[str]:
-    refusals = []
+    refusals: list[str] = []
+    if in_lower_case().search(text_of(path).replace("_", " ").lower()) is None:
+        return refusals
     for number, line in READERS[path.suffix](path):
         for match in pattern().finditer(line):
             instead = list(REFUSED.values())[int(str(match.lastgroup)[1:])]
@@ -119,23 +126,15 @@ def refused_phrases(path: Path) -> list[str]:
     return refusals
 
 
-@pytest.mark.parametrize(
-    "sentence", ["the room says", "the file goes", "the catalog knows", "rows lie in files", "deletes by marks", "made anew"]
-)
-def test_a_refused_phrase_is_found(sentence: str) -> None:
-    assert pattern().search(sentence)
+def test_refused_phrases_are_found_and_others_are_not() -> None:
+    refused = ("the room says", "the file goes", "the catalog knows", "rows lie in files", "deletes by marks", "made anew")
+    plain = (
+        *("the warehouse has a layer", "compare-and-swap", "position deletes", "an unknown column", "question marks"),
+        "readers are unaware",
+    )
+    assert [sentence for sentence in (*refused, *plain) if pattern().search(sentence)] == [*refused]
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    ["the warehouse has a layer", "compare-and-swap", "position deletes", "an unknown column", "question marks", "readers are unaware"],
-)
-def test_a_plain_sentence_is_not_refused(sentence: str) -> None:
-    assert not pattern().search(sentence)
-
-
-@pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for path in FILES}))
-def test_no_document_docstring_comment_or_message_has_a_refused_phrase(folder: str) -> None:
-    refusals = [line for path in FILES if str(path.parent.relative_to(ROOT)) == folder for line in refused_phrases(path)]
-    if refusals:
+def test_no_document_docstring_comment_or_message_has_a_refused_phrase() -> None:
+    if refusals := [line for path in FILES for line in refused_phrases(path)]:
         pytest.fail("\n" + "\n".join(dict.fromkeys(refusals)), pytrace=False)

@@ -12,13 +12,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.architecture.sources import MODULES, PACKAGE, tree_of
 
 import icefloe
 from icefloe.cli.command_table import COMMANDS
 from icefloe.lazy_imports import lazy_module
-
-PACKAGE = Path(__file__).parents[2] / "src" / "icefloe"
-MODULES = sorted(PACKAGE.rglob("*.py"))
 
 HEAVY = {"numpy", "pyarrow", "pandas", "pyspark", "py4j", "sqlalchemy", "sqlglot", "rich", "fsspec", "fastavro", "yaml", "msgspec"}
 # Modules that import by a name which is not written out in an import statement, and why.
@@ -107,7 +105,7 @@ def imports_by_name(tree: ast.Module) -> set[tuple[str, str, str]]:
 
 
 def test_lazy_imports_are_those_that_type_checkers_and_the_layers_see() -> None:
-    trees = {path: ast.parse(path.read_text()) for path in MODULES}
+    trees = {path: tree_of(path) for path in MODULES}
     # A value of the format names the module above it that displays it in notebooks: the only import upwards.
     lazy = {path: tree for path, tree in trees.items() if path.name not in {"lazy_imports.py", "notebook.py"} and imports_by_name(tree)}
     assert len(lazy) > 10
@@ -118,7 +116,7 @@ def test_lazy_imports_are_those_that_type_checkers_and_the_layers_see() -> None:
 
 def test_every_lazy_module_is_assigned_where_it_is_declared() -> None:
     for path in MODULES:
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path)
         if path.name != "lazy_imports.py":
             assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and list(calls(node, "lazy_module"))]
             assert len(assigned) == len(list(calls(tree, "lazy_module"))), path
@@ -131,7 +129,7 @@ def test_a_difference_between_lazy_imports_and_those_of_type_checkers_is_found()
 
 
 def test_no_other_module_imports_by_name() -> None:
-    importing = {str(path.relative_to(PACKAGE)) for path in MODULES if list(calls(ast.parse(path.read_text()), "import_module"))}
+    importing = {str(path.relative_to(PACKAGE)) for path in MODULES if list(calls(tree_of(path), "import_module"))}
     assert importing == set(OTHER_IMPORTS_BY_NAME)
 
 
@@ -142,7 +140,7 @@ def test_every_command_is_in_the_command_line() -> None:
 
 
 def public_packages() -> list[ModuleType]:
-    paths = [path for path in MODULES if path.name == "__init__.py" and list(calls(ast.parse(path.read_text()), "lazy_exports"))]
+    paths = [path for path in MODULES if path.name == "__init__.py" and list(calls(tree_of(path), "lazy_exports"))]
     return [import_module(".".join(["icefloe", *path.parent.relative_to(PACKAGE).parts])) for path in paths]
 
 
@@ -150,7 +148,7 @@ def test_every_name_that_a_package_exports_exists_and_is_listed() -> None:
     packages = public_packages()
     assert icefloe in packages
     for package in packages:
-        tree = ast.parse(Path(str(package.__file__)).read_text())
+        tree = tree_of(Path(str(package.__file__)))
         for _, _, name in imports_by_name(tree):
             assert name in dir(package)
             # A module of the same name would replace the export when it is imported.

@@ -4,13 +4,11 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.architecture.sources import MODULES, PACKAGE, tree_of
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "icefloe"
 ENTRY_POINT = PACKAGE / "__init__.py"
 PUBLIC_PACKAGES = {
     "catalog",
@@ -24,8 +22,6 @@ PUBLIC_PACKAGES = {
     "spark",
     "view",
 }  # users import from them by name, as PyIceberg's users do
-MODULES = sorted(PACKAGE.rglob("*.py"))
-
 MAX_LINES_OF_A_FILE = 600
 MAX_LINES_OF_A_FUNCTION = 70
 LONGER_FILES: dict[str, str] = {}  # path under src/icefloe: why it is longer
@@ -50,11 +46,6 @@ IMPURE_CALLS = {
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def place_of(path: Path, line: int | None = None) -> str:

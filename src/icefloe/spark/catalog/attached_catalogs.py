@@ -1,4 +1,4 @@
-"""The attached catalogs of the sessions, by name, and the resolution of names in SQL to them. `attach.py` registers them."""
+"""The attached catalogs of the sessions, by name, and the resolution of names in SQL to them. `attach_catalog.py` registers them."""
 
 from collections.abc import Sequence
 

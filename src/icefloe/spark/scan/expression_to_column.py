@@ -1,7 +1,7 @@
 """Iceberg expressions as Spark columns: `filter_to_column` of a bound filter, and literals.
 
 Spark's comparisons are those of the format: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow rows is
-`icefloe.spec.expressions.evaluate`; the opposite way, Spark's filters as Iceberg expressions, is `filter_pushdown.py`.
+`icefloe.spec.expressions.row_evaluator`; the opposite way, Spark's filters as Iceberg expressions, is `filter_pushdown.py`.
 """
 
 from collections.abc import Callable, Mapping
