@@ -18,7 +18,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO, StorageAccess
 from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.rest import settings
-from icefloe.stores.rest.origins import is_loopback
+from icefloe.stores.rest.origins import is_on_this_machine
 from icefloe.stores.rest.rest_functions import CatalogFunction, list_functions, load_function
 from icefloe.stores.rest.rest_store import RestCatalogStore
 from icefloe.stores.rest.rest_views import RestViews
@@ -251,7 +251,9 @@ class RestCatalog(Catalog):
     def _may_be_local(self, own: Mapping[str, str]) -> bool:
         configured = [*listed(own.get(ALLOWED_LOCATIONS)), *([own[WAREHOUSE]] if _is_location(own.get(WAREHOUSE)) else [])]
         return (
-            is_loopback(own["uri"]) or "file" in listed(own.get(ALLOWED_SCHEMES)) or any(scheme_of(place) == "file" for place in configured)
+            is_on_this_machine(own["uri"])
+            or "file" in listed(own.get(ALLOWED_SCHEMES))
+            or any(scheme_of(place) == "file" for place in configured)
         )
 
     def location_policy(self) -> LocationPolicy:

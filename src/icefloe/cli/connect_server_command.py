@@ -9,14 +9,13 @@ from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.screen import print_message, step
 from icefloe.cli.shared_options import CatalogUri, Warehouse
 from icefloe.errors import InvalidInputError
+from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
 
 if TYPE_CHECKING:  # it needs PySpark
     from icefloe.spark import connect_server as connect
 else:
     connect = lazy_module("icefloe.spark.connect_server")
-
-LOOPBACK = "127.0.0.1"
 
 Names = Annotated[
     list[str] | None,

@@ -13,6 +13,7 @@ from icefloe.cli.screen import print_message, step
 from icefloe.cli.shared_options import CatalogName, CatalogUri, SnapshotName, Warehouse, complete_name
 from icefloe.errors import InvalidInputError
 from icefloe.explorer.standalone import HtmlPage, standalone
+from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
 
@@ -24,7 +25,6 @@ else:
     uvicorn = lazy_module("uvicorn")
     server = lazy_module("icefloe.explorer.server")
 
-LOOPBACK = "127.0.0.1"
 _GRACE_S = 2  # that requests have after Ctrl-C
 _WAITING = 128  # connections that wait for the server
 
@@ -100,7 +100,7 @@ def _serve(tables: "server.Tables", name: str, choice: CatalogChoice, host: str 
     """Serve until Ctrl-C."""
     address = LOOPBACK if host is None else host
     token = server.new_token()  # other users of the machine reach loopback too
-    hosts = server.LOOPBACK if host is None else server.LOOPBACK | {address.lower(), socket.gethostname().lower()}
+    hosts = frozenset() if host is None else frozenset({address.lower(), socket.gethostname().lower()})
     application = server.application(tables, typed=name, arguments=_arguments(name, choice), hosts=hosts, token=token)
     # No access log: it would have the token and the values of filters.
     config = uvicorn.Config(

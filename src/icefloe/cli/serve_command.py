@@ -10,6 +10,7 @@ from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.screen import print_message
 from icefloe.cli.shared_options import CatalogName, CatalogUri, Warehouse
 from icefloe.errors import InvalidInputError
+from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
 
@@ -75,7 +76,7 @@ def serve(
     catalog: CatalogName = None,
     uri: CatalogUri = None,
     warehouse: Warehouse = None,
-    host: Host = "127.0.0.1",
+    host: Host = LOOPBACK,
     port: Port = 8181,
     users: UsersFile = None,
     token_file: TokenFile = None,

@@ -31,10 +31,10 @@ from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import ICON, MOST_BYTES, SCRIPT, SECTIONS, STYLE, asset, catalog_page, notice_page, table_page
 from icefloe.explorer.section import Links, Request
 from icefloe.inspect.catalog_contents import listing
+from icefloe.io.loopback import is_loopback
 from icefloe.table.table_reader import TableReader
 
 PARAMETER = "token"
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 # Seconds for which a loaded table is shown before the catalog is read again.
 _FRESH_S = 2.0
 _MOST_TABLES, _MOST_LISTED = 64, 2_000
@@ -191,7 +191,7 @@ def _equal(given: str, token: str) -> bool:
 
 
 def is_allowed_host(header: str, hosts: frozenset[str], *, any_address: bool) -> bool:
-    """Return whether a Host header names the server: one of its hosts, or, where a token protects it, any numeric address."""
+    """Return whether a Host header names the server: loopback, one of its hosts, or, where a token protects it, any numeric address."""
     host = header.strip().lower()
     if host.startswith("["):
         name, _, port = host.partition("]")
@@ -201,7 +201,7 @@ def is_allowed_host(header: str, hosts: frozenset[str], *, any_address: bool) ->
         name, _, port = host.partition(":")
     if port and not (port.isascii() and port.isdecimal()):
         return False
-    if name in hosts:
+    if is_loopback(name) or name in hosts:
         return True
     is_numeric = name.startswith("[") or (name.count(".") == 3 and all(part.isdecimal() for part in name.split(".")))
     return any_address and is_numeric
@@ -223,7 +223,7 @@ def application(
     *,
     typed: str = "",
     arguments: str = "",
-    hosts: frozenset[str] = LOOPBACK,
+    hosts: frozenset[str] = frozenset(),
     token: str | None = None,
     now_ms: Callable[[], int] | None = None,
 ) -> Starlette:
@@ -233,7 +233,7 @@ def application(
         tables: What is shown.
         typed: The name of the only table as the user typed it, for commands.
         arguments: The options of commands that name the catalog.
-        hosts: The names of the Host header, without ports.
+        hosts: Names of the Host header besides those of loopback, without ports.
         token: The token of every request; None for no token.
         now_ms: Returns the time, for ages.
     """

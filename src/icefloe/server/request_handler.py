@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from icefloe.errors import IcefloeError
+from icefloe.io.loopback import is_loopback
 from icefloe.server.access_control import Access, check_access, check_access_somewhere
 from icefloe.server.access_tokens import AccessTokens
 from icefloe.server.body_limits import check_amounts
@@ -44,7 +45,7 @@ from icefloe.server.rate_limit import RateLimit
 from icefloe.server.request import Answer, Call, identifier_of, namespace_of
 from icefloe.server.request_log import LOG, log_request
 from icefloe.server.served_catalog import Handler, ServedCatalog
-from icefloe.server.server_settings import ServerSettings, is_loopback
+from icefloe.server.server_settings import ServerSettings
 from icefloe.stores.identifier import Identifier
 
 JSON = "application/json"

@@ -1,16 +1,14 @@
 """`ServerSettings`: the settings of `icefloe serve`: the catalog, the address, the users, the limits. It is pickled for the workers."""
 
 from dataclasses import dataclass, field, fields
-from ipaddress import ip_address
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError
+from icefloe.io.loopback import LOOPBACK, is_loopback
 from icefloe.server.access_control import Users
 
 DEFAULT_PORT = 8181
-_LOCAL_NAME = "localhost"
-
 
 # Limits of which 0 is no limit, or no time to wait.
 _MAY_BE_0 = frozenset({"requests_per_second", "refused_per_second", "plan_wait_s"})
@@ -115,7 +113,7 @@ class ServerSettings:
     """
 
     catalog: Catalog
-    host: str = "127.0.0.1"
+    host: str = LOOPBACK
     port: int = DEFAULT_PORT
     workers: int = 1
     users: Users | None = None
@@ -149,13 +147,3 @@ class ServerSettings:
                 f"{self.workers} workers need a catalog in PostgreSQL, which they share; catalog {self.catalog.name!r} is not",
                 next_step="use one worker, or a catalog with the uri postgresql://...",
             )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is one that only this machine reaches."""
-    if host.lower() == _LOCAL_NAME:
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

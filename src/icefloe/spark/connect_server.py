@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import EngineError, InvalidInputError
+from icefloe.io.loopback import LOOPBACK
 from icefloe.spark.attach_catalog import CATALOG_CLASS, attach
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.callback_server import start_callbacks
@@ -24,7 +25,6 @@ from icefloe.spark.session_with_catalogs import session
 LOG = logging.getLogger(__name__)
 PLUGIN, PLUGINS = "org.apache.spark.sql.connect.SparkConnectPlugin", "spark.plugins"
 ADDRESS, PORT, DEFAULT_PORT = "spark.connect.grpc.binding.address", "spark.connect.grpc.binding.port", 15002
-LOOPBACK = "127.0.0.1"
 
 
 class NewSessions(PythonCallback):

@@ -376,7 +376,7 @@ def test_a_catalog_and_its_tables_work_in_another_process(server: RestDouble, st
 def test_a_server_elsewhere_cannot_lead_to_files_of_this_machine(
     server: RestDouble, stored: OneTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icefloe.catalog.rest_catalog.is_loopback", lambda uri: False)
+    monkeypatch.setattr("icefloe.catalog.rest_catalog.is_on_this_machine", lambda uri: False)
     with pytest.raises(LocationNotAllowedError, match=r"io\.allowed-schemes"):
         opened(server).load_table("db.t")
     opened(server, **{"io.allowed-schemes": "file"}).load_table("db.t")

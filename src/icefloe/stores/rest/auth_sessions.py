@@ -19,7 +19,7 @@ from icefloe.optional_packages import optional_module
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.http_client import AuthSession, HttpClient
 from icefloe.stores.rest.oauth2 import SUBJECT_KINDS, NoAuth, OAuth2Session
-from icefloe.stores.rest.origins import OAUTH2_SERVER_URI, TrustedOrigins, is_loopback
+from icefloe.stores.rest.origins import OAUTH2_SERVER_URI, TrustedOrigins, is_on_this_machine
 
 LOG = logging.getLogger(__name__)
 TOKENS_PATH = "v1/oauth/tokens"
@@ -264,7 +264,7 @@ def auth_session(properties: Mapping[str, str], client: HttpClient, trusted: Tru
     """
     given = _with_pyiceberg_names(properties)
     kind = _kind_of(given)
-    if kind != "none" and client.uri.lower().startswith("http://") and not is_loopback(client.uri):
+    if kind != "none" and client.uri.lower().startswith("http://") and not is_on_this_machine(client.uri):
         LOG.warning("credentials are sent to %s without encryption; give the catalog an address that begins with https://", client.uri)
     return _session(kind, given, client, trusted)
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from icefloe.errors import InvalidPropertyError, LocationNotAllowedError, in_one_line
+from icefloe.io.loopback import is_loopback
 
 URI, OAUTH2_SERVER_URI = "uri", "oauth2-server-uri"
 TRUSTED_ORIGINS = "rest.trusted-origins"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def origin_of(uri: str) -> tuple[str, str, int] | None:
@@ -25,10 +25,10 @@ def origin_of(uri: str) -> tuple[str, str, int] | None:
     return scheme, parts.hostname.lower(), port or _DEFAULT_PORTS[scheme]
 
 
-def is_loopback(uri: str) -> bool:
-    """Return whether an address is one of this machine."""
+def is_on_this_machine(uri: str) -> bool:
+    """Return whether an HTTP address is one of this machine."""
     origin = origin_of(uri)
-    return origin is not None and origin[1] in _LOOPBACK
+    return origin is not None and is_loopback(origin[1])
 
 
 @dataclass(frozen=True, slots=True)
