@@ -15,7 +15,7 @@ import pytest
 from tests.architecture.sources import MODULES, PACKAGE, tree_of
 
 import icefloe
-from icefloe.cli.command_table import COMMANDS
+from icefloe.cli.command_group import lazy_commands
 from icefloe.lazy_imports import lazy_module
 
 HEAVY = {"numpy", "pyarrow", "pandas", "pyspark", "py4j", "sqlalchemy", "sqlglot", "rich", "fsspec", "fastavro", "yaml", "msgspec"}
@@ -24,7 +24,7 @@ OTHER_IMPORTS_BY_NAME = {
     "lazy_imports.py": "the mechanism itself",
     "optional_packages.py": "packages of extras",
     "stores/rest/auth_sessions.py": "a class that the user's own properties name for authentication",
-    "cli/lazy_command.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
+    "cli/command_group.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
     "table/table.py": "icefloe.repair for `table.repair`",
     "table/table_mutations.py": "icefloe.maintenance for `table.maintenance`",
@@ -134,7 +134,7 @@ def test_no_other_module_imports_by_name() -> None:
 
 
 def test_every_command_is_in_the_command_line() -> None:
-    for command in COMMANDS:
+    for command in lazy_commands():
         module, _, name = command.location.partition(":")
         assert hasattr(import_module(f"icefloe.cli.{module}"), name), command.location
 

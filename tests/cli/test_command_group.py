@@ -14,9 +14,8 @@ from tests.inspect.example import make_lake
 from typer.testing import CliRunner
 
 from icefloe.cli.application import app
-from icefloe.cli.command_table import COMMANDS
+from icefloe.cli.command_group import LazyCommand, lazy_commands
 from icefloe.cli.failure_output import error_as_json
-from icefloe.cli.lazy_command import LazyCommand
 from icefloe.errors import CommitConflictError, MetadataFormatError, Problem
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -150,7 +149,7 @@ def test_the_help_text_groups_the_commands_by_purpose(icefloe: Command) -> None:
 
 
 def test_every_command_is_in_a_group_and_has_the_first_sentence_of_its_help_text() -> None:
-    for command in COMMANDS:
+    for command in lazy_commands():
         assert command.rich_help_panel in ("Look", "Change", "Maintain", "Files in", "Serve", "Set up"), command.name
         assert command.short_help == command.command.get_short_help_str(10_000), command.name
         assert command.name == command.command.name
@@ -167,12 +166,12 @@ def test_the_page_of_the_documentation_names_every_command() -> None:
     named = set(re.findall(r"`([a-z-]+)[^`]*`", PAGE)) | {
         word for words in re.findall(r"icefloe ([a-z -]+)", PAGE) for word in words.split()
     }
-    top = {command.split()[1] for command in commands_of(COMMANDS)}
+    top = {command.split()[1] for command in commands_of(lazy_commands())}
     assert top - named == set()
 
 
 def test_every_command_that_the_comparison_names_exists() -> None:
-    existing = set(commands_of(COMMANDS))
+    existing = set(commands_of(lazy_commands()))
     named = set(re.findall(r"`(icefloe (?!--)[a-z -]+?)`", PAGE[PAGE.index("## For users of the command lines") :]))
     assert len(named) > 25
     assert named - existing == set()
@@ -192,7 +191,7 @@ def test_the_log_is_shown_from_a_level_on(warehouse: Path, options: list[str], s
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_no_help_text_is_cut(width: int) -> None:
-    for command in ["icefloe", *commands_of(COMMANDS)]:
+    for command in ["icefloe", *commands_of(lazy_commands())]:
         result = CliRunner().invoke(app, [*command.split()[1:], "--help"], terminal_width=width)
         assert result.exit_code == 0
         assert max(map(len, result.stdout.splitlines())) <= width, command

@@ -43,7 +43,7 @@ ALLOWED: dict[tuple[str, str], str] = {
         "importlib.import_module",
     ): "below icefloe.spark, by names that are constants in the sources of the command line",
     (
-        "cli/lazy_command.py",
+        "cli/command_group.py",
         "importlib.import_module",
     ): "modules of the command line, by names that are constants in the table of commands",
     (

@@ -1,9 +1,12 @@
-"""The root command group: the groups of commands in `--help`, and errors as text or JSON with their exit codes."""
+"""The root command group: commands that are imported when they are called, their groups in `--help`, and errors as text or JSON with their exit codes."""
 
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from icefloe.cli.command_table import COMMANDS
 from icefloe.cli.failure_output import INTERRUPTED, REFUSED, WRONG_USAGE, error_as_json, error_content, print_failure
@@ -17,7 +20,49 @@ _WHOLE = 10_000
 _MOST_LISTED = 12
 
 # typer exports this subclass of its error of wrong usage, and not the error itself.
-_UsageError: Any = typer.BadParameter.__mro__[1]
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class LazyCommand(TyperCommand):
+    """A command or a group of commands whose module is imported when it is called, and not for the help or the completion of the group above it.
+
+    Args:
+        name: The name of the command.
+        panel: Its group in the help text.
+        location: Its place below `icefloe.cli`, as "module:name", of a function or of a `typer.Typer`.
+        summary: The first sentence of its help text.
+    """
+
+    def __init__(self, name: str, panel: str, location: str, summary: str) -> None:
+        super().__init__(name, short_help=summary, rich_help_panel=panel)
+        self.location = location
+
+    @cached_property
+    def command(self) -> Any:
+        """The command itself; its module is imported."""
+        module, _, attribute = self.location.partition(":")
+        target = getattr(import_module(f"icefloe.cli.{module}"), attribute)
+        if not isinstance(target, typer.Typer):
+            function, target = target, typer.Typer()
+            target.command(self.name)(function)
+        # typer passes this setting on from a group to what is added to it.
+        group = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if target.registered_callback is None and len(target.registered_commands) == 1 and not target.registered_groups:
+            group.registered_commands = target.registered_commands
+        else:
+            group.add_typer(target, name=self.name)
+        return typer.main.get_group(group).commands[str(self.name)]
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Return the context of the command itself, which then runs instead of this one."""
+        return self.command.make_context(*args, **extra)
+
+
+def lazy_commands() -> Iterator[LazyCommand]:
+    """Return the commands of `icefloe`, in the order of the help text."""
+    for panel, commands in COMMANDS.items():
+        for name, (location, summary) in commands.items():
+            yield LazyCommand(name, panel, location, summary)
 
 
 class PlainGroup(TyperGroup):
@@ -55,7 +100,7 @@ class CommandGroup(PlainGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands.update({str(command.name): command for command in COMMANDS})
+        self.commands.update({str(command.name): command for command in lazy_commands()})
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print an error of Icefloe and exit."""
