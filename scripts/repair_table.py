@@ -6,7 +6,7 @@ Run `.venv/bin/python scripts/repair_table.py`; a test compares the page with th
 from collections.abc import Iterator
 from pathlib import Path
 
-from icefloe.repair.repair_kinds import REPAIRS, RepairKind, Scope
+from icefloe.checks.repair_kinds import REPAIRS, RepairKind, Scope
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "repair.md"

@@ -6,9 +6,9 @@ Run `.venv/bin/python scripts/validation_rules.py`; a test compares the page wit
 from collections.abc import Iterator
 from pathlib import Path
 
+from icefloe.checks.repair_kinds import repairs_of
 from icefloe.checks.rule import Depth, Level, Rule
 from icefloe.checks.rules import RULES
-from icefloe.repair.repair_kinds import repairs_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "validation-rules.md"

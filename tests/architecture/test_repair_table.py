@@ -3,7 +3,7 @@
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from icefloe.repair.repair_kinds import REPAIRS, Scope
+from icefloe.checks.repair_kinds import REPAIRS, Scope
 
 ROOT = Path(__file__).parents[2]
 

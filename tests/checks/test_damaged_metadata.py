@@ -14,8 +14,8 @@ from tests.fuzz import mutate
 
 from icefloe.checks.rules import RULES
 from icefloe.checks.table_validation import ValidationArguments, ValidationResult, validate_table
+from icefloe.checks.validation import Validation
 from icefloe.errors import NoSuchFileError
-from icefloe.inspect.validation import Validation
 from icefloe.io.local_file_io import LocalFileIO
 
 CASES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

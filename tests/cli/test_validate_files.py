@@ -11,8 +11,8 @@ from tests.cli.conftest import Command
 from tests.datafile.delete_files import vectors
 
 from icefloe import SqlCatalog
+from icefloe.checks.validation import Validation
 from icefloe.inspect import validate
-from icefloe.inspect.validation import Validation
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table import Table
 

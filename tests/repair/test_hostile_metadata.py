@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.repair.broken_table import BrokenTable
 
+from icefloe.checks.repair_kinds import REPAIRS
 from icefloe.errors import IcefloeError
-from icefloe.repair.repair_kinds import REPAIRS
 
 MakeTable = Callable[[str, int], BrokenTable]
 VALUES = st.one_of(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.checks.stored_table import Record, edit_avro, records_of
 from tests.repair.broken_table import BrokenTable
 
+from icefloe.checks.repair_kinds import REPAIRS
 from icefloe.errors import IcefloeError
-from icefloe.repair.repair_kinds import REPAIRS
 
 LEVELS = ("data", "deletes", "manifest", "manifest list", "metadata")
 Damage = tuple[str, str, int, float]

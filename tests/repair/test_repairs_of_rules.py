@@ -8,10 +8,10 @@ from tests.checks.file_breaks import FILE_BREAKS, file_of, metric
 from tests.checks.stored_table import Record
 from tests.repair.broken_table import BrokenTable
 
+from icefloe.checks.repair_kinds import REPAIRS, Scope, repairs_of
 from icefloe.checks.rules import RULES
 from icefloe.datafile.foreign_files import FooterReader
 from icefloe.errors import StorageError, StoragePermissionError, StorageUnavailableError
-from icefloe.repair.repair_kinds import REPAIRS, Scope, repairs_of
 
 # Rules that are broken so that no row changes, and mended without a repair that has to be named.
 STATE_KEEPING = {

@@ -7,11 +7,13 @@ import glob
 from collections.abc import Iterator, Sequence
 
 from icefloe.checks.finding import Finding, Severity
+from icefloe.checks.issue import Remedy
 from icefloe.checks.manifest_check import NOT_CHECKED
 from icefloe.checks.rule import Depth, Level, Rule, shown
 from icefloe.errors import IcefloeError, StorageUnavailableError
 from icefloe.io.listing import files_of
 from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.ports import FileIO
 from icefloe.table.table import Table
@@ -43,6 +45,7 @@ ORPHAN = Rule(
     harm="None of itself; the files take space.",
     next_step="remove them with icefloe remove-orphan-files, which lists them first with --quarantine",
     depth=Depth.ORPHANS,
+    remedy=Remedy(operation=MaintenanceAction.REMOVE_ORPHAN_FILES),
 )
 RULES = (METADATA_NEWER, REGISTERED_TWICE, ORPHAN)
 

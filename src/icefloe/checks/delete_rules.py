@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.checks.finding import Finding, Severity
+from icefloe.checks.issue import Remedy
 from icefloe.checks.rule import Level, Place, RuleGroup, shown
 from icefloe.datafile.deletes.delete_file_reader import plain_location, spellings
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
@@ -24,10 +25,12 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.ports import Read
 from icefloe.spec.types import StructType
 
 _REMOVE = "remove the delete file: remove_dangling_deletes and icefloe repair do so"
+_REMEDY = Remedy(operation=MaintenanceAction.REMOVE_DANGLING_DELETES)
 
 
 _rule = RuleGroup(level=Level.DELETE_FILE).rule
@@ -40,6 +43,7 @@ DANGLING_DELETE = _rule(
     "Scans read the delete file without need, and counts need a scan because the table has deletes.",
     section="Row-level Deletes",
     next_step=_REMOVE,
+    remedy=_REMEDY,
 )
 DANGLING_VECTOR = _rule(
     "dangling-vector",
@@ -48,6 +52,7 @@ DANGLING_VECTOR = _rule(
     "Scans read the vector without need; a file that is written again at the path loses rows.",
     section="Deletion Vectors",
     next_step=_REMOVE,
+    remedy=_REMEDY,
 )
 DELETE_PARTITION = _rule(
     "delete-partition",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from icefloe.checks.finding import Finding, Severity
+from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
 from icefloe.checks.rule import Level, Place, RuleGroup, shown
 from icefloe.errors import IcefloeError
@@ -23,7 +24,7 @@ from icefloe.spec.schema.type_promotion import is_promotion
 _REWRITE = "let icefloe repair write the manifest again, or rewrite the manifests of the table"
 
 
-_rule = RuleGroup(level=Level.MANIFEST, section="Manifests", next_step=_REWRITE).rule
+_rule = RuleGroup(level=Level.MANIFEST, section="Manifests", next_step=_REWRITE, remedy=REPAIR).rule
 
 
 HEADER_KEY = _rule(

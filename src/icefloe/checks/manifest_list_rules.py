@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from icefloe.checks.finding import Finding, Severity
+from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
 from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, shown
 from icefloe.checks.table_content import TableContent
@@ -20,7 +21,7 @@ from icefloe.spec.values import from_bytes
 _ROLL_BACK = "restore the manifest list from a copy, let icefloe repair rebuild a lost one, or roll the table back"
 
 
-_rule = RuleGroup(level=Level.MANIFEST_LIST, section="Manifest Lists", next_step=_ROLL_BACK).rule
+_rule = RuleGroup(level=Level.MANIFEST_LIST, section="Manifest Lists", next_step=_ROLL_BACK, remedy=REPAIR).rule
 
 
 LIST_MISSING = _rule(

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TypedDict
 
 from icefloe.checks.finding import Finding, Severity, bounded
+from icefloe.checks.issue import Remedy
 from icefloe.errors import in_one_line
 from icefloe.formatting import shortened
 from icefloe.io.locations import is_relative
@@ -57,6 +58,7 @@ class Rule:
         harm: What an engine suffers where the rule is broken.
         next_step: What to do, in the imperative.
         depth: What has to be read.
+        remedy: The operation that mends a break; None if the rule's repairs do (`repair_kinds.py`), or nothing does.
     """
 
     id: str
@@ -67,6 +69,7 @@ class Rule:
     harm: str
     next_step: str
     depth: Depth = Depth.METADATA
+    remedy: Remedy | None = None
 
     @property
     def is_tolerable(self) -> bool:
@@ -85,7 +88,6 @@ class Rule:
         field_id: int | None = None,
         expected: str | int | None = None,
         actual: str | int | None = None,
-        next_step: str | None = None,
     ) -> Finding:
         """Return a finding of this rule.
 
@@ -99,13 +101,12 @@ class Rule:
             field_id: See `Finding`.
             expected: See `Finding`.
             actual: See `Finding`.
-            next_step: What to do, where the rule's own next step does not fit.
         """
         return Finding(
             rule=self.id,
             severity=self.severity,
             message=message,
-            next_step=next_step or self.next_step,
+            next_step=self.next_step,
             snapshot_id=snapshot_id,
             file=None if file is None else bounded(file),
             where=None if where is None else bounded(where),
@@ -125,9 +126,19 @@ class RuleGroup:
     section: str = ""
     next_step: str = ""
     depth: Depth = Depth.METADATA
+    remedy: Remedy | None = None  # of rules with the next step of the group
 
     def rule(
-        self, rule_id: str, severity: Severity, title: str, harm: str, *, section: str = "", next_step: str = "", depth: Depth | None = None
+        self,
+        rule_id: str,
+        severity: Severity,
+        title: str,
+        harm: str,
+        *,
+        section: str = "",
+        next_step: str = "",
+        depth: Depth | None = None,
+        remedy: Remedy | None = None,
     ) -> Rule:
         """Return a rule of the group.
 
@@ -139,6 +150,7 @@ class RuleGroup:
             section: The section, where it is not that of the group.
             next_step: The next step, where it is not that of the group.
             depth: The depth, where it is not that of the group.
+            remedy: See `Rule.remedy`.
         """
         return Rule(
             id=rule_id,
@@ -149,6 +161,7 @@ class RuleGroup:
             harm=harm,
             next_step=next_step or self.next_step,
             depth=depth or self.depth,
+            remedy=remedy if next_step else remedy or self.remedy,
         )
 
 

@@ -3,11 +3,12 @@
 `icefloe.inspect.explain_commit` reads it from stored snapshots. Spec: Snapshots (`summary`); Commit Conflict Resolution and Retry.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from icefloe.commit.attempt import Attempt
-from icefloe.spec.metadata.snapshot import Summary, count_of
+from icefloe.spec.metadata.snapshot import Snapshot, Summary, count_of
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot
 
 # Keys of the summary. Values are lists with commas, and "none" where a branch had no snapshot.
@@ -19,6 +20,7 @@ CHECKED_SINCE = "icefloe.commit.checked-since"
 # The bases of so many attempts are recorded, the last ones: retries may be set to thousands.
 MOST_BASES = 20
 _NONE = "none"
+_MANIFEST_LIST = re.compile(r"snap-\d+-(?P<attempt>\d{1,9})-[^/]*\.avro")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +93,12 @@ def read_retry_record(summary: Mapping[str, str]) -> RetryRecord:
 
 def _text(snapshot_id: int | None) -> str:
     return _NONE if snapshot_id is None else str(snapshot_id)
+
+
+def attempts_of(snapshot: Snapshot) -> int:
+    """Return how many attempts a commit took: as its summary records it, else by the name of its manifest list; 1 where neither has it.
+
+    Java counts from 1, and some writers from 0: in a name only a second attempt is certain.
+    """
+    match = _MANIFEST_LIST.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
+    return max(1, read_retry_record(snapshot.summary).attempts or (0 if match is None else int(match["attempt"])))

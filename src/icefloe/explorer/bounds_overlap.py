@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from icefloe.checks.issue import Remedy
 from icefloe.display.figures.ranges import Ranges, Span
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.concerns import quoted
 from icefloe.explorer.section import Request, copyable, drawn, panel
 from icefloe.formatting import count_text
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths
@@ -22,6 +22,7 @@ from icefloe.scan.pruning import column_bounds
 from icefloe.spec.arrow_values import array_of_chunks, numpy_of
 from icefloe.spec.expressions.metrics_evaluator import valid_bounds
 from icefloe.spec.manifest.manifest_columns import ManifestColumns
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, UnknownType
 from icefloe.spec.values import physical_list, to_human
@@ -34,6 +35,7 @@ _MOST_COLUMNS = 60
 # Values are drawn at their ranks if most of them would share so small a part of the axis.
 _LEAST_SPREAD = 0.05
 _TICKS, _LEAST_DISTANCE = 6, 0.12
+_SORT = Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES, options={"strategy": "sort"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,7 @@ def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: l
                 f"The table's sort order begins with {name}, and its files overlap all the same: the sort is of no use to filters.",
                 class_="fault",
             ),
-            copyable(f"icefloe rewrite-data-files {quoted(request.opened.typed)} --strategy sort{request.opened.arguments}"),
+            copyable(_SORT.command(request.opened.typed, request.opened.arguments)),
         )
         if useless
         else None

@@ -1,48 +1,50 @@
-"""What needs attention: the concerns of a table, in short on the first page and whole on a page of their own, each with the command that mends it."""
+"""What needs attention: the issues of a table, in short on the first page and whole on a page of their own, each with the command that mends it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
+from icefloe.checks.issue import MOST_PLACES, Issue, Weight
+from icefloe.commit.retry_record import attempts_of
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.concerns import Concern, Weight, by_weight, commit_concerns, health_concerns, rule_concerns
 from icefloe.explorer.opened_table import MOST_CHECKED_FILES
 from icefloe.explorer.report_markup import report_markup
 from icefloe.explorer.section import Request, anchor, copyable, panel
 from icefloe.formatting import count_text
+from icefloe.spec.metadata.table_metadata import TableMetadata
 
 _NAMES = {Weight.ERROR: "error", Weight.WARNING: "warning", Weight.CARE: "care", Weight.NOTE: "note"}
 _SIGNS = {Weight.ERROR: "✕", Weight.WARNING: "!", Weight.CARE: "↻", Weight.NOTE: "i"}
-# Concerns on the first page.
+# Issues on the first page.
 _MOST_SHORT = 12
 # Partitions whose file sizes are listed.
 _MOST_PARTITIONS = 40
 
 
 def attention(request: Request) -> Markup:
-    """Return the concerns in short. Raises `StillRunningError`."""
-    concerns, faults = gathered(request)
-    title = count_text(len(concerns), "thing needs attention", "things need attention") if concerns else "Nothing needs attention"
+    """Return the issues in short. Raises `StillRunningError`."""
+    issues, faults = _issues(request)
+    title = count_text(len(issues), "thing needs attention", "things need attention") if issues else "Nothing needs attention"
     more = request.links.to("checks", snapshot=request.opened.snapshot)
     items = [
-        element("li", _sign(one), element("div", element("strong", one.title), _first_place(one), _mend(one)))
-        for one in concerns[:_MOST_SHORT]
+        element("li", _sign(one), element("div", element("strong", one.title), _first_place(one), _mend(request, one)))
+        for one in issues[:_MOST_SHORT]
     ]
-    rest = len(concerns) - len(items)
+    rest = len(issues) - len(items)
     return panel(
         title,
         *faults,
         element("ul", *items, class_="concerns")
         if items
         else element("p", "No rule of the specification is broken, and no measure of health needs care.", class_="good"),
-        element("p", anchor(more, f"… and {rest:,} more" if rest else "Details of each, and every measure")) if more and concerns else None,
+        element("p", anchor(more, f"… and {rest:,} more" if rest else "Details of each, and every measure")) if more and issues else None,
         id_="attention",
     )
 
 
 def checks(request: Request) -> Markup:
-    """Return every concern in full, and every measure of health. Raises `StillRunningError`."""
-    concerns, faults = gathered(request)
-    cards = [_card(one) for one in concerns]
+    """Return every issue in full, and every measure of health. Raises `StillRunningError`."""
+    issues, faults = _issues(request)
+    cards = [_card(request, one) for one in issues]
     depth = (
         "Each data file was checked for its existence and size."
         if request.opened.checks_files
@@ -59,35 +61,43 @@ def checks(request: Request) -> Markup:
             "What needs attention",
             *faults,
             *cards,
-            None
-            if concerns
-            else element("p", "No rule of the specification is broken, and no measure of health needs care.", class_="good"),
+            None if issues else element("p", "No rule of the specification is broken, and no measure of health needs care.", class_="good"),
             about=f"Rules of the specification that the snapshot breaks, and measures from which on readers pay. {depth}",
         ),
         measures,
     )
 
 
-def gathered(request: Request) -> tuple[list[Concern], list[Markup]]:
-    """Return the concerns, the gravest first, and the errors of what could not be measured. Raises `StillRunningError`."""
+def _issues(request: Request) -> tuple[list[Issue], list[Markup]]:
+    """Return the issues, the gravest first, and the errors of what could not be measured. Raises `StillRunningError`."""
     opened = request.opened
-    metadata, location = opened.reader.metadata, opened.reader.location()
-    concerns: list[Concern] = list(commit_concerns(metadata))
+    issues = list(_retried_commits(opened.reader.metadata))
     faults: list[Markup] = []
-    sources: tuple[Callable[[], object], ...] = (
-        lambda: concerns.extend(rule_concerns(opened.validation(), opened.typed, opened.arguments, location)),
-        lambda: concerns.extend(health_concerns(opened.health(), opened.typed, opened.arguments)),
+    sources: tuple[Callable[[], Iterable[Issue]], ...] = (
+        lambda: opened.validation().issues(opened.reader.location()),
+        lambda: opened.health().issues,
     )
     for source in sources:
         try:
-            source()
+            issues += source()
         except IcefloeError as error:
             faults.append(fault(error))
-    # A dangling delete is a rule and a measure: the rule names its place, the measure its cost.
-    rules = {one.rule for one in concerns}
-    if {"dangling-delete", "dangling-vector"} & rules:
-        concerns = [one for one in concerns if not one.title.startswith("Dangling delete files: ")]
-    return by_weight(concerns), faults
+    rules = {issue.rule for issue in issues}
+    return sorted((issue for issue in issues if not issue.shown_by & rules), key=lambda issue: issue.weight), faults
+
+
+def _retried_commits(metadata: TableMetadata) -> Iterator[Issue]:
+    retried = [(snapshot, attempts) for snapshot in metadata.snapshots if (attempts := attempts_of(snapshot)) > 1]
+    if retried:
+        newest = retried[::-1][:MOST_PLACES]
+        yield Issue(
+            weight=Weight.NOTE,
+            title=f"Retried commits: {len(retried):,} of {len(metadata.snapshots):,}",
+            detail="Another writer committed first, and the commit was made again on the newer table. Each retry reads and writes metadata again.",
+            places=tuple(f"snapshot {snapshot.snapshot_id}: {count_text(attempts, 'attempt')}" for snapshot, attempts in newest),
+            more=max(len(retried) - len(newest), 0),
+            next_step="see how one came about with icefloe explain commit; where it happens often, let writers commit less often",
+        )
 
 
 def fault(error: IcefloeError) -> Markup:
@@ -105,35 +115,35 @@ def fault(error: IcefloeError) -> Markup:
     )
 
 
-def _sign(concern: Concern) -> Markup:
-    name = _NAMES[concern.weight]
-    return element("span", _SIGNS[concern.weight], class_=f"sign {name}", role="img", aria_label=name)
+def _sign(issue: Issue) -> Markup:
+    name = _NAMES[issue.weight]
+    return element("span", _SIGNS[issue.weight], class_=f"sign {name}", role="img", aria_label=name)
 
 
-def _first_place(concern: Concern) -> Markup | None:
-    if not concern.places:
+def _first_place(issue: Issue) -> Markup | None:
+    if not issue.places:
         return None
-    more = len(concern.places) - 1 + concern.more
-    return element("div", concern.places[0], f", and {more:,} more" if more else None, class_="dim path")
+    more = len(issue.places) - 1 + issue.more
+    return element("div", issue.places[0], f", and {more:,} more" if more else None, class_="dim path")
 
 
-def _mend(concern: Concern) -> Markup | None:
-    if concern.command is not None:
-        return copyable(concern.command)
-    return element("div", f"Next: {concern.next_step}", class_="next") if concern.next_step else None
+def _mend(request: Request, issue: Issue) -> Markup | None:
+    if issue.remedy is not None:
+        return copyable(issue.remedy.command(request.opened.typed, request.opened.arguments))
+    return element("div", f"Next: {issue.next_step}", class_="next") if issue.next_step else None
 
 
-def _card(concern: Concern) -> Markup:
-    places = [element("li", place, class_="path") for place in concern.places]
-    if concern.more:
-        places.append(element("li", f"… and {concern.more:,} more", class_="dim"))
+def _card(request: Request, issue: Issue) -> Markup:
+    places = [element("li", place, class_="path") for place in issue.places]
+    if issue.more:
+        places.append(element("li", f"… and {issue.more:,} more", class_="dim"))
     return element(
         "article",
-        element("h3", _sign(concern), concern.title),
-        element("p", concern.detail),
+        element("h3", _sign(issue), issue.title),
+        element("p", issue.detail),
         element("ul", *places, class_="places") if places else None,
-        element("p", f"Next: {concern.next_step}") if concern.next_step and concern.command is not None else None,
-        _mend(concern),
-        element("p", "rule ", element("code", concern.rule), class_="dim") if concern.rule else None,
-        class_=f"concern {_NAMES[concern.weight]}",
+        element("p", f"Next: {issue.next_step}") if issue.next_step and issue.remedy is not None else None,
+        _mend(request, issue),
+        element("p", "rule ", element("code", issue.rule), class_="dim") if issue.rule else None,
+        class_=f"concern {_NAMES[issue.weight]}",
     )

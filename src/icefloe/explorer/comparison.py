@@ -1,9 +1,9 @@
 """The differences of two snapshots, branches or tags, and how a commit came about. No rows are read."""
 
+from icefloe.checks.issue import shell_word
 from icefloe.display.markup import Markup, element
 from icefloe.errors import NoSuchSnapshotError
 from icefloe.explorer.checks import fault
-from icefloe.explorer.concerns import quoted
 from icefloe.explorer.report_markup import report_markup
 from icefloe.explorer.section import Request, copyable, panel
 from icefloe.formatting import time_text
@@ -32,7 +32,7 @@ def comparison(request: Request) -> Markup:
     except NoSuchSnapshotError as error:
         return panel(title, form, fault(error))
     explained = request.opened.computed(("commit", b), lambda: explain_commit(reader, str(b)), "Explaining the commit")
-    command = f"icefloe diff {quoted(f'{request.opened.typed}@{before}')} {quoted(f'@{after}')} --rows{request.opened.arguments}"
+    command = f"icefloe diff {shell_word(f'{request.opened.typed}@{before}')} {shell_word(f'@{after}')} --rows{request.opened.arguments}"
     return element(
         "div",
         panel(title, form, report_markup(found.report(_MOST_LINES)), element("p", "The changed rows: "), copyable(command)),

@@ -12,11 +12,11 @@ from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor, drawn
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
-from icefloe.inspect.lookup import size_of
 from icefloe.inspect.table_tree import FileNode, ManifestNode, manifest_node
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 from icefloe.table.table import Table
+from icefloe.table.table_handle import stored_size
 
 # Blocks of a level; more manifests or files are drawn in groups.
 _MOST_BLOCKS = 160
@@ -98,7 +98,7 @@ def _metadata_files(request: Request) -> Level:
         Block(concept="metadata", weight=1, tip=f"{file_name(entry.metadata_file)}, written {time_text(entry.timestamp_ms)}", strength=0.25)
         for entry in log
     ]
-    size = size_of(reader.io, reader.metadata_location)
+    size = stored_size(reader.io, reader.metadata_location)
     written = request.age(reader.metadata.last_updated_ms)
     current = Block(
         concept="metadata",
@@ -151,7 +151,7 @@ def _below(
         concept="snapshot",
         weight=1,
         text=file_name(location) if location else "the snapshot itself",
-        aside=f"{size_text(size_of(reader.io, location) if location else None)}, names {count_text(len(manifests), 'manifest')}",
+        aside=f"{size_text(stored_size(reader.io, location) if location else None)}, names {count_text(len(manifests), 'manifest')}",
         tip=f"Manifest list {location}",
         target=request.links.to("contents", kind="manifest-list", snapshot=snapshot.snapshot_id),
         strength=0.55,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from icefloe.commit.retry_record import attempts_of
 from icefloe.display.figures.commit_lanes import lane_cells
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.concerns import attempts
 from icefloe.explorer.section import Request, anchor, pager, panel
 from icefloe.formatting import size_text, time_text
 from icefloe.inspect.commit_graph import Commit, log
@@ -89,7 +89,7 @@ def _count(summary: Mapping[str, str], key: str) -> str:
 def _notes(request: Request, commit: Commit, snapshot: Snapshot | None) -> Sequence[Markup]:
     notes = [element("span", name, class_="ref branch") for name in commit.branches]
     notes += [element("span", name, class_="ref tag") for name in commit.tags]
-    tried = 1 if snapshot is None else attempts(snapshot)
+    tried = 1 if snapshot is None else attempts_of(snapshot)
     if tried > 1:
         notes.append(element("span", f"retried: {tried} attempts", class_="ref retried", title="Another writer committed first."))
     if commit.is_staged:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import icefloe.inspect as look
+from icefloe.checks.table_health import TableHealth, health_of_files
+from icefloe.checks.validation import Validation
 from icefloe.errors import IcefloeError
 from icefloe.explorer.live_files import LiveFiles, live_files
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.inspect.scan_trace import ScanTrace
-from icefloe.inspect.table_health import TableHealth, health_of_files
 from icefloe.inspect.table_overview import summary_number
-from icefloe.inspect.validation import Validation
 from icefloe.maintenance.health_measures import FilesOfBranch, files_of_branch
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table_reader import TableReader

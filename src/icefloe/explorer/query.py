@@ -1,8 +1,8 @@
 """A query box, and its trace: what a scan reads and skips at each level, with the bound that decided. Spec: Scan Planning."""
 
+from icefloe.checks.issue import shell_word
 from icefloe.display.markup import Markup, element
 from icefloe.errors import InvalidFilterError, InvalidInputError
-from icefloe.explorer.concerns import quoted
 from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, drawn, pager, panel, table
 from icefloe.formatting import share_text, size_text, within
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
@@ -27,7 +27,7 @@ def query(request: Request) -> Markup:
             "Why a query reads what it reads", form, element("div", element("p", error.message), hint, class_="fault", role="alert")
         )
     figure = trace.figure()
-    command = f"icefloe trace {quoted(request.opened.typed)} --where {quoted(where or 'TRUE')}{request.opened.arguments}"
+    command = f"icefloe trace {shell_word(request.opened.typed)} --where {shell_word(where or 'TRUE')}{request.opened.arguments}"
     return element(
         "div",
         panel("Why a query reads what it reads", form, drawn(figure), _totals(trace), copyable(command)),

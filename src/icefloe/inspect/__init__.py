@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from icefloe.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from icefloe.checks.table_health import health as health
+    from icefloe.checks.validation import validate as validate
     from icefloe.inspect.branches_and_tags import properties as properties
     from icefloe.inspect.branches_and_tags import refs as refs
     from icefloe.inspect.catalog_contents import catalog as catalog
@@ -32,11 +34,9 @@ if TYPE_CHECKING:
     from icefloe.inspect.scan_trace import trace as trace
     from icefloe.inspect.snapshot_history import snapshots as snapshots
     from icefloe.inspect.table_diff import diff as diff
-    from icefloe.inspect.table_health import health as health
     from icefloe.inspect.table_overview import table as table
     from icefloe.inspect.table_statistics import statistics as statistics
     from icefloe.inspect.table_tree import tree as tree
-    from icefloe.inspect.validation import validate as validate
     from icefloe.inspect.view_contents import view_history as view_history
     from icefloe.inspect.view_contents import view_listing as view_listing
 else:
@@ -56,11 +56,11 @@ else:
             "icefloe.inspect.scan_trace": "trace",
             "icefloe.inspect.snapshot_history": "snapshots",
             "icefloe.inspect.table_diff": "diff",
-            "icefloe.inspect.table_health": "health",
+            "icefloe.checks.table_health": "health",
             "icefloe.inspect.table_overview": "table",
             "icefloe.inspect.table_statistics": "statistics",
             "icefloe.inspect.table_tree": "tree",
-            "icefloe.inspect.validation": "validate",
+            "icefloe.checks.validation": "validate",
             "icefloe.inspect.view_contents": "view_history, view_listing",
         },
     )

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchSnapshotError
 from icefloe.formatting import count_text, file_name
-from icefloe.spec.ports import FileIO
 from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
-from icefloe.table.table_handle import has_no_file
 from icefloe.table.table_reader import TableReader
 
 # Number of candidates that an error lists.
@@ -102,16 +100,6 @@ def position_of(paths: Sequence[str], which: str, noun: str, table_name: str) ->
         if paths
         else f"the snapshot has no {noun}",
     )
-
-
-def size_of(io: FileIO, location: str) -> int | None:
-    """Return the size of a file in bytes; None if it does not exist, or is a metadata file that only the catalog's server reads."""
-    if has_no_file(location):
-        return None
-    try:
-        return io.size(location)
-    except NoSuchFileError:
-        return None
 
 
 def _some(paths: Sequence[str], positions: Sequence[int]) -> str:

@@ -20,11 +20,12 @@ from icefloe.inspect.decoded import (
     partition_texts,
     what_it_deletes,
 )
-from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of, size_of
+from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.types import NestedField
+from icefloe.table.table_handle import stored_size
 from icefloe.table.table_reader import TableReader
 
 
@@ -215,7 +216,7 @@ def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> Manife
         location=reader.location(),
         snapshot_id=snapshot.snapshot_id,
         path=snapshot.manifest_list,
-        file_size=size_of(reader.io, snapshot.manifest_list) if snapshot.manifest_list else None,
+        file_size=stored_size(reader.io, snapshot.manifest_list) if snapshot.manifest_list else None,
         manifests=tuple(manifest_overview(manifest, reader.metadata, specs) for manifest in found),
     )
 
@@ -242,7 +243,7 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
         table=reader.full_name,
         location=reader.location(),
         snapshot_id=existing_snapshot_of(reader, snapshot_id).snapshot_id,
-        file_size=size_of(reader.io, chosen.manifest_path),
+        file_size=stored_size(reader.io, chosen.manifest_path),
         overview=manifest_overview(chosen, reader.metadata, {}),
         entries=tuple(
             entry_overview(entry, partition, columns, reader.location())

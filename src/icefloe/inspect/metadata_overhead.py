@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, size_text
-from icefloe.inspect.lookup import size_of
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.pyiceberg_compat import TableManifest
-from icefloe.table.table_handle import has_no_file
+from icefloe.table.table_handle import has_no_file, stored_size
 from icefloe.table.table_reader import TableReader
 
 
@@ -140,7 +139,7 @@ def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelS
 
 
 def _measured(reader: TableReader, level: str, paths: Iterable[str]) -> LevelSize:
-    sizes = [size_of(reader.io, path) for path in paths]
+    sizes = [stored_size(reader.io, path) for path in paths]
     present = [size for size in sizes if size is not None]
     return LevelSize(level=level, files=len(present), size=sum(present), missing=len(sizes) - len(present))
 

@@ -10,7 +10,6 @@ from icefloe.display.figures.blocks import Blocks
 from icefloe.display.report import Facts, Mark, Outline, Part, Report
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, shortened, size_text, time_text, within
-from icefloe.inspect.lookup import size_of
 from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
 from icefloe.scan.decision import Decision
@@ -19,6 +18,7 @@ from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table.table import Table
+from icefloe.table.table_handle import stored_size
 from icefloe.table.table_reader import TableReader
 
 
@@ -270,7 +270,7 @@ def trace(
         catalog=_catalog_lookup(reader),
         metadata=MetadataRead(
             path=reader.metadata_location,
-            file_size=size_of(reader.io, reader.metadata_location),
+            file_size=stored_size(reader.io, reader.metadata_location),
             format_version=reader.format_version,
             current_snapshot_id=reader.metadata.current_snapshot_id,
         ),
@@ -298,7 +298,7 @@ def _snapshot_read(reader: TableReader, chosen: Snapshot, plan: ScanPlan) -> Sna
         operation=chosen.operation,
         is_current=chosen.snapshot_id == reader.metadata.current_snapshot_id,
         manifest_list=chosen.manifest_list,
-        file_size=size_of(reader.io, chosen.manifest_list) if chosen.manifest_list and not plan.is_planned_by_server else None,
+        file_size=stored_size(reader.io, chosen.manifest_list) if chosen.manifest_list and not plan.is_planned_by_server else None,
         manifests=plan.manifests_total,
     )
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from icefloe.checks.validation import Validation, validate
 from icefloe.errors import in_one_line
 from icefloe.formatting import shortened
 from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.inspect.validation import Validation, validate
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.spec.temporal_arrays import as_numbers

@@ -11,7 +11,7 @@ from icefloe.display.report import Facts, Outline, Report, outline
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
-from icefloe.inspect.lookup import size_of, snapshot_of
+from icefloe.inspect.lookup import snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
 from icefloe.scan.file_objects import file_objects, partition_tuples
 from icefloe.spec.manifest.entry import ManifestEntryStatus
@@ -20,6 +20,7 @@ from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.values import physical_list
 from icefloe.table.pyiceberg_compat import TableManifest
 from icefloe.table.table import Table
+from icefloe.table.table_handle import stored_size
 from icefloe.table.table_reader import TableReader
 
 
@@ -201,10 +202,10 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
             operation=chosen.operation,
             is_current=chosen.snapshot_id == metadata.current_snapshot_id,
             manifest_list=chosen.manifest_list,
-            manifest_list_size=size_of(reader.io, chosen.manifest_list) if chosen.manifest_list else None,
+            manifest_list_size=stored_size(reader.io, chosen.manifest_list) if chosen.manifest_list else None,
             manifests=manifests,
         )
-    metadata_size = size_of(reader.io, reader.metadata_location)
+    metadata_size = stored_size(reader.io, reader.metadata_location)
     data, deletes = ([manifest for manifest in manifests if manifest.content == content] for content in ("data", "deletes"))
     return TableTree(
         catalog=reader.handle.store.name if isinstance(reader, Table) else None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from icefloe.checks.finding import Finding
-from icefloe.repair.repair_kinds import CORRECT_METADATA, DROP_BROKEN_REFS, DROP_STATISTICS, RepairKind
+from icefloe.checks.repair_kinds import CORRECT_METADATA, DROP_BROKEN_REFS, DROP_STATISTICS, RepairKind
 from icefloe.spec.metadata.invariants import CLOCK_TOLERANCE_MS
 
 _COUNTERS = {

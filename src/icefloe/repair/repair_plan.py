@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icefloe.checks.finding import bounded
+from icefloe.checks.repair_kinds import REPAIR_BY_ID, Scope
 from icefloe.checks.rules import rule_named
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable, json_ready
 from icefloe.formatting import count_text, shortened
-from icefloe.repair.repair_kinds import REPAIR_BY_ID, Scope
 
 # Changes of one repair that a plan lists; the others are counted.
 MOST_CHANGES = 1_000

@@ -8,9 +8,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from icefloe.checks import repair_kinds as kinds
 from icefloe.checks.delete_rules import DANGLING_DELETE, DANGLING_VECTOR, DeleteCheck, SnapshotWithDeletes
 from icefloe.checks.finding import Finding
 from icefloe.checks.manifest_check import total_of
+from icefloe.checks.repair_kinds import RepairKind
 from icefloe.commit.new_manifest import ManifestNumbers, merge_rules
 from icefloe.commit.snapshot_attempt import path_of_partition
 from icefloe.datafile.deletes.delete_file_reader import spellings
@@ -25,11 +27,9 @@ from icefloe.errors import (
     UnsupportedError,
 )
 from icefloe.io.locations import LocationScope, folders_of
-from icefloe.repair import repair_kinds as kinds
 from icefloe.repair.entry_correction import EntryCorrection
 from icefloe.repair.head_snapshot import HeadSnapshot, LivePlace, read_head
 from icefloe.repair.lost_manifests import LostManifests
-from icefloe.repair.repair_kinds import RepairKind
 from icefloe.repair.repair_plan import RepairChange
 from icefloe.repair.repaired_snapshot import ManifestEdits, RebuiltManifest, SnapshotEdits, build_manifests, entries_of
 from icefloe.spec.manifest.data_file import DataFile, FileContent

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icefloe.catalog.replace_location import replace_location
+from icefloe.checks import repair_kinds as kinds
 from icefloe.checks.catalog_rules import location_findings
 from icefloe.checks.file_check import FileCheck, FileTask
 from icefloe.checks.finding import Finding
+from icefloe.checks.repair_kinds import REPAIR_BY_ID, RepairKind, Scope, chosen_kinds
 from icefloe.checks.rule import Depth
 from icefloe.checks.table_content import TableContent, read_content
 from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, layout_of, validate_table
@@ -30,14 +32,12 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
-from icefloe.repair import repair_kinds as kinds
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
 from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document, decoded
 from icefloe.repair.metadata_correction import CORRECTIONS
 from icefloe.repair.metadata_rebuild import rebuild_document
 from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits, search_metadata
-from icefloe.repair.repair_kinds import REPAIR_BY_ID, RepairKind, Scope, chosen_kinds
 from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
 from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits, UndoneSnapshot
 from icefloe.repair.snapshot_planner import SnapshotPlanner

@@ -77,6 +77,16 @@ def has_no_file(metadata_location: str) -> bool:
     return not metadata_location or scheme_of(metadata_location) in ("http", "https")
 
 
+def stored_size(io: FileIO, location: str) -> int | None:
+    """Return the size of a file in bytes; None if it does not exist, or is a metadata file that only the catalog's server reads."""
+    if has_no_file(location):
+        return None
+    try:
+        return io.size(location)
+    except NoSuchFileError:
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMetadata:
     """Table metadata and the location it was read from or written to."""

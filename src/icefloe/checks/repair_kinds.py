@@ -1,4 +1,4 @@
-"""`RepairKind`: what can be put right in a stored table, by the ids of the rules of `icefloe.checks` that it mends; `REPAIRS` has them all.
+"""`RepairKind`: what `icefloe repair` can put right in a stored table, by the ids of the rules that it mends; `REPAIRS` has them all.
 
 A repair is chosen without being named only if no row changes by it, or only rows are lost that no reader can have any more. The others are planned too,
 with the reason why they have to be named.

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from icefloe.checks.issue import MOST_PLACES, Issue, Remedy, Weight
 from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, shortened, size_text, time_text
-from icefloe.inspect.lookup import size_of
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH
 from icefloe.maintenance.health_measures import (
     MIB,
@@ -28,7 +28,9 @@ from icefloe.maintenance.health_measures import (
 from icefloe.maintenance.maintenance_thresholds import METADATA_FILE_BYTES, has_too_many_manifests
 from icefloe.maintenance.rewrite_options import DELETE_RATIO_THRESHOLD, MIN_INPUT_FILES
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.table.table_handle import stored_size
 from icefloe.table.table_reader import TableReader
 
 
@@ -51,7 +53,7 @@ class HealthMeasure:
         threshold: From which number on it needs care, as text.
         state: Whether it does.
         reason: Why it matters to readers; of an unknown one, why it is unknown.
-        remedy: The command that mends it.
+        remedy: The command that mends it, without `icefloe` and the table; empty if there is none.
     """
 
     name: str
@@ -61,6 +63,7 @@ class HealthMeasure:
     state: HealthState
     reason: str
     remedy: str
+    _issue: Issue | None = None  # if it needs care
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +108,11 @@ class TableHealth(Reportable):
     def needs_care(self) -> tuple[HealthMeasure, ...]:
         """The measures that reached their thresholds."""
         return tuple(one for one in self.measures if one.state is HealthState.NEEDS_CARE)
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """The measures that reached their thresholds, as issues of the table."""
+        return tuple(one._issue for one in self.measures if one._issue is not None)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
         facts = Facts(
@@ -240,7 +248,7 @@ def _measures(counted: TableMeasures, reader: TableReader) -> Iterator[HealthMea
             f"{one.manifests:,} of {size_text(one.size_in_bytes)}, at best {one.best_manifests:,}",
             "more than twice the best number",
             "a scan opens every manifest that its filter does not rule out",
-            "rewrite-manifests",
+            Remedy(operation=MaintenanceAction.REWRITE_MANIFESTS),
             needs_care=has_too_many_manifests(one.manifests, one.best_manifests),
         )
     yield _measure(
@@ -250,17 +258,17 @@ def _measures(counted: TableMeasures, reader: TableReader) -> Iterator[HealthMea
         + ("" if counted.oldest_snapshot_ms is None else f", the oldest of {time_text(counted.oldest_snapshot_ms)}"),
         "1, by the table's retention policy",
         "every commit writes all snapshots again, and their files are kept",
-        "expire",
+        Remedy(operation=MaintenanceAction.EXPIRE_SNAPSHOTS),
         needs_care=bool(counted.expirable),
     )
-    size = size_of(reader.io, reader.metadata_location)
+    size = stored_size(reader.io, reader.metadata_location)
     yield _measure(
         "metadata file",
         size,
         size_text(size),
         size_text(METADATA_FILE_BYTES),
         "every reader loads it, and every commit writes it again",
-        "expire, and write.metadata.compression-codec=gzip",
+        Remedy(operation=MaintenanceAction.EXPIRE_SNAPSHOTS, properties={"write.metadata.compression-codec": "gzip"}),
         needs_care=(size or 0) >= METADATA_FILE_BYTES,
     )
     yield HealthMeasure(
@@ -281,8 +289,14 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         f"{counted.mergeable_files:,} of {counted.files:,}",
         f"{MIN_INPUT_FILES.default} in one partition",
         "a scan opens each of them, which takes as long as reading some megabytes",
-        "rewrite-data-files",
+        Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES),
         needs_care=counted.mergeable_files > 0,
+        places=[
+            f"{shortened(one.partition) or 'unpartitioned'}: {one.small_files:,} small of {count_text(one.files, 'file')}, "
+            f"{count_text(one.best_files, 'file')} would do"
+            for one in counted.partitions
+            if one.files > one.best_files and one.small_files > 1
+        ],
     )
     yield _measure(
         "deleted rows",
@@ -290,8 +304,13 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         f"{share_text(counted.deleted_rows, counted.records)}; {count_text(counted.deleted_files, 'file')} above the threshold",
         f"{100 * DELETE_RATIO_THRESHOLD.default:.0f} % of a file",
         "they are read and dropped again by every scan",
-        "rewrite-data-files",
+        Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES),
         needs_care=counted.deleted_files > 0,
+        places=[
+            f"{shortened(one.partition) or 'unpartitioned'}: {one.deleted_rows:,} of {count_text(one.records, 'row')} deleted"
+            for one in sorted(counted.partitions, key=lambda one: -one.deleted_rows / max(one.records, 1))
+            if one.deleted_rows
+        ],
     )
     equality = counted.delete_files["equality"]
     yield _measure(
@@ -300,7 +319,7 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         count_text(equality),
         "1",
         "every scan compares their keys with all rows that may have them",
-        "convert-equality-deletes",  # a rewrite leaves files of the right size with them
+        Remedy(operation=MaintenanceAction.CONVERT_EQUALITY_DELETES),  # a rewrite leaves files of the right size with them
         needs_care=equality > 0,
     )
     dangling = counted.dangling_deletes
@@ -310,8 +329,9 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         count_text(dangling),
         "1",
         "they apply to no data file, and every scan plans them" if dangling is not None else "the manifest list has no counts",
-        "remove-dangling-deletes",
+        Remedy(operation=MaintenanceAction.REMOVE_DANGLING_DELETES),
         needs_care=None if dangling is None else dangling > 0,
+        shown_by=("dangling-delete", "dangling-vector"),
     )
 
 
@@ -324,16 +344,43 @@ def _clustering_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
                 f"depth {one.mean_depth:.2f}; {one.deep_files:,} of {count_text(one.measured_files, 'file')} above the threshold",
                 f"a depth of {LEAST_DEPTH}",
                 "a filter on the sort key reads as many files as overlap",
-                "rewrite-data-files --strategy sort",
+                Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES, options={"strategy": "sort"}),
                 needs_care=one.deep_files > 0,
             )
 
 
 def _measure(
-    name: str, value: float | None, shown: str, threshold: str, reason: str, remedy: str, *, needs_care: bool | None
+    name: str,
+    value: float | None,
+    shown: str,
+    threshold: str,
+    reason: str,
+    remedy: Remedy,
+    *,
+    needs_care: bool | None,
+    places: Sequence[str] = (),
+    shown_by: Sequence[str] = (),
 ) -> HealthMeasure:
+    """Return a measure; `places` are the worst partitions, `shown_by` the rules whose findings show the same."""
     state = HealthState.UNKNOWN if needs_care is None else HealthState.NEEDS_CARE if needs_care else HealthState.GOOD
-    return HealthMeasure(name=name, value=value, shown=shown, threshold=threshold, state=state, reason=reason, remedy=remedy)
+    issue = Issue(
+        weight=Weight.CARE,
+        title=f"{name.capitalize()}: {shown}",
+        detail=f"{reason.capitalize()}. Needs care from {threshold} on.",
+        places=tuple(places[:MOST_PLACES]),
+        remedy=remedy,
+        shown_by=frozenset(shown_by),
+    )
+    return HealthMeasure(
+        name=name,
+        value=value,
+        shown=shown,
+        threshold=threshold,
+        state=state,
+        reason=reason,
+        remedy=str(remedy),
+        _issue=issue if needs_care else None,
+    )
 
 
 def _class_text(below: int | None) -> str:

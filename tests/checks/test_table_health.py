@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.maintenance.test_rewrite_data_files import SCHEMA, made, small_files
 
 from icefloe import SqlCatalog
+from icefloe.checks.table_health import HealthState, TableHealth
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchSnapshotError
 from icefloe.inspect import health
-from icefloe.inspect.table_health import HealthState, TableHealth
 from icefloe.maintenance.health_measures import SIZE_CLASSES
 from icefloe.table import StaticTable
 from icefloe.table.table import Table

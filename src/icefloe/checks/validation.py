@@ -1,0 +1,225 @@
+"""`validate`: what breaks the rules of the specification in a table, a namespace or a catalog, as a report, as SARIF, and as issues with their remedies."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.checks.catalog_rules import orphan_findings
+from icefloe.checks.catalog_validation import validate_catalog, validate_named, with_findings
+from icefloe.checks.finding import MOST_FINDINGS, Finding, Severity
+from icefloe.checks.issue import MOST_PLACES, REPAIR, Issue, Weight
+from icefloe.checks.repair_kinds import RepairKind, repairs_of
+from icefloe.checks.rules import rule_named
+from icefloe.checks.sarif import sarif_of
+from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, ValidationResult, depths_of, validate_table
+from icefloe.display.figures.bars import Bar, Bars
+from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, Reportable
+from icefloe.formatting import count_text, shortened, within
+from icefloe.table.table import Table
+from icefloe.table.table_handle import has_no_file
+from icefloe.table.table_reader import TableReader
+
+# The severities, the gravest first.
+SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Validation(Reportable):
+    """The findings of a validation by table.
+
+    Attributes:
+        name: The table, namespace or catalog.
+        tables: The result of each table.
+        fail_on: The least severity that counts as a fault; None if no finding does.
+    """
+
+    name: str
+    tables: tuple[ValidationResult, ...]
+    fail_on: Severity | None = Severity.ERROR
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all tables."""
+        return tuple(finding for result in self.tables for finding in result.findings)
+
+    @property
+    def has_faults(self) -> bool:
+        """True if there is a finding of the severity `fail_on` or a graver one."""
+        counts = self._severity_counts()
+        return self.fail_on is not None and any(counts[severity] for severity in SEVERITIES[: SEVERITIES.index(self.fail_on) + 1])
+
+    def issues(self, location: str) -> Iterator[Issue]:
+        """Yield the rules that are broken, each with its places.
+
+        Args:
+            location: The table's folder, to which paths are relative.
+        """
+        by_rule: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            by_rule.setdefault(finding.rule, []).append(finding)
+        counts = sum((Counter(result.counts) for result in self.tables), Counter())
+        for rule_id, findings in by_rule.items():
+            rule, repairs = rule_named(rule_id), repairs_of(rule_id)
+            count = max(counts[rule_id], len(findings))
+            yield Issue(
+                weight=Weight[findings[0].severity.name],
+                title=_title(findings[0].message, location, count),
+                detail=f"{rule.title} {rule.harm}",
+                places=tuple(_issue_place(finding, location) for finding in findings[:MOST_PLACES]),
+                more=count - min(len(findings), MOST_PLACES),
+                remedy=rule.remedy or (REPAIR if repairs else None),
+                next_step=_repair_text(repairs[0]) if repairs else rule.next_step,
+                rule=rule_id,
+            )
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        parts: list[Part] = []
+        for result in self.tables:
+            parts += _table_parts(result, most, is_only=len(self.tables) == 1)
+        counts = self._severity_counts()
+        tables = f"{count_text(len(self.tables), 'table')}, " if len(self.tables) != 1 else ""
+        read = ", ".join(
+            count_text(sum(getattr(result, field) for result in self.tables), noun)
+            for field, noun in (("snapshots", "snapshot"), ("manifests", "manifest"), ("files", "file"))
+        )
+        by_severity = ", ".join(count_text(counts[severity], severity.value) for severity in SEVERITIES)
+        parts.append(Prose(f"{tables}{read} validated: {by_severity}."))
+        if self.findings:
+            parts.append(self.figure())
+        return Report(f"validation of {self.name}", tuple(parts))
+
+    def figure(self) -> Bars:
+        """Return the findings by their severity as bars."""
+        counts = Counter(finding.severity for finding in self.findings)
+        bars = tuple(Bar(name=severity.value, count=counts[severity], needs_care=severity is Severity.ERROR) for severity in Severity)
+        summary = f"{count_text(len(self.findings), 'finding')} of {count_text(len({one.rule for one in self.findings}), 'rule')}."
+        return Bars(title=f"Findings of {shortened(self.name)}", summary=summary, bars=bars, unit="findings", axis="severity")
+
+    def to_sarif(self) -> dict[str, Any]:
+        """Return the findings as a SARIF 2.1.0 log."""
+        return sarif_of(self.tables)
+
+    def _severity_counts(self) -> Counter[Severity]:
+        """Return the number of findings by severity, with those that are only counted."""
+        counts: Counter[Severity] = Counter()
+        for result in self.tables:
+            for rule_id, count in result.counts.items():
+                counts[rule_named(rule_id).severity] += count
+        return counts
+
+
+def validate(
+    source: TableReader | Catalog,
+    name: str | None = None,
+    *,
+    current_only: bool = False,
+    snapshot: str | None = None,
+    files: bool = False,
+    data: bool = False,
+    values: bool = False,
+    orphans: bool = False,
+    most_findings: int = MOST_FINDINGS,
+    progress: ValidationProgress | None = None,
+) -> Validation:
+    """Find what breaks the rules of the specification: in a table, or in the tables of a catalog. Nothing is changed.
+
+    Args:
+        source: The table, or the catalog.
+        name: Of a catalog only: a table, which need not be readable, or a namespace; by default every table.
+        current_only: Validate the current snapshot only, in place of all snapshots of the metadata file.
+        snapshot: Validate this snapshot only: its id as text, or a branch or tag.
+        files: Check too that each data file, delete file and statistics file exists and has its size: one request for each.
+        data: Check also what footers, headers, delete files and statistics files have; no rows of data files are read.
+        values: Check also all rows of data files: metrics, partition values, sort order and row ids.
+        orphans: List also the files in the table's folder that nothing references.
+        most_findings: How many findings of each rule are returned for each table; the others are counted.
+        progress: Is updated during the run.
+
+    Returns:
+        The findings. A damaged file is one of them.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot.
+        NoSuchTableError: The catalog has no table or namespace of the name.
+        StorageUnavailableError: The storage does not respond.
+    """
+    arguments = ValidationArguments(
+        current_only=current_only,
+        snapshot=snapshot,
+        depths=depths_of(files=files, data=data, values=values, orphans=orphans),
+        most_findings=most_findings,
+    )
+    if isinstance(source, TableReader):
+        sent = source.metadata if has_no_file(source.metadata_location) else None
+        result = validate_table(source.full_name, source.metadata_location, source.io, arguments, progress, sent)
+        if orphans and isinstance(source, Table):
+            result = with_findings(result, orphan_findings(source), arguments)
+        return Validation(name=source.full_name, tables=(result,))
+    if name is None or is_namespace(source, name):
+        return Validation(name=name or source.name, tables=validate_catalog(source, name or "", arguments, progress))
+    return Validation(name=name, tables=(validate_named(source, name, arguments, progress),))
+
+
+def is_namespace(source: Catalog, name: str) -> bool:
+    """Return whether a name is that of a namespace and not of a table."""
+    return len(source.levels(name)) == 1 or (not source.table_exists(name) and source.namespace_exists(name))
+
+
+def _table_parts(result: ValidationResult, most: int | None, *, is_only: bool) -> Iterator[Part]:
+    if not result.findings:
+        return
+    columns = (Column("severity"), Column("rule", whole=True), Column("place", rank=2), Column("finding", rank=1))
+    ordered = sorted(result.findings, key=lambda finding: SEVERITIES.index(finding.severity))
+    folder = _folder(result)
+    rows = [(finding.severity.value, finding.rule, _place(finding, folder), finding.message) for finding in ordered]
+    yield grid("" if is_only else result.table, columns, rows, most)
+    left = {rule_id: count - sum(finding.rule == rule_id for finding in result.findings) for rule_id, count in result.counts.items()}
+    for rule_id, count in left.items():
+        if count:
+            yield Prose(f"{count_text(count, 'more finding')} of {rule_id} {'is' if count == 1 else 'are'} only counted.")
+    for rule_id in dict.fromkeys(finding.rule for finding in ordered):
+        rule = rule_named(rule_id)
+        yield Prose(f"{rule_id}: {rule.harm} ({rule.section}) Next: {rule.next_step}.")
+
+
+def _folder(result: ValidationResult) -> str:
+    """Return the table's folder, from which paths are shortened: that of its metadata file, without the folder `metadata`."""
+    return result.metadata_location.rpartition("/")[0].removesuffix("/metadata")
+
+
+def _place(finding: Finding, folder: str) -> str:
+    parts = [
+        "" if finding.file is None else within(finding.file, folder),
+        "" if finding.entry is None else f"entry {finding.entry}",
+        finding.where or "",
+    ]
+    return shortened(", ".join(part for part in parts if part))
+
+
+def _issue_place(finding: Finding, location: str) -> str:
+    parts = [f"snapshot {finding.snapshot_id}" if finding.snapshot_id is not None else ""]
+    parts.append(within(finding.file, location) if finding.file else "")
+    parts.append(f"entry {finding.entry}" if finding.entry is not None else "")
+    parts.append(f"about {within(finding.path, location)}" if finding.path and finding.path != finding.file else "")
+    text = ", ".join(part for part in parts if part) or "the table"
+    if finding.expected is not None:
+        text += f": {shortened(str(finding.actual))}, expected {shortened(str(finding.expected))}"
+    return text
+
+
+def _title(message: str, location: str, count: int) -> str:
+    """Return the message of a finding with paths in the table's folder, and how often its rule is broken."""
+    text = message.replace(f"{location.rstrip('/')}/", "")
+    first = text.partition(" ")[0]
+    # The name of a field or a path keeps its letters.
+    sentence = f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
+    return sentence + (f" (and {count - 1:,} more)" if count > 1 else "")
+
+
+def _repair_text(kind: RepairKind) -> str:
+    """Return what a repair plans, with the option that names it where it has to be named."""
+    named = "" if kind.is_default else f" (--only {kind.id}, because {kind.named_because})"
+    return f"the repair plans to {kind.title}{named}; nothing changes before --apply"
