@@ -1,5 +1,5 @@
-"""`VERSION`: the version of the installed package, `icefloe.__version__`."""
+"""`__version__`: the version of the installed package."""
 
 from importlib.metadata import version
 
-VERSION = version("icefloe")
+__version__ = version("icefloe")

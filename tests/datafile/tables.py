@@ -49,7 +49,7 @@ from icefloe.spec.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spec.variant import encode
+from icefloe.spec.variant import variant_from_python
 
 IO = LocalFileIO()
 
@@ -157,7 +157,7 @@ _LATER_VALUES: dict[IcebergType, st.SearchStrategy[Any]] = {
     GeometryType(): _POINTS,
     GeographyType("EPSG:4326", "karney"): _POINTS,
     UnknownType(): st.none(),
-    VariantType(): _ANY_VALUE.map(encode).map(lambda found: {"metadata": found[0], "value": found[1]}),
+    VariantType(): _ANY_VALUE.map(variant_from_python).map(lambda found: {"metadata": found[0], "value": found[1]}),
 }
 later_types = st.sampled_from(list(_LATER_VALUES))
 

@@ -56,7 +56,7 @@ from icefloe.spec.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spec.variant import encode
+from icefloe.spec.variant import variant_from_python
 
 FORMATS = ("parquet", "orc", "avro")
 OTHERS = ("orc", "avro")
@@ -488,7 +488,7 @@ def test_variants_and_geometries_have_logical_types_in_parquet(tmp_path) -> None
         NestedField(4, "list", ListType(element_id=5, element=VariantType(), element_required=False)),
         NestedField(6, "id", LongType()),
     )
-    metadata, value = encode({"a": [1, "x"]})
+    metadata, value = variant_from_python({"a": [1, "x"]})
     rows = [{"v": {"metadata": metadata, "value": value}, "g": None, "far": None, "list": None, "id": 1}]
     file = _write(tmp_path, schema, rows, "parquet")
     footer = pq.ParquetFile(file.file_path)

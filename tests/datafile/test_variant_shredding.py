@@ -11,18 +11,18 @@ import pytest
 
 from icefloe.datafile.variant_shredding import unshredded
 from icefloe.errors import FormatError, UnsupportedFeatureError
-from icefloe.spec.variant import encode, to_python
+from icefloe.spec.variant import variant_from_python, variant_to_python
 
 _MISSING = {"value": None, "typed_value": None}
 
 
 def _shredded(rows: list[Any], typed: Any, names: tuple[str, ...] = ()) -> list[Any]:
     """Return the variants of rows of (encoded value, typed value), None for a null row. The metadata has these names in their order."""
-    metadata, _ = encode(dict.fromkeys(names, 0))
+    metadata, _ = variant_from_python(dict.fromkeys(names, 0))
     kind = pa.struct([pa.field("metadata", pa.binary(), nullable=False), ("value", pa.binary()), ("typed_value", typed)])
     stored = [None if row is None else {"metadata": metadata, "value": row[0], "typed_value": row[1]} for row in rows]
     found = unshredded(pa.array(stored, kind)).to_pylist()
-    return [None if row is None else to_python(row["metadata"], row["value"]) for row in found]
+    return [None if row is None else variant_to_python(row["metadata"], row["value"]) for row in found]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def _shredded(rows: list[Any], typed: Any, names: tuple[str, ...] = ()) -> list[
     ],
 )
 def test_a_typed_value_is_a_variant_of_its_type(kind: Any, value: Any, expected: Any) -> None:
-    other = encode("other")[1]
+    other = variant_from_python("other")[1]
     found = _shredded([(None, value), (other, None), (None, None), None], kind)
     assert found == [expected, "other", None, None]
     assert type(found[0]) is type(expected)
@@ -64,7 +64,7 @@ def test_shredded_fields_of_an_object_are_merged_with_those_in_its_value() -> No
         (None, {"a": _MISSING, "b": {"value": b"\x00", "typed_value": None}}),
         (None, {"a": _MISSING, "b": _MISSING}),
         (only_c, {"a": {"value": None, "typed_value": 1}, "b": _MISSING}),
-        (encode([1])[1], None),
+        (variant_from_python([1])[1], None),
         None,
     ]
     assert _shredded(rows, typed, ("a", "b", "c")) == [{"a": 1}, {"b": None}, {}, {"a": 1, "c": 5}, [1], None]
@@ -73,11 +73,11 @@ def test_shredded_fields_of_an_object_are_merged_with_those_in_its_value() -> No
 def test_elements_of_an_array_may_be_shredded_or_not() -> None:
     element = pa.struct([("value", pa.binary()), ("typed_value", pa.string())])
     mixed = [{"value": None, "typed_value": "x"}, {"value": b"\x0c\x05", "typed_value": None}, {"value": b"\x00", "typed_value": None}]
-    rows = [(None, mixed), (None, []), (encode("text")[1], None), None]
+    rows = [(None, mixed), (None, []), (variant_from_python("text")[1], None), None]
     assert _shredded(rows, pa.list_(element)) == [["x", 5, None], [], "text", None]
 
 
-_ONE = encode(1)[1]
+_ONE = variant_from_python(1)[1]
 _ONLY_VALUE = pa.struct([("value", pa.binary())])
 
 

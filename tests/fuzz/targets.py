@@ -43,7 +43,7 @@ from icefloe.spec.schema.name_mapping import mapping_from_json, mapping_to_json
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_from_json, schema_to_json
 from icefloe.spec.types import LongType
-from icefloe.spec.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode
+from icefloe.spec.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, variant_from_python
 from icefloe.spec.view.view_metadata_json import read_view_metadata, write_view_metadata
 from icefloe.spec.wkb import text_of_wkb, wkb_of_text
 
@@ -222,7 +222,7 @@ def _variant_seeds() -> list[bytes]:
     values = [None, True, {"a": [1, {"b": None}], "c": {"d": [True] * 5}}, [], {}, {str(number): None for number in range(20)}]
     found = []
     for value in values:
-        parts = encode(value)
+        parts = variant_from_python(value)
         found.append(bytes([len(parts.metadata)]) + parts.metadata + parts.value)
     return found
 

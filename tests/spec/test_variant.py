@@ -27,7 +27,7 @@ from icefloe.spec.types import (
     UUIDType,
 )
 from icefloe.spec.values import to_python
-from icefloe.spec.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, encode, normalized_path
+from icefloe.spec.variant import Scalar, bounds_from_bytes, bounds_to_bytes, decode, normalized_path, variant_from_python
 
 NOON = dt.datetime(2017, 11, 16, 22, 31, 8, 123456)
 # Values that PySpark reads too: it supports neither times, UUIDs nor nanoseconds.
@@ -66,7 +66,7 @@ def plain(value: Any) -> Any:
 @few
 @given(VALUES)
 def test_an_encoded_value_is_decoded_here_and_by_pyspark(value: Any) -> None:
-    metadata, encoded = encode(value)
+    metadata, encoded = variant_from_python(value)
     assert plain(decode(metadata, encoded)) == value
     assert VariantUtils.to_python(encoded, metadata) == value
 
@@ -90,7 +90,7 @@ def test_a_value_encoded_by_pyspark_is_decoded(value: Any) -> None:
     ],
 )
 def test_types_that_pyspark_does_not_read_survive(scalar: Scalar) -> None:
-    decoded = decode(*encode({"a": [scalar]}))["a"][0]
+    decoded = decode(*variant_from_python({"a": [scalar]}))["a"][0]
     assert (decoded.kind, decoded.value) == (scalar.kind, scalar.value)
 
 
@@ -108,13 +108,13 @@ def test_types_that_pyspark_does_not_read_survive(scalar: Scalar) -> None:
     ],
 )
 def test_bytes_are_those_of_the_encoding(value: Any, parts: tuple[str, str]) -> None:
-    metadata, encoded = encode(value)
+    metadata, encoded = variant_from_python(value)
     assert (metadata.hex(), encoded.hex()) == parts
 
 
 def test_large_arrays_objects_and_offsets_are_wider() -> None:
     value = {f"{number:04d}": ["x" * 300] * 3 for number in range(300)}
-    metadata, encoded = encode(value)
+    metadata, encoded = variant_from_python(value)
     assert plain(decode(metadata, encoded)) == value == VariantUtils.to_python(encoded, metadata)
     assert encoded[0] >> 6 & 1  # is_large of an object
 
@@ -122,20 +122,20 @@ def test_large_arrays_objects_and_offsets_are_wider() -> None:
 @pytest.mark.parametrize("value", [object(), {1: 2}, 2**63, Decimal("NaN"), Decimal("1e39"), "\ud800", {"\ud800": 1}, [float], {1, 2}])
 def test_a_value_that_a_variant_cannot_hold_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError):
-        encode(value)
+        variant_from_python(value)
 
 
 def test_values_nested_too_deeply_are_refused() -> None:
     deep: list[Any] = []
     deep.append(deep)
     with pytest.raises(InvalidInputError, match="deeper"):
-        encode(deep)
+        variant_from_python(deep)
 
 
 @settings(max_examples=400)
 @given(st.binary(max_size=20), st.binary(max_size=40), VALUES, st.integers(0, 200), st.integers(0, 255))
 def test_damaged_bytes_are_a_format_error_or_a_value(metadata: bytes, encoded: bytes, value: Any, place: int, byte: int) -> None:
-    good = encode(value)
+    good = variant_from_python(value)
     damaged = bytearray(good.value)
     damaged[place % len(damaged)] = byte
     for parts in ((metadata, encoded), (good.metadata, bytes(damaged)), (good.metadata, good.value[:-1]), (good.metadata[:-1], good.value)):
@@ -167,7 +167,14 @@ def test_bounds_are_read_by_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x02\x00\x00\x00", b"".join(encode([1])), b"".join(encode({"$": [1]})), b"".join(encode({"$": None}))]
+    "data",
+    [
+        b"",
+        b"\x02\x00\x00\x00",
+        b"".join(variant_from_python([1])),
+        b"".join(variant_from_python({"$": [1]})),
+        b"".join(variant_from_python({"$": None})),
+    ],
 )
 def test_bounds_of_another_form_are_a_format_error(data: bytes) -> None:
     with pytest.raises(FormatError):

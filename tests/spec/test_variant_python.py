@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from icefloe.errors import FormatError, InvalidInputError
 from icefloe.spec.types import DoubleType
-from icefloe.spec.variant import Scalar, encode, to_json, to_python
+from icefloe.spec.variant import Scalar, variant_from_python, variant_to_json, variant_to_python
 
 # Metadata and value in hex, as Spark wrote them (apache/parquet-testing, folder variant), and the Python value.
 _WRITTEN_BY_SPARK = [
@@ -60,26 +60,26 @@ _VALUES = st.recursive(
 
 @pytest.mark.parametrize(("metadata", "value", "expected"), _WRITTEN_BY_SPARK)
 def test_a_variant_of_spark_is_decoded(metadata: str, value: str, expected: Any) -> None:
-    assert to_python(bytes.fromhex(metadata), bytes.fromhex(value)) == expected
+    assert variant_to_python(bytes.fromhex(metadata), bytes.fromhex(value)) == expected
 
 
 @given(_VALUES)
 def test_a_value_survives_encoding(value: Any) -> None:
-    assert to_python(*encode(value)) == value
+    assert variant_to_python(*variant_from_python(value)) == value
 
 
 def test_large_objects_and_arrays_survive_encoding() -> None:
     value = {f"name{number}": list(range(number)) for number in range(300)} | {"text": "x" * 70_000}
-    assert to_python(*encode(value)) == value
+    assert variant_to_python(*variant_from_python(value)) == value
 
 
 def test_nanoseconds_survive_encoding() -> None:
     moment = np.datetime64("2024-11-07T12:33:54.123456789", "ns")
-    assert to_python(*encode(moment)) == moment
+    assert variant_to_python(*variant_from_python(moment)) == moment
 
 
 def test_the_names_of_an_object_are_in_the_order_of_their_bytes() -> None:
-    metadata, value = encode({"\U00010000": 1, "\uffff": 2, "a": 3})
+    metadata, value = variant_from_python({"\U00010000": 1, "\uffff": 2, "a": 3})
     assert metadata.endswith("a\uffff\U00010000".encode())
     assert value[2:5] == bytes([0, 1, 2])
 
@@ -87,31 +87,31 @@ def test_the_names_of_an_object_are_in_the_order_of_their_bytes() -> None:
 @pytest.mark.parametrize("value", [object(), {1: 2}, 2**63, Decimal(10) ** 39])
 def test_a_value_that_no_variant_can_hold_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError):
-        encode(value)
+        variant_from_python(value)
 
 
 @given(st.binary(max_size=20), st.binary(max_size=40))
 def test_damaged_bytes_are_an_error_or_a_value(metadata: bytes, value: bytes) -> None:
     try:
-        to_python(metadata, value)
+        variant_to_python(metadata, value)
     except (FormatError, InvalidInputError) as error:
         assert "variant" in str(error)  # noqa: PT017 - most bytes are no variant, some are
 
 
 @given(_VALUES, st.data())
 def test_a_damaged_variant_is_an_error_or_a_value(value: Any, data: st.DataObject) -> None:
-    metadata, encoded = encode(value)
+    metadata, encoded = variant_from_python(value)
     broken = bytearray(encoded)
     broken[data.draw(st.integers(0, len(broken) - 1))] ^= data.draw(st.integers(1, 255))
     try:
-        to_python(metadata, bytes(broken))
+        variant_to_python(metadata, bytes(broken))
     except (FormatError, InvalidInputError) as error:
         assert "variant" in str(error)  # noqa: PT017 - not every damage can be seen
 
 
 @given(_VALUES)
 def test_any_value_has_a_form_in_json(value: Any) -> None:
-    document = to_json(*encode(value))
+    document = variant_to_json(*variant_from_python(value))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
@@ -125,7 +125,7 @@ def test_numbers_that_json_lacks_are_text() -> None:
         "nanos": np.datetime64("2024-11-07T12:33:54.123456789", "ns"),
         "none": [None, True, 1.5, Scalar(DoubleType(), float("nan")), float("-inf")],
     }
-    assert to_json(*encode(value)) == {
+    assert variant_to_json(*variant_from_python(value)) == {
         "amount": "14.20",
         "at": "2025-04-16T16:34:56.78+00:00",
         "day": "1969-12-31",

@@ -39,7 +39,7 @@ from icefloe.spec.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.spec.variant import encode
+from icefloe.spec.variant import variant_from_python
 
 Plain = Any
 DAY = 86_400 * 10**9
@@ -73,7 +73,7 @@ VALUES: dict[IcebergType, list[Plain]] = {
     BinaryType(): [b"", b"\x00\x01\x02\x03", b"\xff" * 20, b"a" * 20],
     GeometryType(): POINTS,
     GeographyType("EPSG:4326", "karney"): POINTS,
-    VariantType(): [tuple(encode(value)) for value in (None, 7, "text", {"a": [1, None, {"b": "c"}]}, [])],
+    VariantType(): [tuple(variant_from_python(value)) for value in (None, 7, "text", {"a": [1, None, {"b": "c"}]}, [])],
 }
 LATER = (TimestampNanoType(), TimestamptzNanoType(), GeometryType(), GeographyType("EPSG:4326", "karney"), VariantType(), UnknownType())
 EARLIER = tuple(kind for kind in VALUES if kind not in LATER)

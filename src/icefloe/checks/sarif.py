@@ -8,7 +8,7 @@ from icefloe.checks.finding import Finding
 from icefloe.checks.rule import Rule
 from icefloe.checks.rules import RULES, rule_named
 from icefloe.checks.table_validation import ValidationResult
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Characters of a location that a URI reference may have as they are; a percent sign of a path is none.
@@ -27,7 +27,7 @@ def sarif_of(results: Sequence[ValidationResult]) -> dict[str, Any]:
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "icefloe validate", "version": VERSION, "rules": [_rule(rule) for rule in rules]}},
+                "tool": {"driver": {"name": "icefloe validate", "version": __version__, "rules": [_rule(rule) for rule in rules]}},
                 "results": [_result(finding, positions[finding.rule]) for finding in findings],
                 "properties": {"counts": {result.table: dict(result.counts) for result in results}},
             }

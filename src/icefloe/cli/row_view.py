@@ -24,7 +24,7 @@ from icefloe.errors import InvalidInputError, visible
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.temporal_arrays import has_python_years, text_list
 from icefloe.spec.types import IcebergType, ListType, MapType, StructType, UUIDType, VariantType
-from icefloe.spec.variant import to_json as variant_to_json
+from icefloe.spec.variant import variant_to_json
 
 # A fraction of a second whose last digits are zeros, and what remains of it.
 _ZEROS = ((r"\.0+(Z?)$", r"\1"), (r"(\.\d*[1-9])0+(Z?)$", r"\1\2"))

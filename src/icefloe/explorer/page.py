@@ -20,7 +20,7 @@ from icefloe.explorer.overview import overview
 from icefloe.explorer.partition_map import partition_map
 from icefloe.explorer.query import query
 from icefloe.explorer.section import Request, Section, panel
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 SECTIONS = (
     Section(name="overview", title="Overview", content=overview),
@@ -178,4 +178,4 @@ def _header(name: str | None, home: str | None) -> Markup:
 
 
 def _footer() -> Markup:
-    return element("footer", f"Icefloe {VERSION}. This page only reads.")
+    return element("footer", f"Icefloe {__version__}. This page only reads.")

@@ -40,27 +40,4 @@ if TYPE_CHECKING:
     from icefloe.inspect.view_contents import view_history as view_history
     from icefloe.inspect.view_contents import view_listing as view_listing
 else:
-    __getattr__, __dir__ = lazy_exports(
-        __name__,
-        {
-            "icefloe.inspect.branches_and_tags": "properties, refs",
-            "icefloe.inspect.catalog_contents": "catalog, listing",
-            "icefloe.inspect.commit_explanation": "explain_commit",
-            "icefloe.inspect.commit_graph": "log",
-            "icefloe.inspect.data_file_contents": "data_file",
-            "icefloe.inspect.manifest_contents": "manifest, manifest_list",
-            "icefloe.inspect.metadata_file": "metadata",
-            "icefloe.inspect.metadata_overhead": "overhead",
-            "icefloe.inspect.metadata_tables.changes": "changes",
-            "icefloe.inspect.metadata_tables.metadata_table_registry": "METADATA_TABLES, MetadataTable, metadata_table",
-            "icefloe.inspect.scan_trace": "trace",
-            "icefloe.inspect.snapshot_history": "snapshots",
-            "icefloe.inspect.table_diff": "diff",
-            "icefloe.checks.table_health": "health",
-            "icefloe.inspect.table_overview": "table",
-            "icefloe.inspect.table_statistics": "statistics",
-            "icefloe.inspect.table_tree": "tree",
-            "icefloe.checks.validation": "validate",
-            "icefloe.inspect.view_contents": "view_history, view_listing",
-        },
-    )
+    __getattr__, __dir__ = lazy_exports(__name__)

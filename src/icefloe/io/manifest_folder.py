@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import InvalidPropertyError
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 LOG = logging.getLogger(__name__)
 FOLDER = "icefloe-manifests"
@@ -223,7 +223,7 @@ def is_possible() -> bool:
 
 def key_of(*parts: Any) -> str:
     """Return the hash of values, the same in each process: of dataclasses, sets, sequences, and values whose `repr` has no address."""
-    return sha256(repr(_stable((_LAYOUT, VERSION, parts))).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(repr(_stable((_LAYOUT, __version__, parts))).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _stable(value: Any) -> Any:

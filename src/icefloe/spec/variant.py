@@ -1,7 +1,8 @@
 """Variants: encoding and decoding of values of any shape (binary encoding version 1), and the bounds of variant columns, which are variants themselves.
 
 `schema/arrow_extensions.py` has the Arrow type of variants; `variant_bytes.py` reads and writes their names and values in bytes. A value is None, True or
-False, a `Scalar`, a list, or a dict by name; `encode` accepts Python values too, and `to_python` and `to_json` return plain values.
+False, a `Scalar`, a list, or a dict by name; `variant_from_python` accepts Python values too; `variant_to_python` and
+`variant_to_json` return plain values.
 Spec: Semi-structured Types; Bounds for Variant; Parquet, VariantEncoding.
 """
 
@@ -90,7 +91,7 @@ def decode(metadata: bytes, value: bytes) -> Any:
         raise FormatError(f"the value of a variant is damaged: {error}") from error
 
 
-def to_python(metadata: bytes, value: bytes) -> Any:
+def variant_to_python(metadata: bytes, value: bytes) -> Any:
     """Return a variant as a Python value: None, bool, int, float, Decimal, str, bytes, UUID, date, time, datetime (aware if it has a zone), dict, list.
 
     Timestamps in nanoseconds become `numpy.datetime64`, which has no zone.
@@ -105,7 +106,7 @@ def to_python(metadata: bytes, value: bytes) -> Any:
         raise InvalidInputError(f"a date or time of a variant is outside of the range of Python's classes: {error.message}") from error
 
 
-def to_json(metadata: bytes, value: bytes) -> Any:
+def variant_to_json(metadata: bytes, value: bytes) -> Any:
     """Return a variant as JSON for people, which is not read back.
 
     Dates and times are in ISO 8601, decimals are text with all digits, bytes are in base64, and numbers that JSON lacks ("NaN", "Infinity") are text.
@@ -117,7 +118,7 @@ def to_json(metadata: bytes, value: bytes) -> Any:
 
 
 def json_of(scalar: Scalar) -> Any:
-    """Return a primitive value as in `to_json`."""
+    """Return a primitive value as in `variant_to_json`."""
     if isinstance(scalar.kind, BinaryType):
         return base64.b64encode(scalar.value).decode("ascii")
     if isinstance(scalar.kind, FloatType | DoubleType) and not math.isfinite(scalar.value):
@@ -198,7 +199,7 @@ class _Reader:
 # ---- writing ----
 
 
-def encode(value: Any) -> Encoded:
+def variant_from_python(value: Any) -> Encoded:
     """Encode a value as a variant.
 
     Whole numbers take the fewest bytes; names are sorted in the metadata.
@@ -219,7 +220,7 @@ def encode(value: Any) -> Encoded:
 
 def bounds_to_bytes(bounds: Mapping[str, Scalar | bool]) -> bytes:
     """Return the bounds of a variant column, by path; see `bounds_from_bytes`."""
-    return b"".join(encode(dict(bounds)))
+    return b"".join(variant_from_python(dict(bounds)))
 
 
 def normalized_path(names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.schema.schema import Schema
 from icefloe.stores.identifier import Identifier
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 # Metric of a commit report -> entry of the snapshot's summary that has its value.
 _SUMMARY_ENTRY_OF_METRIC = {
@@ -168,4 +168,4 @@ def _timer(duration_ns: int) -> dict[str, Any]:
 
 
 def _client() -> dict[str, str]:
-    return {"engine-name": "icefloe", "engine-version": VERSION}
+    return {"engine-name": "icefloe", "engine-version": __version__}

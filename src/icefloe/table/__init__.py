@@ -18,16 +18,4 @@ if TYPE_CHECKING:
     from icefloe.table.transaction import Transaction as Transaction
     from icefloe.table.write_result import UpsertResult as UpsertResult
 else:
-    __getattr__, __dir__ = lazy_exports(
-        __name__,
-        {
-            "icefloe.scan.file_scan_task": "FileScanTask",
-            "icefloe.table.data_scan": "DataScan",
-            "icefloe.table.rows.write_context": "write_audit_publish",
-            "icefloe.table.static_table": "StaticTable",
-            "icefloe.table.table": "Table",
-            "icefloe.table.table_property_names": "TableProperties",
-            "icefloe.table.transaction": "Transaction",
-            "icefloe.table.write_result": "UpsertResult",
-        },
-    )
+    __getattr__, __dir__ = lazy_exports(__name__)

@@ -68,7 +68,7 @@ from icefloe.table.pandas_rows import arrow_of_frame
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 LOG = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class InProcessEngine:
     name = "in-process"
 
     def environment(self) -> Mapping[str, str]:
-        return {"engine-name": "icefloe", "engine-version": VERSION}
+        return {"engine-name": "icefloe", "engine-version": __version__}
 
     def setting(self, name: str) -> str | None:  # noqa: ARG002
         """Return None: there is no session."""

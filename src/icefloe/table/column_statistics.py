@@ -30,7 +30,7 @@ from icefloe.table.data_scan import DataScan
 from icefloe.table.engine import SketchRequest
 from icefloe.table.statistics_plan import StatisticsPlan
 from icefloe.table.table_handle import metadata_folder
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def compute_statistics(
     blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
     metadata, computed = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
     blobs += [blob for blob in _old_blobs(scan.io, metadata, snapshot) if (blob.type, blob.fields) not in computed]
-    content, described = write_puffin(blobs, properties={"created-by": f"Icefloe version {VERSION}"})
+    content, described = write_puffin(blobs, properties={"created-by": f"Icefloe version {__version__}"})
     file = StatisticsFile(
         snapshot_id=snapshot.snapshot_id,
         statistics_path=f"{metadata_folder(metadata)}/{snapshot.snapshot_id}-{ids.uuid()}.stats",

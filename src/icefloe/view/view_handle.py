@@ -20,10 +20,10 @@ from icefloe.spec.view.view_updates import new_view_metadata
 from icefloe.stores.catalog_store import CreatesViews, TableLocation, ViewStore
 from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.table_handle import RandomIds, SystemClock
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 # The entries of a version's summary that name its writer. Spec: View spec, Summary.
-ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": VERSION}
+ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": __version__}
 
 
 # The folder of a new view in a store that chooses it.

@@ -25,7 +25,7 @@ from icefloe.spec.types import (
     UnknownType,
     VariantType,
 )
-from icefloe.spec.variant import encode
+from icefloe.spec.variant import variant_from_python
 from icefloe.spec.wkb import wkb_of_text
 
 STORAGE = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
@@ -89,7 +89,7 @@ def test_only_the_extension_type_makes_a_struct_a_variant() -> None:
 
 
 def test_the_parts_of_variants_are_put_in_order_and_checked() -> None:
-    parts = [encode(value)._asdict() for value in (5, {"a": None})]
+    parts = [variant_from_python(value)._asdict() for value in (5, {"a": None})]
     rows = pa.table({"a": pa.array([parts[0], None, parts[1]], STORAGE).cast(STORAGE)})
     assert cast_to_schema(rows, one_column(VariantType())).column("a").to_pylist() == [parts[0], None, parts[1]]
     values, metadata = (

@@ -46,7 +46,7 @@ from icefloe.spec.types import (
     VariantType,
 )
 from icefloe.spec.values import decimal_of
-from icefloe.spec.variant import encode
+from icefloe.spec.variant import variant_from_python
 from icefloe.spec.wkb import wkb_of_text
 
 # Arrow cuts a name at a NUL.
@@ -220,7 +220,7 @@ def value(draw: st.DrawFn, kind: IcebergType, required: bool) -> Any:
     if isinstance(kind, UnknownType):
         return None
     if isinstance(kind, VariantType):
-        return encode(draw(st.sampled_from([None, 5, {"a": [True]}])))._asdict()
+        return variant_from_python(draw(st.sampled_from([None, 5, {"a": [True]}])))._asdict()
     if isinstance(kind, GeometryType | GeographyType):
         return wkb_of_text(draw(st.sampled_from(["POINT (1 2)", "LINESTRING Z EMPTY"])))
     return {StringType: "text", BinaryType: b"bytes", BooleanType: True}.get(type(kind), 0)  # type: ignore[call-overload]

@@ -36,7 +36,7 @@ from icefloe.spec.puffin.deletion_vector import (
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema, select_fields
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType, StructType
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 # Rows of a batch of a position delete file.
 _POSITION_ROWS = 131_072
@@ -146,7 +146,7 @@ def _ends_of(vector: DeletionVector) -> NDArray[np.int64]:
 def _write_puffin(target: WriteTarget, vectors: Sequence[tuple[DataFile, DeletionVector]], prefix: str) -> list[DataFile]:
     """Write one Puffin file with the vectors of these data files, in their order. After a failure it does not remain."""
     content, locations = write_deletion_vectors(
-        {file.file_path: vector for file, vector in vectors}, properties={"created-by": f"Icefloe version {VERSION}"}
+        {file.file_path: vector for file, vector in vectors}, properties={"created-by": f"Icefloe version {__version__}"}
     )
     name = f"{prefix}-{target.operation_uuid}-deletes.puffin"
     path = new_data_location(target.data_location, "", name, target.properties, target.location_context)

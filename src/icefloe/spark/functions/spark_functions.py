@@ -32,7 +32,7 @@ from icefloe.spec.types import (
     TimestampType,
     TimestamptzType,
 )
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 _OF_WIDTH = re.compile(r"truncate\[(?P<width>[1-9][0-9]{0,9})\]")
 # The namespace of functions and procedures in every catalog.
@@ -302,7 +302,7 @@ def _truncate_to(width: int) -> Function:
 
 
 def _bind_version(function: Function, _: Sequence[DataType]) -> BoundFunction:
-    return BoundFunction(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {VERSION}"))
+    return BoundFunction(name=function.name, inputs=(), result=spark_types.StringType(), of=lambda *_: F.lit(f"Icefloe {__version__}"))
 
 
 FUNCTIONS: Mapping[str, Function] = {

@@ -19,7 +19,7 @@ from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import EngineError, IcefloeError, Problem
 from icefloe.spark.bridge.gateway import class_folder, gateway_of
 from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_version, is_proven, proven_text
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 LOG = logging.getLogger(__name__)
 _PROBED = "_icefloe_probed"  # on the gateway: the probes that have run in this JVM, or are running
@@ -56,7 +56,7 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
         LOG.warning("%s; %s were not probed, as executors on other machines do not see this one's files", unproven, what)
         return
     folder = class_folder(gateway_of(spark), spark.version)
-    passed = folder.with_name(f"{folder.name}-{what}-passed-{VERSION}")  # beside the folder, which holds the sealed files alone
+    passed = folder.with_name(f"{folder.name}-{what}-passed-{__version__}")  # beside the folder, which holds the sealed files alone
     if not passed.is_file():
         with tempfile.TemporaryDirectory(prefix="icefloe-probe-", ignore_cleanup_errors=True) as folder_of_probe:
             problems = list(probe(Path(folder_of_probe)))

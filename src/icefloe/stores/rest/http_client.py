@@ -23,7 +23,7 @@ from icefloe.errors import InvalidPropertyError
 from icefloe.optional_packages import optional_module
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.http_reply import NO_REPLY, TOKEN_EXPIRED, UNAUTHORIZED, Reply, failed_reply, shown
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 if TYPE_CHECKING:
     import httpx
@@ -38,7 +38,7 @@ _RETRIED = frozenset({408, 425, 500, 502, 503, 504})
 _SAFE = frozenset({"GET", "HEAD"})
 # Prefixes of the properties that a connection is made by.
 _OF_CONNECTION = ("rest.client.", "ssl.")
-CLIENT_VERSION = f"icefloe {VERSION}"
+CLIENT_VERSION = f"icefloe {__version__}"
 
 
 class AuthSession(Protocol):

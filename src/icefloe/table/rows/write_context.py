@@ -35,7 +35,7 @@ from icefloe.table.engine import Engine
 from icefloe.table.own_location import check_paths_for_writes
 from icefloe.table.parallel_requests import in_threads
 from icefloe.table.table_handle import TableHandle, data_folder, metadata_folder
-from icefloe.version import VERSION
+from icefloe.version import __version__
 
 # Settings of the running engine; the names are those of Iceberg in Spark.
 _ID_SETTING, _BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
@@ -207,7 +207,7 @@ def snapshot_context(
         snapshot_properties={
             **property_texts(snapshot_properties, "snapshot"),
             **(engine or running_engine()).environment(),
-            "iceberg-version": f"Icefloe {VERSION}",
+            "iceberg-version": f"Icefloe {__version__}",
         },
         parallel=in_threads,
     )
