@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tests.datafile.tables import read, same, target, task_of, write
 
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
+from icefloe.datafile.live_rows import live_rows
 from icefloe.datafile.parquet import parquet_rows as read_module
+from icefloe.datafile.write_target import WritingTask
 from icefloe.errors import DataFileFormatError
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.filter_parser import parse_filter
@@ -32,15 +34,8 @@ ROWS: list[dict[str, Any]] = [
 def _rewrite(folder: Any, file: DataFile, where: str, schema: Schema = SCHEMA, spec: PartitionSpec = UNPARTITIONED_SPEC) -> RewrittenFile:
     """Rewrite a file with a target of another spec; the file's spec must be used."""
     other = target(folder, schema)
-    return rewrite_task(
-        replace(other, operation_uuid="again"),
-        task_of(file),
-        bind(parse_filter(where), schema),
-        schema=schema,
-        specs={spec.spec_id: spec, 99: UNPARTITIONED_SPEC},
-        partition_id=4,
-        task_id=2,
-    )
+    reader = live_rows(replace(other, operation_uuid="again"), schema, {spec.spec_id: spec, 99: UNPARTITIONED_SPEC})
+    return rewrite_task(reader, bind(parse_filter(where), schema), task_of(file), WritingTask(partition_id=4, task_id=2))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.datafile.tables import IO, same, target, task_of, write
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_reader import read_position_deletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.deletes.matching_positions import matching_positions
+from icefloe.datafile.deletes.matching_positions import MatchingPositions
 from icefloe.datafile.parquet import parquet_rows
 from icefloe.errors import DataFileFormatError, PuffinFormatError
 from icefloe.scan.file_scan_task import FileScanTask
@@ -129,7 +129,7 @@ def test_reads_skip_the_rows_that_a_plain_model_deletes(rows: list[dict[str, Any
         where = data.draw(st.sampled_from(["id = 1", "g > 0", "s IS NULL", "x >= 0", "id < 3 AND g = 1"]))
         bound = bind(parse_filter(where), SCHEMA)
         expected = [row["_pos"] for row in rows_of(replace(task_of(file), residual=bound), Schema(POS)) if row["_pos"] not in gone]
-        assert matching_positions(IO, task, bound, schema=SCHEMA, specs=SPECS).tolist() == expected
+        assert MatchingPositions(io=IO, row_filter=bound, schema=SCHEMA, specs=SPECS)(task).positions().tolist() == expected
         with mock.patch.object(parquet_rows, "BATCH_ROWS", 2):  # so that batches without a row that passes are left out
             filtered = rows_of(replace(task, residual=bound), Schema(*SCHEMA.fields, POS))
         assert [row.pop("_pos") for row in filtered] == expected

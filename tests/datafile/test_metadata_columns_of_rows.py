@@ -14,6 +14,8 @@ from tests.datafile.tables import IO, target, task_of, write
 
 from icefloe.datafile.copy_data_file import rewrite_task
 from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.live_rows import live_rows
+from icefloe.datafile.write_target import WritingTask
 from icefloe.errors import InvalidInputError
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.bind import bind
@@ -80,15 +82,8 @@ def test_a_table_column_with_the_name_of_a_metadata_column_is_read(tmp_path: Pat
     mine = Schema(NestedField(1, "_row_id", StringType()))
     (file,) = write(target(tmp_path, mine), [{"_row_id": "x"}, {"_row_id": "y"}])
     task = replace(task_of(replace(file, first_row_id=5)), sequence_number=2)
-    done = rewrite_task(
-        replace(target(tmp_path, mine), operation_uuid="again"),
-        task,
-        bind(parse_filter("_row_id = 'x'"), mine),
-        schema=mine,
-        specs=SPECS,
-        partition_id=0,
-        task_id=0,
-    )
+    reader = live_rows(replace(target(tmp_path, mine), operation_uuid="again"), mine, SPECS)
+    done = rewrite_task(reader, bind(parse_filter("_row_id = 'x'"), mine), task, WritingTask(0))
     (copy,) = done.added
     kept = replace(task_of(replace(copy, first_row_id=50)), sequence_number=9)
     assert rows_of(kept, mine, mine) == [{"_row_id": "y"}]
@@ -131,15 +126,8 @@ def test_copies_keep_the_lineage_of_every_row_through_deletes_and_copies_of_copi
             model = {n: found for n, found in model.items() if n not in {at[pos] for pos in deleted}}
             task = replace(task_of(file), sequence_number=4 + turn, delete_files=tuple(files))
             border = data.draw(st.sampled_from(live))
-            done = rewrite_task(
-                replace(where, operation_uuid=f"copy{turn}"),
-                task,
-                bind(parse_filter(f"id = {border}"), SCHEMA),
-                schema=SCHEMA,
-                specs=SPECS,
-                partition_id=0,
-                task_id=0,
-            )
+            reader = live_rows(replace(where, operation_uuid=f"copy{turn}"), SCHEMA, SPECS)
+            done = rewrite_task(reader, bind(parse_filter(f"id = {border}"), SCHEMA), task, WritingTask(0))
             assert done.deleted_rows == (border in model)
             model.pop(border, None)
             assert done.kept_rows == len(model)

@@ -143,10 +143,8 @@ def test_writes_rewrites_and_expiry_of_a_table_show_progress(terminal: Terminal,
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
-    for function in ("write_sorted", "rewrite_task"):
-        monkeypatch.setattr(
-            f"icefloe.table.available_engines.{function}", slowly(getattr(sys.modules["icefloe.table.available_engines"], function))
-        )
+    for name, function in (("available_engines", "write_sorted"), ("rows.row_change", "rewrite_task")):
+        monkeypatch.setattr(f"icefloe.table.{name}.{function}", slowly(getattr(sys.modules[f"icefloe.table.{name}"], function)))
     monkeypatch.setattr("icefloe.io.bulk_delete._one_by_one", slowly(sys.modules["icefloe.io.bulk_delete"]._one_by_one))
     monkeypatch.setattr("icefloe.table.available_engines.LONG_WRITE_BYTES", 0)
     table.append(pa.table({"id": [1, 2, 3]}))

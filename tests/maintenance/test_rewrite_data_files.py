@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 
 from icefloe import SqlCatalog
 from icefloe.datafile import data_file_writer, live_rows
+from icefloe.datafile.compact_files import FilesToCompact
+from icefloe.datafile.live_rows import LiveRows
+from icefloe.datafile.write_target import WritingTask
 from icefloe.errors import (
     CommitConflictError,
     EngineError,
@@ -26,14 +29,13 @@ from icefloe.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from icefloe.maintenance import group_rewrite
+from icefloe.maintenance import group_rewrite, rewrite_data_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.table import available_engines
 from icefloe.table.available_engines import InProcessEngine
 from icefloe.table.files.file_operations import RewriteDataFiles
 from icefloe.table.rows.write_context import write_audit_publish
@@ -419,16 +421,16 @@ def test_a_failure_is_noticed_while_an_earlier_file_is_still_written(tmp_path: P
     table = made(tmp_path, spec=("kind",))
     small_files(table, 6)
 
-    def compacted(*_: Any, partition_id: int, is_stopped: Callable[[], bool], **__: Any) -> None:
-        if partition_id == 1:
+    def compacted(_reader: LiveRows, _work: FilesToCompact, task: WritingTask) -> None:
+        if task.partition_id == 1:
             raise StorageError("the storage refuses the second file")
         for _ in range(3_000):
-            if is_stopped():
+            if task.is_stopped():
                 raise CancelledError
             sleep(0.01)
         raise AssertionError("the first file was not stopped")
 
-    monkeypatch.setattr(available_engines, "compact_files", compacted)
+    monkeypatch.setattr(rewrite_data_files, "compact_files", compacted)
     with pytest.raises(StorageError, match="the second file"):
         table.maintenance.rewrite_data_files()
 

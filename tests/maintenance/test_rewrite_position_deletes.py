@@ -27,11 +27,11 @@ from icefloe.errors import (
     NoSuchSnapshotError,
     StorageError,
 )
+from icefloe.maintenance import rewrite_position_deletes
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
 from icefloe.table import available_engines
-from icefloe.table.available_engines import InProcessEngine
 from icefloe.table.files.file_operations import RewriteDataFiles
-from icefloe.table.rows.row_change import specs_of
+from icefloe.table.rows.row_change import Removal, specs_of
 from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table import Table
 
@@ -391,16 +391,16 @@ def test_a_delete_that_was_planned_before_is_not_lost(
     table = with_deletes(tmp_path, version, **{"write.delete.granularity": granularity})
     before = set(ids(table))
     deleting = other_writer(tmp_path)
-    original, calls = InProcessEngine.positions, []
+    original, calls = Removal.positions, []
 
-    def positions(engine: InProcessEngine, request: Any) -> Any:
-        found = original(engine, request)
+    def positions(removal: Removal, *arguments: Any) -> Any:
+        found = original(removal, *arguments)
         if not calls:
             calls.append(1)
             assert table.maintenance.rewrite_position_delete_files(options=ALL).rewritten_files
         return found
 
-    monkeypatch.setattr(InProcessEngine, "positions", positions)
+    monkeypatch.setattr(Removal, "positions", positions)
     deleting.delete("id in (11, 31)")
     assert calls
     table.refresh()
@@ -537,15 +537,13 @@ def test_after_a_commit_of_unknown_state_the_files_stay(
 def test_new_files_without_all_positions_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     table = with_deletes(tmp_path, version)
     before, files = content(table), data_files(tmp_path)
-    original = InProcessEngine.merge_deletes
+    original, error = rewrite_position_deletes.merge_deletes, 1 if version == 2 else -1
 
-    def wrong(engine: InProcessEngine, request: Any) -> Any:
-        return [
-            replace(one, added=tuple(replace(file, record_count=file.record_count + (1 if version == 2 else -1)) for file in one.added))
-            for one in original(engine, request)
-        ]
+    def wrong(*arguments: Any) -> Any:
+        written = original(*arguments)
+        return replace(written, added=tuple(replace(file, record_count=file.record_count + error) for file in written.added))
 
-    monkeypatch.setattr(InProcessEngine, "merge_deletes", wrong)
+    monkeypatch.setattr(rewrite_position_deletes, "merge_deletes", wrong)
     with pytest.raises(EngineError, match="nothing of them was committed"):
         table.maintenance.rewrite_position_delete_files(options=ALL)
     assert (content(table), data_files(tmp_path)) == (before, files)

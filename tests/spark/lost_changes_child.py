@@ -24,9 +24,9 @@ from icefloe.errors import EngineError
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.connect.python_data_source import IcefloeSource
 from icefloe.spark.connect.register import register, registered_catalogs
-from icefloe.spark.row_level import changed_rows_job, copy_on_write_job, upsert_job, upsert_rows_source
+from icefloe.spark.row_level import changed_rows_job, upsert_job, upsert_rows_source
 from icefloe.spark.runtime.start_session import session
-from icefloe.spark.write import data_file_job
+from icefloe.spark.write import data_file_job, file_job
 from icefloe.table.table import Table
 
 ROWS, PARTITIONS = 40_000, 2
@@ -132,7 +132,7 @@ WRITERS = {
     "upsert": (upsert_job, "TaskUpserter"),
     "update": (changed_rows_job, "TaskChanger"),
     "merge": (changed_rows_job, "TaskChanger"),
-    "delete": (copy_on_write_job, "TaskRewriter"),
+    "delete": (file_job, "TaskFileWriter"),
 }
 
 

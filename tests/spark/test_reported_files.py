@@ -15,9 +15,9 @@ from icefloe.errors import StorageError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, parse_options
 from icefloe.spark.connect.table_writer import TableWriter
-from icefloe.spark.row_level import changed_rows_job, copy_on_write_job, upsert_job, upsert_rows_source
+from icefloe.spark.row_level import changed_rows_job, upsert_job, upsert_rows_source
 from icefloe.spark.types.spark_types import schema_to_struct
-from icefloe.spark.write import data_file_job
+from icefloe.spark.write import data_file_job, file_job
 from icefloe.spark.write.failed_attempt_cleanup import delete_files_of_operation
 from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.table import Table
@@ -39,7 +39,7 @@ def data_files(folder: Path) -> set[Path]:
         (data_file_job, lambda table, rows: table.overwrite(rows)),
         (upsert_job, lambda table, rows: table.upsert(rows)),
         (changed_rows_job, lambda table, _: table.update({"kind": "'new'"}, "id = 1")),
-        (copy_on_write_job, lambda table, _: table.delete("id = 1")),
+        (file_job, lambda table, _: table.delete("id = 1")),
     ],
     ids=["append", "overwrite", "upsert", "update", "delete"],
 )

@@ -22,7 +22,7 @@ from icefloe import SqlCatalog, Table
 from icefloe.errors import EngineError, InvalidInputError, SchemaMismatchError
 from icefloe.spark import spark_engine
 from icefloe.spark.row_level import upsert_rows_source
-from icefloe.spark.write.added_files import files_to_add
+from icefloe.spark.spark_engine import SparkEngine
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.rows import add_files
 from icefloe.table.rows import upsert as upsert_action
@@ -355,8 +355,11 @@ def test_spark_and_this_process_read_the_same_footers(
         folder.mkdir(parents=True, exist_ok=True)
         paths.append(str(folder / f"{number}.parquet"))
         pq.write_table(arrow(row(number)), paths[-1])
-    request = add_files.footer_request(table.handle, table.metadata)
-    assert files_to_add(spark, paths, request, table.spec(), "t") == IN_PROCESS.files_to_add(paths, request, table.spec(), "t")
+    by_spark, here = (
+        add_files.read_footers(engine, table.handle, table.metadata, paths, table.spec()) for engine in (SparkEngine(), IN_PROCESS)
+    )
+    assert by_spark == here
+    assert len(here) == len(paths)
     monkeypatch.setattr(add_files, "FOOTERS_FOR_SPARK", 10)
     result = table.add_files(str(tmp_path / "in"))
     assert (result.engine, result.added_files) == ("spark", 20)

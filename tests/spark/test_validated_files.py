@@ -22,12 +22,12 @@ def test_a_spark_job_finds_what_this_process_finds(
     here = stored.validated(VALUES)
     jobs: list[str] = []
 
-    def each(engine: SparkEngine, function: object, items: object, description: str) -> object:
+    def map_items(engine: SparkEngine, function: object, items: object, description: str) -> object:
         jobs.append(description)
         return run(engine, function, items, description)  # type: ignore[arg-type]
 
-    run = SparkEngine.each
-    monkeypatch.setattr(SparkEngine, "each", each)
+    run = SparkEngine.map
+    monkeypatch.setattr(SparkEngine, "map", map_items)
     monkeypatch.setattr(file_check, "FILES_FOR_SPARK", 1)
     assert spark is not None
     by_spark = stored.validated(VALUES)

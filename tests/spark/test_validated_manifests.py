@@ -24,13 +24,13 @@ def test_a_spark_job_finds_what_this_process_finds(
     broken.change(stored)
     here = stored.validated()
     jobs: list[str] = []
-    run = SparkEngine.each
+    run = SparkEngine.map
 
-    def each(engine: SparkEngine, function: object, items: object, description: str) -> object:
+    def map_items(engine: SparkEngine, function: object, items: object, description: str) -> object:
         jobs.append(description)
         return run(engine, function, items, description)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SparkEngine, "each", each)
+    monkeypatch.setattr(SparkEngine, "map", map_items)
     monkeypatch.setattr(table_validation, "MANIFEST_BYTES_FOR_SPARK", 1)
     assert spark is not None
     by_spark = stored.validated()

@@ -5,10 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from icefloe import SqlCatalog
-from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.engine import PositionsRequest
+from icefloe.table.rows.row_change import Removal
 
 
 def test_positions_are_returned_in_the_order_of_the_tasks(tmp_path: Path) -> None:
@@ -18,16 +17,8 @@ def test_positions_are_returned_in_the_order_of_the_tasks(tmp_path: Path) -> Non
     table = catalog.create_table("db.t", numbers.schema, partition_spec=["part"])
     table.append(numbers)
     tasks = table.scan().plan_files()
-    row_filter = bind(to_expression("n < 7 or n > 30"), table.schema())
-    found = IN_PROCESS.positions(
-        PositionsRequest(table_name="db.t", tasks=tasks, delete_filter=row_filter, schema=table.schema(), specs=table.specs(), io=table.io)
-    )
-    for task, positions in zip(tasks, found, strict=True):
+    removal = Removal(handle=table.handle, row_filter=to_expression("n < 7 or n > 30"), case_sensitive=True)
+    for task, positions in zip(tasks, removal.positions(IN_PROCESS, tasks, table.metadata), strict=True):
         own = [n for n in range(40) if n % 3 == task.file.partition[0]]
         assert positions.tolist() == [place for place, n in enumerate(own) if n < 7 or n > 30]
-    assert (
-        IN_PROCESS.positions(
-            PositionsRequest(table_name="db.t", tasks=[], delete_filter=row_filter, schema=table.schema(), specs=table.specs(), io=table.io)
-        )
-        == []
-    )
+    assert removal.positions(IN_PROCESS, [], table.metadata) == []

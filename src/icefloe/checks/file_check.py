@@ -153,7 +153,7 @@ def check_files(check: FileCheck, tasks: Sequence[FileTask], description: str) -
         most = max(_LEAST_FINDINGS_OF_A_TASK, check.most * _SPARE // len(tasks))
         check = replace(check, most=min(check.most, most), parallel=map if Depth.VALUES in check.depths else side_by_side)
         tasks = [part for task in tasks for part in task.parts(FILES_OF_A_SPARK_TASK)]
-    for task, findings in zip(tasks, engine.each(check, tasks, description), strict=True):
+    for task, findings in zip(tasks, engine.map(check, tasks, description), strict=True):
         yield len(task.positions), findings
 
 

@@ -326,7 +326,7 @@ class _Run:
         engine = running_engine() if size >= MANIFEST_BYTES_FOR_SPARK else IN_PROCESS
         if engine is IN_PROCESS:
             return map(check.check, _read_ahead(check.read, self._manifests))
-        return engine.each(check, self._manifests, f"validate the manifests of {self._table}")
+        return engine.map(check, self._manifests, f"validate the manifests of {self._table}")
 
     def _across_manifests(self, content: TableContent, snapshots: list[SnapshotManifests], digests: list[ManifestDigest]) -> None:
         whole = [one for one in snapshots if one.is_whole and all(digests[number].live is not None for number in one.numbers)]

@@ -5,7 +5,7 @@ fewer ones.
 Spec: Row-level Deletes (copy-on-write); Row Lineage.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.datafile.data_file_writer import write_partition
-from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
+from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.file_metrics import leaves_of
-from icefloe.datafile.live_rows import LiveRows, live_rows
-from icefloe.datafile.write_target import WriteTarget
+from icefloe.datafile.live_rows import LiveRows
+from icefloe.datafile.write_target import WritingTask
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.bind import filter_field_ids
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.expressions.row_evaluator import arrow_mask
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.sort_order import SortOrder, sorted_rows
 from icefloe.spec.schema.schema import Schema, schema_with_lineage
 
@@ -50,54 +49,40 @@ class RewrittenFile:
         return self.deleted_rows == 0
 
 
-def rewrite_task(
-    target: WriteTarget,
-    task: FileScanTask,
-    delete_filter: BooleanExpression,
-    *,
-    schema: Schema,
-    specs: Mapping[int, PartitionSpec],
-    partition_id: int,
-    task_id: int,
-    deletes: DeleteLoader | None = None,
-) -> RewrittenFile:
-    """Copy the task's file, in its partition and spec, without the rows for which `delete_filter` is TRUE.
+def rewrite_task(reader: LiveRows, delete_filter: BooleanExpression, source: FileScanTask, task: WritingTask) -> RewrittenFile:
+    """Copy the file of a scan task, in its partition and spec, without the rows for which `delete_filter` is TRUE.
 
     The columns of the filter are read first; if they show that all rows or none are deleted, nothing is written. If the source has a first row id, the copy
     has the two columns of row lineage, so that row ids and last-updated sequence numbers stay. The copy is sorted by the table's sort order if the source is
     not and the rows can be sorted in memory; its `sort_order_id` is that of its rows.
 
     Args:
-        target: The table and the location of new files.
-        task: The data file, with its delete files.
-        delete_filter: A filter bound to `schema`.
-        schema: The table's schema.
-        specs: Partition specs of the table, by id.
-        partition_id: Number of the engine's partition, part of the new files' names.
-        task_id: Number of the task attempt, part of the new files' names.
-        deletes: Loader that keeps delete files for other tasks.
+        reader: Reads the rows; it has the table and the location of new files.
+        delete_filter: A filter bound to the table's schema.
+        source: The data file, with its delete files.
+        task: The task that writes.
 
     Raises:
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
         StorageError: As `write_batches`, which leaves no files after a failure.
     """
-    reader = live_rows(target, schema, specs, deletes)
-    keep = _rows_to_keep(reader, task, delete_filter)
+    target = reader.target
+    keep = _rows_to_keep(reader, source, delete_filter)
     kept = keep.true_count
     deleted = len(keep) - kept
-    dangling = tuple(file for file in task.delete_files if deleted and is_scoped_to(file, task.file.file_path))
-    result = RewrittenFile(source=task.file, added=(), kept_rows=kept, deleted_rows=deleted, dangling_deletes=dangling)
+    dangling = tuple(file for file in source.delete_files if deleted and is_scoped_to(file, source.file.file_path))
+    result = RewrittenFile(source=source.file, added=(), kept_rows=kept, deleted_rows=deleted, dangling_deletes=dangling)
     if not deleted or not kept:
         return result
     # Spec: Row Lineage. Without a first row id, rows have no ids to keep.
-    copy_schema = schema if task.file.first_row_id is None else schema_with_lineage(schema)
-    kept_rows, order_id = _filtered(reader.of(task, copy_schema), keep), task.file.sort_order_id
+    copy_schema = reader.schema if source.file.first_row_id is None else schema_with_lineage(reader.schema)
+    kept_rows, order_id = _filtered(reader.of(source, copy_schema), keep), source.file.sort_order_id
     if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(copy_schema) <= SORTED_BYTES:
         # The rows of an older file may not be in the table's present sort order.
         kept_rows, is_sorted = sorted_batches(kept_rows, target.sort_order, copy_schema)
         order_id = target.sort_order_id if is_sorted else order_id
-    copy_target = replace(target, schema=copy_schema, spec=specs[task.spec_id], sort_order_id=order_id)
-    added = write_partition(copy_target, kept_rows, task.file.partition, partition_id=partition_id, task_id=task_id)
+    copy_target = replace(target, schema=copy_schema, spec=reader.specs[source.spec_id], sort_order_id=order_id)
+    added = write_partition(copy_target, kept_rows, source.file.partition, partition_id=task.partition_id, task_id=task.task_id)
     return replace(result, added=tuple(added))
 
 

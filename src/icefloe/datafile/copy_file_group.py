@@ -4,7 +4,7 @@
 Spec: Row-level Deletes (copy-on-write); Row Lineage; Sorting.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from icefloe.datafile.copy_data_file import sorted_batches
 from icefloe.datafile.data_file_writer import write_partition
-from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
-from icefloe.datafile.live_rows import LiveRows, live_rows
+from icefloe.datafile.deletes.delete_loader import is_scoped_to
+from icefloe.datafile.live_rows import LiveRows
 from icefloe.datafile.projection import Projector, columns_by_id
 from icefloe.datafile.stored_batch import decode_dictionaries
 from icefloe.datafile.stored_file import opened_stored_file
-from icefloe.datafile.write_target import WriteTarget
+from icefloe.datafile.write_target import WriteTarget, WritingTask
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.arrow_values import mask_array, numpy_of
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import POS
@@ -69,39 +68,28 @@ class _RemainingRows:
     mask: Any = field(repr=False)
 
 
-def rewrite_group(
-    target: WriteTarget,
-    group: RewriteGroup,
-    *,
-    schema: Schema,
-    specs: Mapping[int, PartitionSpec],
-    partition_id: int,
-    task_id: int,
-    deletes: DeleteLoader | None = None,
-) -> RewrittenGroup:
+def rewrite_group(live: LiveRows, group: RewriteGroup, task: WritingTask) -> RewrittenGroup:
     """Write the remaining rows of the sources, in their order, and then the new rows, as files of the group's partition.
 
     A single new file without sources stays as it is. Rows keep their row ids. Files whose rows are sorted have the id of the table's sort order.
 
     Args:
-        target: The table, its sort order and the location of new files.
+        live: Reads the rows; it has the table, its sort order and the location of new files.
         group: The files to rewrite.
-        schema: The table's schema.
-        specs: Partition specs of the table, by id.
-        partition_id: Number of the engine's partition, part of the new files' names.
-        task_id: Number of the task attempt, part of the new files' names.
-        deletes: Loader that keeps delete files for other tasks.
+        task: The task that writes.
 
     Raises:
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
         StorageError: As `write_batches`, which leaves no files after a failure.
     """
-    reader = _Reader(live_rows(target, schema, specs, deletes))
-    sources = [_RemainingRows(task, reader.remaining(task, positions)) for task, positions in group.sources]
+    reader, target = _Reader(live), live.target
+    sources = [_RemainingRows(source, reader.remaining(source, positions)) for source, positions in group.sources]
     remaining = [source for source in sources if source.mask.true_count]
     result = RewrittenGroup(
-        sources=tuple(task.file for task, _ in group.sources),
-        dangling_deletes=tuple(file for task, _ in group.sources for file in task.delete_files if is_scoped_to(file, task.file.file_path)),
+        sources=tuple(source.file for source, _ in group.sources),
+        dangling_deletes=tuple(
+            file for source, _ in group.sources for file in source.delete_files if is_scoped_to(file, source.file.file_path)
+        ),
         rewritten_files=len(remaining),
         kept_rows=sum(source.mask.true_count for source in remaining),
         deleted_rows=sum(len(source.mask) - source.mask.true_count for source in sources),
@@ -109,14 +97,14 @@ def rewrite_group(
     if not remaining and len(group.new_files) < 2:
         return result
     first = remaining[0].task.file if remaining else group.new_files[0]
-    copy_schema = schema_with_lineage(schema) if group.keeps_row_ids else schema
+    copy_schema = schema_with_lineage(live.schema) if group.keeps_row_ids else live.schema
     rows = reader.rows(remaining, group.new_files, copy_schema)
     order_id = _common_order(remaining, group, target)
     if group.sorts and order_id != target.sort_order_id:
         rows, is_sorted = sorted_batches(rows, target.sort_order, copy_schema)
         order_id = target.sort_order_id if is_sorted else UNSORTED_ORDER_ID
-    copy_target = replace(target, schema=copy_schema, spec=specs[first.spec_id], sort_order_id=order_id)
-    added = write_partition(copy_target, rows, first.partition, partition_id=partition_id, task_id=task_id)
+    copy_target = replace(target, schema=copy_schema, spec=live.specs[first.spec_id], sort_order_id=order_id)
+    added = write_partition(copy_target, rows, first.partition, partition_id=task.partition_id, task_id=task.task_id)
     return replace(result, added=tuple(added), replaced=group.new_files)
 
 

@@ -1,6 +1,6 @@
 """`LiveRows`: reads the live rows of the data files that are copied into new files of a table. Spec: Row-level Deletes; Column Projection."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """Reader of the rows that no delete file deletes, whatever filter the tasks were planned with.
+    """Reader of the rows that no delete file deletes, whatever filter the tasks were planned with. A pickled copy starts without cached delete files.
 
     Attributes:
         target: The table that the files are of.
@@ -45,7 +45,7 @@ class LiveRows:
         )
 
 
-def live_rows(target: WriteTarget, schema: Schema, specs: Mapping[int, PartitionSpec], deletes: DeleteLoader | None = None) -> LiveRows:
-    """Return a reader of live rows; without a loader of deletes it has one of its own."""
-    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
+def live_rows(target: WriteTarget, schema: Schema, specs: Mapping[int, PartitionSpec], schemas: Sequence[Schema] = ()) -> LiveRows:
+    """Return a reader of live rows. `schemas` are all of the table: the key columns of an equality delete may have been dropped since."""
+    loader = DeleteLoader(target.io, schemas=schemas or (schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
     return LiveRows(target, schema, specs, loader)

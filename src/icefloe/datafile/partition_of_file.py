@@ -48,15 +48,24 @@ class FileToAdd:
 
 
 class FilesToAdd:
-    """Reader of files of other writers that are to be added to a table. Threads may share it."""
+    """Reader of files of other writers that are to be added to a table. Threads may share it; it pickles."""
 
     def __init__(self, request: FooterRequest, spec: PartitionSpec) -> None:
         """Prepare to read footers; `spec` is the partition spec of the files."""
+        self._request = request
         self._spec = spec
         self._schema = request.schema
         self._name_mapping = request.name_mapping
         sources = frozenset(field.source_id for field in spec.fields)
         self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the request alone: what was read of other files is read again."""
+        return FilesToAdd, (self._request, self._spec)
+
+    def files_to_add(self, locations: Sequence[str]) -> list[FileToAdd]:
+        """Return the manifest fields of files, in their order. Raises as `file_to_add`, for the first wrong one."""
+        return [self.file_to_add(location) for location in locations]
 
     def file_to_add(self, location: str) -> FileToAdd:
         """Return the manifest fields of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""

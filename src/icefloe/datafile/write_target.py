@@ -1,9 +1,9 @@
-"""`WriteTarget`: what a task needs to write data files of one table, as one value that can be pickled.
+"""`WriteTarget`: what tasks need to write data files of one table, as one value that can be pickled; `WritingTask` is one of them.
 
 `data_file_writer.py`, `copy_data_file.py` and `deletes/delete_file_output.py` write to it. Spec: Writing Data Files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from icefloe.spec.partitioning.curve_cells import CurveOrder
@@ -39,3 +39,18 @@ class WriteTarget:
     older_schemas: tuple[Schema, ...] = ()
     # The last two names of the table's location, where files are in a folder elsewhere that other tables may share.
     location_context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WritingTask:
+    """One attempt of a task that writes files.
+
+    Attributes:
+        partition_id: Number of the engine's partition, part of the new files' names.
+        task_id: Number of the task attempt, part of the new files' names.
+        is_stopped: Returns True where the files are not needed any more; it is called for each batch of rows.
+    """
+
+    partition_id: int
+    task_id: int = 0
+    is_stopped: Callable[[], bool] = lambda: False

@@ -9,9 +9,10 @@ equality deletes because they still apply to its files, and is checked against t
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from icefloe.commit.file_changes import DeleteKey, delete_key
-from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
+from icefloe.datafile.deletes.merge_deletes import DeletesToMerge, merge_deletes
 from icefloe.errors import EngineError
 from icefloe.formatting import count_text
 from icefloe.maintenance.dangling_deletes import live_deletes
@@ -25,11 +26,10 @@ from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.table.available_engines import engine_for_files, engine_named
-from icefloe.table.engine import MergeDeletesRequest
 from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges
 from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.parallel_requests import in_threads
-from icefloe.table.rows.row_change import specs_of
+from icefloe.table.rows.row_change import rows_of_files
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
 
@@ -222,15 +222,13 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         metadata = self._table.metadata
         tasks = [task for group in batch for task in group.tasks]
         engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
-        outcomes = engine.merge_deletes(
-            MergeDeletesRequest(
-                work=batch,
-                schema=metadata.schema(),
-                specs=specs_of(metadata),
-                target=write_target(self._table.handle, metadata),
-                schemas=tuple(metadata.schemas),
-                at_once=self._commit_options.concurrent_groups,
-            )
+        target = write_target(self._table.handle, metadata)
+        outcomes = engine.map(
+            partial(merge_deletes, rows_of_files(metadata, target)),
+            batch,
+            f"rewrite deletes of {self._table.full_name}",
+            threads=self._commit_options.concurrent_groups,
+            target=target,
         )
         return [WrittenGroup(group, one.added, one.superseded) for group, one in zip(batch, outcomes, strict=True)]
 

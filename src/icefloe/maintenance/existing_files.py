@@ -32,7 +32,7 @@ from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.spec.schema.schema import Schema, assign_fresh_ids
 from icefloe.spec.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
 from icefloe.table.parallel_requests import side_by_side
-from icefloe.table.rows.add_files import engine_for_footers, footer_request
+from icefloe.table.rows.add_files import engine_for_footers, read_footers
 
 # Properties of the source that name places of its own files or state facts of them, and those that Hive keeps for itself.
 _OF_SOURCE = frozenset(
@@ -216,7 +216,7 @@ def commit_files(transaction: CreateTableTransaction, files: Sequence[DataFile])
                     update.append_file(file)
 
 
-def files_to_add(transaction: CreateTableTransaction, files: Sequence[str], name: str) -> list[DataFile]:
+def files_to_add(transaction: CreateTableTransaction, files: Sequence[str]) -> list[DataFile]:
     """Return the files with the metrics of their footers.
 
     Raises:
@@ -224,7 +224,7 @@ def files_to_add(transaction: CreateTableTransaction, files: Sequence[str], name
         SchemaMismatchError: Columns have other types than the table's, or have field ids.
     """
     metadata = transaction.base
-    added = engine_for_footers(files).files_to_add(files, footer_request(transaction.handle, metadata), metadata.spec(), name)
+    added = read_footers(engine_for_footers(files), transaction.handle, metadata, files, metadata.spec())
     with_ids = [one.file.file_path for one in added if one.has_ids]
     if with_ids:
         raise SchemaMismatchError(

@@ -173,7 +173,7 @@ class _Migration:
         self._refuse_location()
         existing = existing_files(self._catalog, self._source, ignore_missing=ignore_missing, is_left_out=self._is_manifest)
         transaction = new_table_of(self._catalog, self._name, existing, self._location, properties, OF_MIGRATED)
-        added = files_to_add(transaction, existing.files, self._full_name)
+        added = files_to_add(transaction, existing.files)
         if not dry_run:
             namespace = NewNamespace(self._catalog, self._catalog.resolve_name(self._name)[:-1])
             with namespace.dropped_on_error():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from icefloe.commit.file_changes import delete_key
-from icefloe.datafile.compact_files import FilesToCompact
+from icefloe.datafile.compact_files import FilesToCompact, compact_files
 from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import EngineError
@@ -33,11 +33,11 @@ from icefloe.spec.partitioning.curve_cells import CurveOrder
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER
 from icefloe.spec.schema.schema import schema_with_lineage
 from icefloe.table.available_engines import IN_PROCESS, WORK_ON_SPARK_BYTES, engine_for_files, engine_named
-from icefloe.table.engine import CompactionRequest, Engine
+from icefloe.table.engine import Engine
 from icefloe.table.files.file_operations import RewriteDataFiles
 from icefloe.table.files.update_snapshot import UpdateSnapshot
 from icefloe.table.parallel_requests import in_threads
-from icefloe.table.rows.row_change import specs_of
+from icefloe.table.rows.row_change import rows_of_files
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
 
@@ -182,15 +182,12 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
                 self._check_memory(batch)
             return self._write_sorted(batch, engine, target)
         parts = [(group, part) for group in batch for part in group.parts(self._options.sizes.limit)]
-        outcomes = engine.compact(
-            CompactionRequest(
-                work=[FilesToCompact(tasks=part, keeps_row_ids=metadata.format_version > 2) for _, part in parts],
-                schema=metadata.schema(),
-                specs=specs_of(metadata),
-                target=target,
-                schemas=tuple(metadata.schemas),
-                at_once=self._options.concurrent_groups,
-            )
+        outcomes = engine.map(
+            partial(compact_files, rows_of_files(metadata, target)),
+            [FilesToCompact(tasks=part, keeps_row_ids=metadata.format_version > 2) for _, part in parts],
+            f"compact {self._table.full_name}",
+            threads=self._options.concurrent_groups,
+            target=target,
         )
         added: dict[FileGroup, tuple[DataFile, ...]] = dict.fromkeys(batch, ())
         for (group, _), outcome in zip(parts, outcomes, strict=True):

@@ -8,7 +8,9 @@ Spec: Position Delete Files; Deletion Vectors; Sequence Numbers; Snapshots (oper
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from icefloe.datafile.deletes.merge_deletes import merge_deletes
 from icefloe.errors import EngineError
 from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
@@ -20,10 +22,9 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
 from icefloe.table.available_engines import engine_for_bytes, engine_named
-from icefloe.table.engine import MergeDeletesRequest
 from icefloe.table.files.file_operations import RewriteDataFiles
 from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.rows.row_change import specs_of
+from icefloe.table.rows.row_change import rows_of_files
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table import Table
 
@@ -126,16 +127,14 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
         engine = engine_named(self._engine) if self._engine is not None else engine_for_bytes(sum(group.size for group in batch))
         target = write_target(self._table.handle, metadata)
         size = DELETE_FILE_PROPERTIES[TARGET_FILE_SIZE_BYTES.name].name
-        outcomes = engine.merge_deletes(
-            MergeDeletesRequest(
-                work=[part for _, part in parts],
-                schema=metadata.schema(),
-                specs=specs_of(metadata),
-                # A part has about the target size; a file is closed later, so that a part becomes one file.
-                target=replace(target, properties={**target.properties, size: str(self._options.sizes.limit)}),
-                schemas=tuple(metadata.schemas),
-                at_once=self._options.concurrent_groups,
-            )
+        # A part has about the target size; a file is closed later, so that a part becomes one file.
+        target = replace(target, properties={**target.properties, size: str(self._options.sizes.limit)})
+        outcomes = engine.map(
+            partial(merge_deletes, rows_of_files(metadata, target)),
+            [part for _, part in parts],
+            f"rewrite deletes of {self._table.full_name}",
+            threads=self._options.concurrent_groups,
+            target=target,
         )
         for (group, _), outcome in zip(parts, outcomes, strict=True):
             added[group] += outcome.added

@@ -87,7 +87,7 @@ def snapshot_table(
     metadata = transaction.base
     _refuse_overlap(existing.folders, metadata.location)
     full_name = ".".join(catalog.resolve_name(name))
-    added = files_to_add(transaction, existing.files, full_name)
+    added = files_to_add(transaction, existing.files)
     if not dry_run:
         commit_files(transaction, added)
     return SnapshotTableResult(

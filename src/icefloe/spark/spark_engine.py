@@ -7,48 +7,32 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyspark
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.datafile.compact_files import CompactedFiles
-from icefloe.datafile.copy_data_file import RewrittenFile
-from icefloe.datafile.copy_file_group import RewrittenGroup
-from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
-from icefloe.datafile.foreign_files import FooterRequest
-from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
+from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spark.maintenance.column_sketches_job import sketches
 from icefloe.spark.maintenance.orphan_files_job import files_of_view, find_orphans
 from icefloe.spark.maintenance.unreachable_files_job import unreachable
-from icefloe.spark.row_level.copy_on_write_job import compact, merge_deletes_of_files, rewrite_files, rewrite_groups
-from icefloe.spark.row_level.position_job import find_positions
 from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
 from icefloe.spark.runtime.start_session import WITHOUT_JVM, active_session, session, uses_connect
-from icefloe.spark.scan.distributed_planning import SparkTasks
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
-from icefloe.spark.write.added_files import files_to_add
 from icefloe.spark.write.data_file_job import write_rows
+from icefloe.spark.write.file_job import write_in_tasks
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.available_engines import IN_PROCESS
 from icefloe.table.engine import (
-    CompactionRequest,
-    MergeDeletesRequest,
-    PositionsRequest,
-    RewriteGroupsRequest,
-    RewriteRequest,
     ScanRequest,
     SketchRequest,
     Statement,
@@ -102,47 +86,11 @@ class SparkEngine:
         _check_reachable(target.table_name, target.data_location)
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
-    def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """Copy each task's file without the deleted rows, one Spark task per file; the results have the order of the tasks. With Connect in this process."""
-        if _is_client():
-            return IN_PROCESS.rewrite(request)
-        _check_reachable(request.target.table_name, request.target.data_location)
-        return rewrite_files(session(), request)
-
-    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-        """Run `Engine.rewrite_groups`, one Spark task per group. Raises as `rewrite_groups`, and `UnsupportedFeatureError` for locations in memory."""
-        if _is_client():
-            return IN_PROCESS.rewrite_groups(request)
-        _check_reachable(request.target.table_name, request.target.data_location)
-        return rewrite_groups(session(), request)
-
-    def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
-        """Run `Engine.compact`, one Spark task per item. Raises as `compact`, and `UnsupportedFeatureError` for locations in memory."""
-        if _is_client():
-            return IN_PROCESS.compact(request)
-        _check_reachable(request.target.table_name, request.target.data_location)
-        return compact(session(), request)
-
-    def merge_deletes(self, request: MergeDeletesRequest) -> list[WrittenDeletes]:
-        """Run `Engine.merge_deletes`, one Spark task per item, as `compact`. Raises as `compact`."""
-        if _is_client():
-            return IN_PROCESS.merge_deletes(request)
-        _check_reachable(request.target.table_name, request.target.data_location)
-        return merge_deletes_of_files(session(), request)
-
-    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
-        """Return the positions of the matching live rows in each task's file, in the order of the tasks, by one Spark task per file."""
-        return IN_PROCESS.positions(request) if _is_client() else find_positions(session(), request)
-
     def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
         """Run `Engine.sketches` by tasks that each read many files. Files in memory, and those of a client of Connect, are read in this process."""
         if _is_client() or any(scheme_of(task.file.file_path) == "memory" for task in request.tasks):
             return IN_PROCESS.sketches(request)
         return sketches(session(), request)
-
-    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
-        """Read the footers of files of another writer, many in each Spark task; the results have the order of the locations."""
-        return files_to_add(session(), locations, request, spec, table_name)
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Run `Engine.upsert_source`. Rows of Spark Connect come to this process, which joins them. Raises as `spark_source` and `arrow_source`."""
@@ -178,9 +126,28 @@ class SparkEngine:
         """Return the files that manifests of expired snapshots name and kept ones do not, by a Spark job that reads and joins them."""
         return unreachable(session(), request)
 
-    def each(self, function: Callable[[Any], Any], items: Sequence[Any], description: str) -> Iterator[Any]:
-        """Yield the results of a function for items, by the tasks of one Spark job."""
-        return SparkTasks(session(), description)(function, items)
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any],
+        description: str,
+        *,
+        tasks: int | None = None,
+        threads: int = 1,
+        target: WriteTarget | None = None,
+    ) -> Iterator[Any]:
+        """Yield the results of a function for items, by the tasks of one Spark job; for a client of Connect by this process.
+
+        Raises:
+            UnsupportedFeatureError: The files that the function writes are in memory.
+            IcefloeError: As `map_in_tasks` and `write_in_tasks`.
+        """
+        if _is_client():
+            return IN_PROCESS.map(function, items, description, threads=threads, target=target)
+        if target is None:
+            return map_in_tasks(session(), description, function, items, tasks)
+        _check_reachable(target.table_name, target.data_location)
+        return iter(write_in_tasks(session(), description, function, items, target))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
         """Find orphan files by Spark's tasks. What only this process can list, a client of Connect, memory, or local files of a cluster, is searched in it."""

@@ -5,41 +5,28 @@ that packages name as entry points (`icefloe.engines`). Spec: Column Projection;
 """
 
 import logging
-import os
 import sys
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
-from itertools import islice
+from itertools import islice, starmap
 from threading import Event
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from icefloe.datafile.column_sketches import column_sketches
-from icefloe.datafile.compact_files import CompactedFiles, compact_files
-from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
-from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_batches, write_sorted
-from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.deletes.matching_positions import matching_positions
-from icefloe.datafile.deletes.merge_deletes import merge_deletes
-from icefloe.datafile.foreign_files import FooterRequest
-from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
-from icefloe.datafile.write_target import WriteTarget
+from icefloe.datafile.write_target import WriteTarget, WritingTask
 from icefloe.display.progress import counted, progress
 from icefloe.errors import EngineError, IcefloeError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.metadata.table_properties import NAME_MAPPING
-from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
 from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
@@ -47,13 +34,8 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_cast import cast_to_schema
 from icefloe.table.arrow_upsert import upsert_arrow
 from icefloe.table.engine import (
-    CompactionRequest,
+    READ_THREADS,
     Engine,
-    FilesRequest,
-    MergeDeletesRequest,
-    PositionsRequest,
-    RewriteGroupsRequest,
-    RewriteRequest,
     ScanRequest,
     SketchRequest,
     Statement,
@@ -65,6 +47,7 @@ from icefloe.table.engine import (
 from icefloe.table.orphans.orphan_search import OrphanRequest
 from icefloe.table.orphans.orphan_search import find_in_process as orphans_in_process
 from icefloe.table.pandas_rows import arrow_of_frame
+from icefloe.table.parallel_requests import side_by_side
 from icefloe.table.unreachable_files import Unreachable, find_in_process
 from icefloe.table.upsert_source import arrow_source
 from icefloe.table.write_result import WriteResult
@@ -77,16 +60,8 @@ ENGINE_GROUP = "icefloe.engines"
 # From this many bytes of files to search or copy, an inactive Spark is worth starting; below it this process is quicker.
 WORK_ON_SPARK_BYTES = 1 << 30
 
-Rewritten = TypeVar("Rewritten", RewrittenFile, RewrittenGroup)
-Written = TypeVar("Written", CompactedFiles, WrittenDeletes)
-
 # From this many bytes of rows on, a write may take long enough to show its progress.
 LONG_WRITE_BYTES = 1 << 26
-# Threads that read files side by side; reading is native code of Arrow, which runs outside the interpreter's lock.
-READ_THREADS = min(8, os.cpu_count() or 1)
-# Threads that read footers: on object stores each waits for two replies, and does little else.
-FOOTER_THREADS = 16
-FOOTERS_AT_ONCE = 32
 
 
 class InProcessEngine:
@@ -128,68 +103,6 @@ class InProcessEngine:
         with progress(f"write {table.num_rows:,} rows into {target.table_name}", "rows"):
             return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
 
-    def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """See `Engine.rewrite`. After a failure or Ctrl-C no copy remains."""
-        deletes = _loader_for(request)
-        return _all_or_none(
-            request.target,
-            len(request.tasks),
-            (
-                rewrite_task(
-                    request.target,
-                    task,
-                    request.delete_filter,
-                    schema=request.schema,
-                    specs=request.specs,
-                    partition_id=index,
-                    task_id=0,
-                    deletes=deletes,
-                )
-                for index, task in enumerate(request.tasks)
-            ),
-        )
-
-    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-        deletes = _loader_for(request)
-        return _all_or_none(
-            request.target,
-            len(request.groups),
-            (
-                rewrite_group(
-                    request.target, group, schema=request.schema, specs=request.specs, partition_id=index, task_id=0, deletes=deletes
-                )
-                for index, group in enumerate(request.groups)
-            ),
-        )
-
-    def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
-        """See `Engine.compact`. Items are compacted side by side; after a failure or Ctrl-C the others stop at their next batch."""
-        return _side_by_side(compact_files, request, f"compact {request.target.table_name}")
-
-    def merge_deletes(self, request: MergeDeletesRequest) -> list[WrittenDeletes]:
-        """See `Engine.merge_deletes`. Items are done side by side, as by `compact`."""
-        return _side_by_side(merge_deletes, request, f"rewrite deletes of {request.target.table_name}")
-
-    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
-        """See `Engine.positions`. Files are searched side by side."""
-        deletes = DeleteLoader(request.io, schemas=request.schemas or (request.schema,), name_mapping=request.name_mapping)
-
-        def find(task: FileScanTask) -> NDArray[np.int64]:
-            return matching_positions(
-                request.io,
-                task,
-                request.delete_filter,
-                schema=request.schema,
-                specs=request.specs,
-                name_mapping=request.name_mapping,
-                deletes=deletes,
-            )
-
-        if len(request.tasks) < 2:
-            return [find(task) for task in request.tasks]
-        with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-find") as pool:
-            return list(pool.map(find, request.tasks))
-
     def read(self, request: ScanRequest) -> pa.Table:
         """Return all rows as one Arrow table."""
         reader = self.read_batches(request)
@@ -200,23 +113,6 @@ class InProcessEngine:
         batches = _read_ahead(request.scan)
         with closing(counted(f"count distinct values of {request.scan.table_name}", "batches", batches, 0)) as counted_batches:
             return column_sketches(counted_batches, request.columns)
-
-    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:  # noqa: ARG002
-        """See `Engine.files_to_add`. Footers are read side by side."""
-        files = FilesToAdd(request, spec)
-        if len(locations) < 2:
-            return [files.file_to_add(location) for location in locations]
-        with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
-            # One call a batch: a task of the pool for each of a hundred thousand files would cost more than the files.
-            waiting = [
-                pool.submit(_footers, locations[start : start + FOOTERS_AT_ONCE], files)
-                for start in range(0, len(locations), FOOTERS_AT_ONCE)
-            ]
-            try:
-                return [file for batch in waiting for file in batch.result()]
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
@@ -245,9 +141,20 @@ class InProcessEngine:
         """See `Engine.unreachable`. Manifests are read side by side."""
         return find_in_process(request, request.io.read)
 
-    def each(self, function: Callable[[Any], Any], items: Sequence[Any], description: str) -> Iterator[Any]:  # noqa: ARG002
-        """See `Engine.each`. Items are worked on one after the other."""
-        return map(function, items)
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any],
+        description: str,
+        *,
+        tasks: int | None = None,  # noqa: ARG002
+        threads: int = 1,
+        target: WriteTarget | None = None,
+    ) -> Iterator[Any]:
+        """Yield the results of a function for items, by threads of this process."""
+        if target is not None:
+            return iter(_write_all(function, items, description, min(threads, READ_THREADS), target))
+        return map(function, items) if threads < 2 else side_by_side(function, items, threads)
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
         """See `Engine.orphans`. Folders are listed and manifests are read by threads; both are compared on the local disk."""
@@ -325,67 +232,37 @@ def _engine_names() -> list[str]:
     return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
 
 
-def _loader_for(request: FilesRequest) -> DeleteLoader:
-    return DeleteLoader(
-        request.target.io,
-        schemas=request.schemas or (request.schema, *request.target.older_schemas),
-        name_mapping=NAME_MAPPING.read(request.target.properties),
-    )
+def _write_all(function: Callable[..., Any], items: Sequence[Any], description: str, threads: int, target: WriteTarget) -> list[Any]:
+    """Return the outcome of each item, in order. After a failure or Ctrl-C the other items stop at their next batch, and no file remains."""
+    outcomes: dict[int, Any] = {}
+    stopped = Event()
 
+    def write(number: int, item: Any) -> None:
+        outcomes[number] = function(item, WritingTask(number, is_stopped=stopped.is_set))
 
-def _all_or_none(target: WriteTarget, count: int, outcomes: Iterable[Rewritten]) -> list[Rewritten]:
-    """Return every outcome. After a failure or Ctrl-C, delete the files of those before it."""
-    done: list[Rewritten] = []
+    def finished() -> Generator[None]:
+        if threads < 2:
+            yield from starmap(write, enumerate(items))
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="icefloe-rewrite") as pool:
+            try:
+                # In the order in which they finish, so that a failure stops the others at once.
+                yield from (future.result() for future in as_completed([pool.submit(write, *numbered) for numbered in enumerate(items)]))
+            except BaseException:
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
     try:
-        with closing(counted(f"rewrite {target.table_name}", "files", outcomes, count)) as counted_outcomes:
-            for outcome in counted_outcomes:
-                done.append(outcome)
+        with closing(finished()) as work, closing(counted(description, "files", work, len(items))) as counted_work:
+            for _ in counted_work:
+                pass
     except BaseException:
-        for file in (file for copy in done for file in copy.added):
+        for file in (file for outcome in outcomes.values() for file in outcome.added):
             with suppress(StorageError):
                 target.io.delete(file.file_path)
         raise
-    return done
-
-
-def _side_by_side(write: Callable[..., Written], request: CompactionRequest | MergeDeletesRequest, description: str) -> list[Written]:
-    """Return the outcome of each item, in order. After a failure or Ctrl-C the other items stop at their next batch, and no file remains."""
-    deletes, stopped = _loader_for(request), Event()
-
-    def written(number: int, work: Any) -> Written:
-        return write(
-            request.target,
-            work,
-            schema=request.schema,
-            specs=request.specs,
-            partition_id=number,
-            task_id=0,
-            deletes=deletes,
-            is_stopped=stopped.is_set,
-        )
-
-    with ThreadPoolExecutor(max(1, min(request.at_once, READ_THREADS)), thread_name_prefix="icefloe-rewrite") as pool:
-        futures: list[Future[Written]] = []
-        try:
-            futures += (pool.submit(written, number, work) for number, work in enumerate(request.work))
-            # In the order in which they finish, so that a failure stops the others at once.
-            results = (future.result() for future in as_completed(futures))
-            with closing(counted(description, "files", results, len(futures))) as outcomes:
-                for _ in outcomes:
-                    pass
-            return [future.result() for future in futures]
-        except BaseException:
-            stopped.set()
-            pool.shutdown(cancel_futures=True)
-            finished = (future.result() for future in futures if not future.cancelled() and future.exception() is None)
-            for file in (file for outcome in finished for file in outcome.added):
-                with suppress(StorageError):
-                    request.target.io.delete(file.file_path)
-            raise
-
-
-def _footers(locations: Sequence[str], files: FilesToAdd) -> list[FileToAdd]:
-    return [files.file_to_add(location) for location in locations]
+    return [outcomes[number] for number in range(len(items))]
 
 
 def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:

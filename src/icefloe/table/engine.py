@@ -4,6 +4,7 @@ Engines are found by the type of the rows or by name, through the package's entr
 `icefloe.table.available_engines`; Spark's is `icefloe.spark.spark_engine`.
 """
 
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,13 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.datafile.column_sketches import SketchedColumn
-from icefloe.datafile.compact_files import CompactedFiles, FilesToCompact
-from icefloe.datafile.copy_data_file import RewrittenFile
-from icefloe.datafile.copy_file_group import RewriteGroup, RewrittenGroup
-from icefloe.datafile.deletes.delete_file_output import WrittenDeletes
-from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
-from icefloe.datafile.foreign_files import FooterRequest
-from icefloe.datafile.partition_of_file import FileToAdd
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import ScanPlan
@@ -30,6 +24,16 @@ from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.write_result import WriteResult
+
+# Bytes of data files in one task of a cluster, of which only some columns are read. Fewer, larger tasks: Python's workers collect garbage after each.
+BYTES_PER_TASK = 128 * 1024 * 1024
+# Threads that read files side by side; reading is native code of Arrow, which runs outside the interpreter's lock.
+READ_THREADS = min(8, os.cpu_count() or 1)
+
+
+def tasks_of_bytes(size: int) -> int:
+    """Return how many tasks of a cluster the reading of so many bytes of data files is worth."""
+    return -(-size // BYTES_PER_TASK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,63 +54,6 @@ class ScanRequest:
     limit: int | None = None
     # Ids of required columns that files of the plan may lack, because they were written with older schemas. A file that lacks one is refused.
     may_be_missing: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesRequest:
-    """What every rewrite of existing files needs."""
-
-    schema: Schema
-    specs: Mapping[int, PartitionSpec]
-    target: WriteTarget
-    # Every schema of the table: the key columns of an equality delete may have been dropped since.
-    schemas: Sequence[Schema] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteRequest(FilesRequest):
-    """Files to copy without the rows for which `delete_filter` is true."""
-
-    tasks: Sequence[FileScanTask]
-    delete_filter: BooleanExpression  # bound to `schema`
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteGroupsRequest(FilesRequest):
-    """Groups of files whose remaining and new rows are written together."""
-
-    groups: Sequence[RewriteGroup]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRequest(FilesRequest):
-    """Files to compact. `at_once` is the number of items that are compacted at once in this process."""
-
-    work: Sequence[FilesToCompact]
-    at_once: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeDeletesRequest(FilesRequest):
-    """Data files whose deletes are written again; `at_once` is that of `CompactionRequest`."""
-
-    work: Sequence[DeletesToMerge]
-    at_once: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PositionsRequest:
-    """Files in which to find the rows for which `delete_filter` is true. Each task's `delete_files` are applied first."""
-
-    table_name: str
-    tasks: Sequence[FileScanTask]
-    delete_filter: BooleanExpression  # bound to `schema`
-    schema: Schema
-    specs: Mapping[int, PartitionSpec]
-    io: FileIO
-    # As in `ScanRequest`.
-    schemas: Sequence[Schema] = ()
-    name_mapping: NameMapping | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,29 +156,11 @@ class Engine(Protocol):
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Write the rows as data files. Raises `SchemaMismatchError` before anything is written if they do not fit."""
 
-    def rewrite(self, request: RewriteRequest) -> list[RewrittenFile]:
-        """Copy each task's file without the deleted rows, in the task's own partition."""
-
-    def rewrite_groups(self, request: RewriteGroupsRequest) -> list[RewrittenGroup]:
-        """Write the rows of each group as files of its own, in the order of the groups. After a failure none of these files remains."""
-
-    def compact(self, request: CompactionRequest) -> list[CompactedFiles]:
-        """Write the live rows of each item as files of its own, in the order of the items. After a failure none of these files remains."""
-
-    def merge_deletes(self, request: MergeDeletesRequest) -> list[WrittenDeletes]:
-        """Write the deletes of each item as files of its own, in the order of the items. After a failure none of these files remains."""
-
-    def positions(self, request: PositionsRequest) -> list[NDArray[np.int64]]:
-        """Return for each task, in order, the positions of the rows of its file that match and are not deleted yet, ascending from 0."""
-
     def read(self, request: ScanRequest) -> Any:
         """Return the rows in the engine's own form: an Arrow table, a Spark DataFrame."""
 
     def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
         """Return a sketch of the values of each column, in the order of the columns."""
-
-    def files_to_add(self, locations: Sequence[str], request: FooterRequest, spec: PartitionSpec, table_name: str) -> list[FileToAdd]:
-        """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong one."""
 
     def unreachable(self, request: UnreachableRequest) -> Any:
         """Return an `unreachable_files.Unreachable`: the files that removed manifests name and no live entry of a kept one does.
@@ -239,8 +168,30 @@ class Engine(Protocol):
         Every kept manifest must be readable.
         """
 
-    def each(self, function: Callable[[Any], Any], items: Sequence[Any], description: str) -> Iterator[Any]:
-        """Yield the results of a function for items, in their order. The function, the items and the results pickle; `description` is for people."""
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any],
+        description: str,
+        *,
+        tasks: int | None = None,
+        threads: int = 1,
+        target: WriteTarget | None = None,
+    ) -> Iterator[Any]:
+        """Yield the results of a function for items, in their order.
+
+        Args:
+            function: Takes an item, and with `target` also the `WritingTask` that writes. It pickles, and so do the items and the results.
+            items: The items.
+            description: What the work is, for people.
+            tasks: How many tasks of a cluster the work is worth; None for as many as it has items, within reason.
+            threads: How many items are worked on at once in this process.
+            target: The write whose data files the function writes, where it writes any: those of a result are its `added`. Each item is a task of its own.
+                After a failure no file of any item remains.
+
+        Raises:
+            IcefloeError: As the function raises it, of the first item that fails.
+        """
 
     def orphans(self, request: Any) -> Generator[Any, None, None]:
         """Yield the files that nothing references, as tables of `path_spill.LISTED`, for an `orphan_search.OrphanRequest`; see `find_in_process`."""

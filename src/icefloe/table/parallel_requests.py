@@ -41,13 +41,13 @@ def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         yield from pool.map(function, listed)
 
 
-def side_by_side(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def side_by_side(function: Callable[[T], R], items: Iterable[T], threads: int = REQUEST_THREADS) -> Iterator[R]:
     """Apply a function to many files side by side, and yield the results in order, like `map`. After an error or Ctrl-C no further call starts."""
     listed = list(items)
     if len(listed) < 2:
         yield from map(function, listed)
         return
-    pool = ThreadPoolExecutor(min(REQUEST_THREADS, len(listed)), thread_name_prefix="icefloe-files")
+    pool = ThreadPoolExecutor(min(threads, len(listed)), thread_name_prefix="icefloe-files")
     try:
         yield from pool.map(function, listed)
     finally:

@@ -18,8 +18,8 @@ from icefloe.errors import DataFileFormatError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.manifest_cache import clear_manifest_caches
 from icefloe.spark.attach_catalog import attach
+from icefloe.spark.jobs import map_job
 from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.scan import distributed_planning
 from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
@@ -594,8 +594,8 @@ def test_a_job_of_planning_has_few_tasks_and_returns_only_files_that_may_match(
     _of_many_manifests(lake)
     rows_of_tasks: list[int] = []
     tasks: list[int] = []
-    monkeypatch.setattr(distributed_planning, "_LEAST_TASKS", least)
-    monkeypatch.setattr(distributed_planning, "_TASKS_OF_A_PROCESSOR", of_a_processor)
+    monkeypatch.setattr(map_job, "_LEAST_TASKS", least)
+    monkeypatch.setattr(map_job, "_TASKS_OF_A_PROCESSOR", of_a_processor)
     parallelize = type(spark.sparkContext).parallelize
 
     def counted(context: Any, items: Any, slices: int) -> Any:
@@ -608,7 +608,7 @@ def test_a_job_of_planning_has_few_tasks_and_returns_only_files_that_may_match(
         return results
 
     monkeypatch.setattr(type(spark.sparkContext), "parallelize", counted)
-    monkeypatch.setattr(distributed_planning, "run_job", collected)
+    monkeypatch.setattr(map_job, "run_job", collected)
     read = spark.read.option("planning-mode", "distributed").table("lake.db.parts").where("id IN (33, 71)")
     assert sorted(row.id for row in read.collect()) == [33, 71]
     assert sum(rows_of_tasks) == 2

@@ -5,7 +5,7 @@ the old ones.
 Spec: Row-level Deletes; Equality Delete Files; Position Delete Files; Deletion Vectors.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64, FrozenBitMap64
 
-from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_output import (
     RowsToDelete,
     WrittenDeletes,
@@ -26,14 +25,12 @@ from icefloe.datafile.deletes.delete_file_output import (
 )
 from icefloe.datafile.deletes.delete_file_reader import add_position_deletes, plain_location
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.write_target import WriteTarget
+from icefloe.datafile.live_rows import LiveRows
+from icefloe.datafile.write_target import WritingTask
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.arrow_values import numpy_of
-from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.file_rules import is_deletion_vector
-from icefloe.spec.metadata.table_properties import NAME_MAPPING
-from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.ports import FileIO
 from icefloe.spec.puffin.deletion_vector import DeletionVector, deletion_vector_from_positions, merge_deletion_vectors
 from icefloe.spec.schema.metadata_columns import DELETED, POS
@@ -61,57 +58,40 @@ class DeletesToMerge:
         return len(self.tasks)
 
 
-def merge_deletes(
-    target: WriteTarget,
-    work: DeletesToMerge,
-    *,
-    schema: Schema,
-    specs: Mapping[int, PartitionSpec],
-    partition_id: int,
-    task_id: int,
-    deletes: DeleteLoader | None = None,
-    is_stopped: Callable[[], bool] = lambda: False,
-) -> WrittenDeletes:
+def merge_deletes(reader: LiveRows, work: DeletesToMerge, task: WritingTask) -> WrittenDeletes:
     """Write the rows that equality deletes delete as deletion vectors or position delete files.
 
     Args:
-        target: The table and the location of new files.
+        reader: Has the table, the location of new files, and the loader of delete files.
         work: The data files.
-        schema: The table's schema.
-        specs: Partition specs of the table, by id.
-        partition_id: Number of the engine's partition, part of the new files' names.
-        task_id: Number of the task attempt, part of the new files' names.
-        deletes: Loader that keeps delete files for other tasks.
-        is_stopped: Returns True where the files are not needed any more; it is called for each batch of rows.
+        task: The task that writes.
 
     Returns:
         The new files, and the position deletes that they include. A data file without newly deleted rows has no new delete file, except with `positions_only`.
 
     Raises:
-        CancelledError: `is_stopped` returned True.
+        CancelledError: The task was stopped.
         NoSuchFileError, DataFileFormatError, UnsupportedFeatureError, PuffinFormatError: As `read_task`.
         StorageError: Storage refuses the write; no file is left.
     """
-    loader = deletes or DeleteLoader(target.io, schemas=(schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
+    target, loader, ids = reader.target, reader.deletes, {"partition_id": task.partition_id, "task_id": task.task_id}
     if work.positions_only:
-        deleted = _deleted_positions(target.io, work, loader, is_stopped)
+        deleted = _deleted_positions(target.io, work, loader, task.is_stopped)
         if work.as_vectors:
-            return rewrite_vectors(target, deleted, partition_id=partition_id, task_id=task_id)
-        return rewrite_positions(target, deleted, specs=specs, partition_id=partition_id, task_id=task_id, file_scoped=work.file_scoped)
+            return rewrite_vectors(target, deleted, **ids)
+        return rewrite_positions(target, deleted, specs=reader.specs, file_scoped=work.file_scoped, **ids)
     merged: list[RowsToDelete] = []
-    for task in work.tasks:
-        if is_stopped():
+    for source in work.tasks:
+        if task.is_stopped():
             raise CancelledError
-        old = loader.positions_of(task)
-        vector = _deleted_by_key(target, task, schema, specs, loader, is_stopped)
+        old = loader.positions_of(source)
+        vector = _deleted_by_key(reader, source, task.is_stopped)
         positions = (vector if old is None else DeletionVector(vector.bitmap - old.bitmap)).positions().astype(np.int64)
         if len(positions):
-            merged.append(RowsToDelete(file=task.file, positions=positions, delete_files=task.delete_files))
+            merged.append(RowsToDelete(file=source.file, positions=positions, delete_files=source.delete_files))
     if work.as_vectors:
-        return write_vectors(target, merged, deletes=loader, partition_id=partition_id, task_id=task_id)
-    return write_position_deletes(
-        target, merged, specs=specs, partition_id=partition_id, task_id=task_id, deletes=loader, file_scoped=work.file_scoped
-    )
+        return write_vectors(target, merged, deletes=loader, **ids)
+    return write_position_deletes(target, merged, specs=reader.specs, deletes=loader, file_scoped=work.file_scoped, **ids)
 
 
 def _deleted_positions(
@@ -141,32 +121,16 @@ def _deleted_positions(
             yield task.file, vector
 
 
-def _deleted_by_key(
-    target: WriteTarget,
-    task: FileScanTask,
-    schema: Schema,
-    specs: Mapping[int, PartitionSpec],
-    loader: DeleteLoader,
-    is_stopped: Callable[[], bool],
-) -> DeletionVector:
+def _deleted_by_key(reader: LiveRows, task: FileScanTask, is_stopped: Callable[[], bool]) -> DeletionVector:
     """Return the positions of the rows of a task's file that its equality deletes delete."""
     by_key = tuple(file for file in task.delete_files if file.content is FileContent.EQUALITY_DELETES)
     vectors: list[DeletionVector] = []
-    batches = read_task(
-        target.io,
-        replace(task, delete_files=by_key),
-        schema=schema,
-        projection=Schema(POS, DELETED),
-        specs=specs,
-        row_filter=AlwaysTrue(),
-        name_mapping=NAME_MAPPING.read(target.properties),
-        deletes=loader,
-    )
+    batches = reader.of(replace(task, delete_files=by_key), Schema(POS, DELETED))
     with closing(cast(Generator[pa.RecordBatch], batches)):
         for batch in batches:
             if is_stopped():
                 raise CancelledError
-            found = numpy_of(batch.column(0).filter(batch.column(1)))
-            if len(found):
-                vectors.append(deletion_vector_from_positions(found))
+            deleted = numpy_of(batch.column(0).filter(batch.column(1)))
+            if len(deleted):
+                vectors.append(deletion_vector_from_positions(deleted))
     return merge_deletion_vectors(vectors)

@@ -4,15 +4,14 @@ With a job only files that may match come back to the driver; the plan is the sa
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
 from icefloe.scan.pruning import manifest_mask
-from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
@@ -22,45 +21,6 @@ from icefloe.table.data_scan import DataScan
 
 # Bytes of manifests per processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
-# Tasks of a job for each processor of Spark: each costs some milliseconds beside its work; several make up for tasks that take longer than others. Where
-# executors are allocated as tasks wait for them, few processors are known when the job starts: so many tasks let Spark add more.
-_TASKS_OF_A_PROCESSOR, _LEAST_TASKS = 4, 200
-
-
-@dataclass(frozen=True)
-class TaskFunction:
-    """A function that Spark tasks run: it takes an item, and returns the result of the wrapped function."""
-
-    function: Callable[[Any], Any]
-    errors: TaskErrors = field(default_factory=TaskErrors)
-
-    def __call__(self, item: Any) -> Any:
-        """Return the result of the function for an item."""
-        with self.errors.carried():
-            return self.function(item)
-
-
-@dataclass(frozen=True)
-class SparkTasks:
-    """A `map` that runs the items in the tasks of one Spark job, each task some items that follow each other, and returns the results in order.
-
-    Raises:
-        IcefloeError: As a task raised it.
-        EngineError: The job failed for another reason.
-    """
-
-    spark: SparkSession
-    description: str
-
-    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the results of a function for items, computed by Spark tasks."""
-        work = list(items)
-        if not work:
-            return
-        context = self.spark.sparkContext
-        tasks = min(len(work), max(_LEAST_TASKS, _TASKS_OF_A_PROCESSOR * context.defaultParallelism))
-        results = context.parallelize(work, tasks).map(TaskFunction(function))
-        yield from run_job(self.spark, self.description, results.collect)
 
 
 def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Parallel | None:
@@ -70,7 +30,7 @@ def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Para
     """
     if mode == "auto" and not _is_worth_a_job(spark, scan):
         return None
-    return cast(Parallel, SparkTasks(spark, f"plan a scan of {scan.table_name}"))
+    return cast(Parallel, partial(map_in_tasks, spark, f"plan a scan of {scan.table_name}"))
 
 
 def _is_worth_a_job(spark: SparkSession, scan: DataScan) -> bool:

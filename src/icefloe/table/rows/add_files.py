@@ -16,6 +16,7 @@ from icefloe.commit.attempt import Attempt, CommitContext, Read
 from icefloe.commit.live_entries import is_among, live_entries
 from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.datafile.foreign_files import FooterRequest
+from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
@@ -26,6 +27,7 @@ from icefloe.spec.metadata.requirement import AssertCurrentSchemaId
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.metadata.table_updates import SetProperties
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.table.available_engines import IN_PROCESS, running_engine
 from icefloe.table.engine import Engine
@@ -33,6 +35,9 @@ from icefloe.table.table_handle import TableHandle
 
 # From this many footers on Spark reads them, if it runs already; in this process ten thousand small ones take seconds.
 FOOTERS_FOR_SPARK = 2_000
+# Threads that read footers: on object stores each waits for two replies, and does little else.
+FOOTER_THREADS = 16
+FOOTERS_AT_ONCE, FOOTERS_PER_TASK = 32, 64
 # The number of files that an error names.
 SHOWN_FILES = 5
 _SIGNS = "*?["
@@ -173,9 +178,14 @@ def engine_for_footers(locations: Sequence[str]) -> Engine:
     return running_engine() if len(locations) >= FOOTERS_FOR_SPARK else IN_PROCESS
 
 
-def footer_request(handle: TableHandle, base: TableMetadata) -> FooterRequest:
-    """Return what the footers are checked against: the table's columns, found by its name mapping, or by their present names if it has none."""
-    return FooterRequest(
+def read_footers(
+    engine: Engine, handle: TableHandle, base: TableMetadata, locations: Sequence[str], spec: PartitionSpec
+) -> list[FileToAdd]:
+    """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong one.
+
+    They are checked against the table's columns, found by its name mapping, or by their present names if it has none.
+    """
+    request = FooterRequest(
         schema=base.schema(),
         properties=base.properties,
         name_mapping=NAME_MAPPING.read(base.properties) or mapping_for(base.schema()),
@@ -183,6 +193,16 @@ def footer_request(handle: TableHandle, base: TableMetadata) -> FooterRequest:
         table_name=handle.table_name,
         sort_order=base.sort_order(),
     )
+    # One call for several: a task of a pool for each of a hundred thousand files would cost more than the files.
+    groups = [locations[start : start + FOOTERS_AT_ONCE] for start in range(0, len(locations), FOOTERS_AT_ONCE)]
+    files = engine.map(
+        FilesToAdd(request, spec).files_to_add,
+        groups,
+        f"read footers of files to add to {handle.table_name}",
+        tasks=len(locations) // FOOTERS_PER_TASK,
+        threads=FOOTER_THREADS,
+    )
+    return [file for group in files for file in group]
 
 
 def _shown(paths: Sequence[str]) -> str:

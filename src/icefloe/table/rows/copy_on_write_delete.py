@@ -6,18 +6,20 @@ merge-on-read is `merge_on_read_delete.py`. Spec: Row-level Deletes; Row Lineage
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from icefloe.datafile.copy_data_file import RewrittenFile
+from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.available_engines import engine_for_files
 from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.engine import Engine, RewriteGroupsRequest
+from icefloe.table.engine import Engine
 from icefloe.table.rows.copy_on_write_groups import groups_of
-from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, specs_of, task_key
+from icefloe.table.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, rows_of_files, task_key
 from icefloe.table.table_handle import TableHandle
 
 
@@ -42,7 +44,7 @@ class CopyOnWriteDelete:
         if missing:
             engine = engine_for_files(missing)
             self.engine_name = engine.name
-            copies = engine.rewrite(self._removal.rewrite_request(missing, base))
+            copies = self._removal.copies(engine, missing, base)
             self._copies.update((task_key(task), copy) for task, copy in zip(missing, copies, strict=True))
         touched = [copy for copy in self._copies.values() if not copy.unchanged]
         return RowChange(
@@ -93,9 +95,8 @@ def copies_without(
     groups = groups_of(rows_to_delete, new_files, target, keeps_row_ids=base.format_version > 2)
     copied = {task.file.file_path for group in groups for task, _ in group.sources}
     emptied = [task for task, _ in rows_to_delete if task.file.file_path not in copied]
-    rewritten = engine.rewrite_groups(
-        RewriteGroupsRequest(groups=groups, schema=base.schema(), specs=specs_of(base), target=target, schemas=tuple(base.schemas))
-    )
+    function = partial(rewrite_group, rows_of_files(base, target))
+    rewritten: list[RewrittenGroup] = list(engine.map(function, groups, f"rewrite {handle.table_name}", target=target))
     replaced = {file.file_path for group in rewritten for file in group.replaced}
     delete_quietly(handle, replaced)
     change = RowChange(

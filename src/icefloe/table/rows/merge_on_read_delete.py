@@ -52,6 +52,6 @@ class MergeOnReadDelete:
         if missing:
             engine = engine_for_files(missing)
             self.engine_name = engine.name
-            positions_of_tasks = engine.positions(self._removal.positions_request(missing, base))
+            positions_of_tasks = self._removal.positions(engine, missing, base)
             self._found.update((task_key(task), positions) for task, positions in zip(missing, positions_of_tasks, strict=True))
         return [self._found[task_key(task)] for task in tasks]

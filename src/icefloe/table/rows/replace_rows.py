@@ -137,6 +137,6 @@ class ReplaceRows:
         if missing:
             engine = engine_for_files(missing)
             self._counted_by = engine.name
-            positions_of_tasks = engine.positions(self._removal.positions_request(missing, base))
+            positions_of_tasks = self._removal.positions(engine, missing, base)
             self._counted.update((task_key(task), len(positions)) for task, positions in zip(missing, positions_of_tasks, strict=True))
         return sum(self._counted[key] if records is None else records for key, records in live_records.items())

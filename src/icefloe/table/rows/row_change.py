@@ -1,13 +1,21 @@
-"""`RowChange`: the effect of a deletion of rows on a table's files; and `Removal`, the rows to delete and the requests that find them.
+"""`RowChange`: the effect of a deletion of rows on a table's files; and `Removal`, the rows to delete, which engines find or leave out.
 
 The two ways to delete rows are `copy_on_write_delete.py` and `merge_on_read_delete.py`. Spec: Row-level Deletes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
 
 from icefloe.commit.file_changes import DeleteKey, delete_key
-from icefloe.datafile.deletes.delete_loader import is_scoped_to
+from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
+from icefloe.datafile.deletes.delete_loader import DeleteLoader, is_scoped_to
+from icefloe.datafile.deletes.matching_positions import MatchingPositions
+from icefloe.datafile.live_rows import LiveRows, live_rows
+from icefloe.datafile.write_target import WriteTarget
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.predicate import BooleanExpression
@@ -15,7 +23,7 @@ from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
-from icefloe.table.engine import PositionsRequest, RewriteRequest
+from icefloe.table.engine import READ_THREADS, Engine, tasks_of_bytes
 from icefloe.table.rows.write_context import write_target
 from icefloe.table.table_handle import TableHandle
 
@@ -52,31 +60,35 @@ class Removal:
     row_filter: BooleanExpression
     case_sensitive: bool
 
-    def rewrite_request(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RewriteRequest:
-        """Return the request to copy these files without the rows."""
-        schema = base.schema()
-        return RewriteRequest(
-            tasks=tasks,
-            delete_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
-            schema=schema,
-            specs=specs_of(base),
-            target=write_target(self.handle, base),
-            schemas=tuple(base.schemas),
-        )
+    def copies(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[RewrittenFile]:
+        """Copy files without the rows, each in its partition. Raises as `rewrite_task`; then no copy remains."""
+        target = write_target(self.handle, base)
+        function = partial(rewrite_task, rows_of_files(base, target), self._bound_filter(base))
+        return list(engine.map(function, tasks, f"rewrite {self.handle.table_name}", target=target))
 
-    def positions_request(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> PositionsRequest:
-        """Return the request to find the rows in these files."""
-        schema = base.schema()
-        return PositionsRequest(
-            table_name=self.handle.table_name,
-            tasks=tasks,
-            delete_filter=bind(self.row_filter, schema, case_sensitive=self.case_sensitive),
-            schema=schema,
-            specs=specs_of(base),
+    def positions(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[NDArray[np.int64]]:
+        """Return for each task, in order, the ascending positions of the rows in its file that its delete files do not delete yet. Raises as `read_task`."""
+        name_mapping = NAME_MAPPING.read(base.properties)
+        search = MatchingPositions(
             io=self.handle.io,
-            schemas=tuple(base.schemas),
-            name_mapping=NAME_MAPPING.read(base.properties),
+            row_filter=self._bound_filter(base),
+            schema=base.schema(),
+            specs=specs_of(base),
+            name_mapping=name_mapping,
+            deletes=DeleteLoader(self.handle.io, schemas=tuple(base.schemas), name_mapping=name_mapping),
         )
+        size = sum(task.file.file_size_in_bytes for task in tasks)
+        description = f"find rows to delete in {self.handle.table_name}"
+        vectors = engine.map(search, tasks, description, tasks=tasks_of_bytes(size), threads=READ_THREADS)
+        return [vector.positions().astype(np.int64) for vector in vectors]
+
+    def _bound_filter(self, base: TableMetadata) -> BooleanExpression:
+        return bind(self.row_filter, base.schema(), case_sensitive=self.case_sensitive)
+
+
+def rows_of_files(base: TableMetadata, target: WriteTarget) -> LiveRows:
+    """Return the reader of the rows of existing files that are written again for `target`."""
+    return live_rows(target, base.schema(), specs_of(base), tuple(base.schemas))
 
 
 def specs_of(base: TableMetadata) -> dict[int, PartitionSpec]:

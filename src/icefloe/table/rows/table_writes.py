@@ -24,7 +24,7 @@ from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import check_known_transforms
 from icefloe.table.available_engines import IN_PROCESS, engine_for_rows
-from icefloe.table.rows.add_files import AddFiles, engine_for_footers, footer_request, locations_to_add
+from icefloe.table.rows.add_files import AddFiles, engine_for_footers, locations_to_add, read_footers
 from icefloe.table.rows.delete_keys import DeleteKeys, keys_of
 from icefloe.table.rows.replace_rows import ReplaceRows
 from icefloe.table.rows.row_change import Removal, RowChange
@@ -212,11 +212,10 @@ def add_files(
     check_known_transforms(spec)
     engine = engine_for_footers(locations)
     context = commit_context(handle, base, snapshot_properties, branch, engine)
-    files_to_add = engine.files_to_add(locations, footer_request(handle, base), spec, handle.table_name)
-    files = [added.file for added in files_to_add]
-    action = AddFiles(
-        handle, base, files, context, check_duplicates=check_duplicates, maps_names=not all(added.has_ids for added in files_to_add)
-    )
+    added_files = read_footers(engine, handle, base, locations, spec)
+    files = [added.file for added in added_files]
+    maps_names = not all(added.has_ids for added in added_files)
+    action = AddFiles(handle, base, files, context, check_duplicates=check_duplicates, maps_names=maps_names)
     return PreparedWrite(action=action, result=lambda attempt, attempts: _result("append", engine.name, attempt, attempts, added=files))
 
 

@@ -1,0 +1,68 @@
+"""`write_in_tasks`: a function over items that writes files, such as a compaction of data files, by one Spark task for each item.
+
+The functions are those of `datafile/`: `rewrite_task`, `rewrite_group`, `compact_files`, `merge_deletes`. Functions that only read are `jobs/map_job.py`.
+Spec: Row-level Deletes (copy-on-write).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from icefloe.datafile.write_target import WriteTarget, WritingTask
+from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
+from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
+from icefloe.spark.write.reported_files import check_files_exist
+
+
+@dataclass(frozen=True)
+class TaskFileWriter:
+    """The function that Spark tasks run: it takes the number and the item of one task, and returns the outcome of the wrapped function and the attempt."""
+
+    function: Callable[[Any, WritingTask], Any]
+    finished: FinishedFiles
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, numbered: tuple[int, Any]) -> tuple[Any, Attempt]:
+        """Write the files of an item, and return the outcome with the attempt."""
+        number, item = numbered
+        context = TaskContext.get()
+        with self.errors.carried():
+            outcome = self.function(item, WritingTask(number, context.taskAttemptId() if context is not None else 0))
+        self.finished.add([file.file_path for file in outcome.added])
+        return outcome, this_attempt()
+
+
+def write_in_tasks(
+    spark: SparkSession, description: str, function: Callable[[Any, WritingTask], Any], items: Sequence[Any], target: WriteTarget
+) -> list[Any]:
+    """Run a function that writes files for each item. After a failure none of the files remains.
+
+    Args:
+        spark: A classic session.
+        description: The name of the job in Spark's UI.
+        function: The function; the files that it has written are the `added` of its outcome.
+        items: The items.
+        target: The write that the files are of.
+
+    Returns:
+        The outcomes, in the order of the items.
+
+    Raises:
+        NoSuchFileError: a data or delete file is missing.
+        DataFileFormatError: a file is damaged.
+        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
+        EngineError: the job failed for another reason.
+    """
+    if not items:
+        return []
+    with writing_job(spark, target) as finished:
+        numbered = spark.sparkContext.parallelize(list(enumerate(items)), min(len(items), MOST_SPARK_TASKS))
+        results = run_job(spark, description, numbered.map(TaskFileWriter(function, finished)).collect)
+        added = {file.file_path for outcome, _ in results for file in outcome.added}
+        delete_lost_attempts(spark, target, added, (attempt for _, attempt in results))
+        check_files_exist(target, added)
+    return [outcome for outcome, _ in results]
