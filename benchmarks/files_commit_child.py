@@ -58,7 +58,7 @@ def icefloe(table: Any, count: int) -> tuple[float, float]:
     """Append the files with Icefloe."""
     data_file = import_module("icefloe.spec.manifest.data_file")
     append = import_module("icefloe.commit.append").Append
-    context = import_module("icefloe.table.rows.write_context").commit_context
+    context = import_module("icefloe.operations.rows.write_context").commit_context
     files = []
     for one in described(count):
         partition = (one.pop("bucket"), one.pop("day"))
@@ -68,9 +68,9 @@ def icefloe(table: Any, count: int) -> tuple[float, float]:
                 file_format=data_file.FileFormat.PARQUET, partition=partition, spec_id=table.spec().spec_id, sort_order_id=0, **one
             )
         )
-    start = table._start()
+    start = table.mutation_context()
     begin = now()
-    table._commit(append(files, context(start.handle, start.metadata, {}, "main")))
+    table.apply(append(files, context(start.handle, start.metadata, {}, "main")))
     return since(begin)
 
 

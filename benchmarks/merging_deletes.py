@@ -14,8 +14,8 @@ from benchmarks.converting import FILES, ROWS_OF_A_FILE, compared
 from benchmarks.measure import Comparison, say
 from benchmarks.spark_lake import new_lake_in
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_position_deletes
-from icefloe.table.rows.row_change import specs_of
-from icefloe.table.rows.write_context import write_target
+from icefloe.operations.rows.row_change import specs_of
+from icefloe.operations.rows.write_context import write_target
 
 DELETE_FILES, ROWS_OF_A_DELETE_FILE = 200, 10_000
 PROPERTIES = {"format-version": "2", "write.delete.granularity": "partition"}

@@ -23,8 +23,8 @@ from benchmarks.orphans_child import made_up_names
 from icefloe import load_catalog
 from icefloe.catalog.catalog import Catalog
 from icefloe.commit.append import Append
+from icefloe.operations.rows.write_context import commit_context
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
-from icefloe.table.rows.write_context import commit_context
 
 FILES = int(os.environ.get("ICEFLOE_ORPHAN_FILES", "1000000"))
 RUNS = int(os.environ.get("ICEFLOE_ORPHAN_RUNS", "1"))
@@ -92,8 +92,8 @@ def _make_made_up(catalog: Catalog, name: str, files: int) -> None:
     for first in range(0, files, 2 * FILES_OF_A_COMMIT):
         names = made_up_names(first, min(files, first + 2 * FILES_OF_A_COMMIT))[::2]
         added = [DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1) for path in names]
-        start = catalog.load_table(name)._start()
-        table._commit(Append(added, commit_context(start.handle, start.metadata, {}, "main")))
+        start = catalog.load_table(name).mutation_context()
+        table.apply(Append(added, commit_context(start.handle, start.metadata, {}, "main")))
 
 
 def make_tables(lake: Path) -> None:
@@ -124,6 +124,6 @@ def _make_table(catalog: Catalog, name: str, files: int) -> None:
         if number % 2 == 0:
             referenced.append(DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1))
         if referenced and (len(referenced) == FILES_OF_A_COMMIT or number == files - 1):
-            start = catalog.load_table(name)._start()
-            table._commit(Append(referenced, commit_context(start.handle, start.metadata, {}, "main")))
+            start = catalog.load_table(name).mutation_context()
+            table.apply(Append(referenced, commit_context(start.handle, start.metadata, {}, "main")))
             referenced = []

@@ -19,13 +19,13 @@ from benchmarks.spark_changes import cpu_seconds
 from icefloe import load_catalog
 from icefloe.io.file_tree import HiddenNames
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.operations.available_engines import engine_named
+from icefloe.operations.orphans.orphan_search import OrphanRequest, find_in_process
+from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
+from icefloe.operations.orphans.path_spill import LISTED
+from icefloe.operations.orphans.referenced_files import ReferencedFiles, referenced_files
+from icefloe.operations.table_handle import LoadedMetadata
 from icefloe.spark import session
-from icefloe.table.available_engines import engine_named
-from icefloe.table.orphans.orphan_search import OrphanRequest, find_in_process
-from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
-from icefloe.table.orphans.path_spill import LISTED
-from icefloe.table.orphans.referenced_files import ReferencedFiles, referenced_files
-from icefloe.table.table_handle import LoadedMetadata
 
 FILES_OF_A_FOLDER = 10_000
 FILES_BETWEEN_SAMPLES = 250_000

@@ -68,7 +68,7 @@ def main() -> None:
         pq.write_table(source, f"{folder}/source.parquet")
         source = spark.read.parquet(f"{folder}/source.parquet")
         if by == "spark-tasks":
-            vars(import_module("icefloe.table.rows.upsert"))["MOST_BYTES_HERE"] = -1
+            vars(import_module("icefloe.operations.rows.upsert"))["MOST_BYTES_HERE"] = -1
         spark.range(10).count()  # the first job of a session is not measured
         if by == "spark-again":
             filled(lake, "bench.other", table_rows).upsert(source, ["id"])

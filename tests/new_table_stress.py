@@ -31,8 +31,8 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError
-from icefloe.maintenance.migrate_table import migrate_table
-from icefloe.maintenance.snapshot_table import snapshot_table
+from icefloe.migration.migrate_table import migrate_table
+from icefloe.migration.snapshot_table import snapshot_table
 from icefloe.table import Table
 from icefloe.testing.fault_injection import FaultyStore
 

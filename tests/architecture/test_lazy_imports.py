@@ -4,8 +4,10 @@ import ast
 import fractions
 import json
 import pickle
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -26,9 +28,10 @@ OTHER_IMPORTS_BY_NAME = {
     "stores/rest/auth_sessions.py": "a class that the user's own properties name for authentication",
     "cli/command_group.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
-    "table/table.py": "icefloe.repair for `table.repair`",
-    "table/table_mutations.py": "icefloe.maintenance for `table.maintenance`",
-    "table/table_reader.py": "icefloe.inspect for `table.inspect`, as PyIceberg has it; engines are found by name too",
+}
+# Modules that name one of a layer above theirs, and why.
+IMPORTS_UPWARDS_BY_NAME = {
+    "notebook.py": "a value of the format names the module that displays it in notebooks",
 }
 
 
@@ -126,6 +129,39 @@ def test_a_difference_between_lazy_imports_and_those_of_type_checkers_is_found()
 def test_no_other_module_imports_by_name() -> None:
     importing = {str(path.relative_to(PACKAGE)) for path in MODULES if list(calls(tree_of(path), "import_module"))}
     assert importing == set(OTHER_IMPORTS_BY_NAME)
+
+
+def modules_named(tree: ast.Module) -> Iterator[str]:
+    """Yield the modules of Icefloe that a module imports by their names: constants, and the beginnings of f-strings."""
+    for function in ("import_module", "__import__", "lazy_module", "lazy_exports"):
+        for call in calls(tree, function):
+            for node in ast.walk(call):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("icefloe."):
+                    yield node.value
+
+
+def layer_of(package: str) -> int:
+    """Return the number of the layer of a package or module directly in icefloe, the uppermost first."""
+    contracts = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["name"] == "The layers of Icefloe")
+    return next(number for number, layer in enumerate(layers) if package in re.split(r"[ |]+", layer))
+
+
+def test_no_module_imports_one_of_a_layer_above_it_by_its_name() -> None:
+    upwards = {}
+    for path in MODULES:
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        own = layer_of(parts[0]) if parts[0] != "__init__" else -1
+        above = {name for name in modules_named(tree_of(path)) if layer_of(name.split(".")[1]) < own}
+        if above:
+            upwards[str(path.relative_to(PACKAGE))] = above
+    assert upwards.keys() == IMPORTS_UPWARDS_BY_NAME.keys(), upwards
+
+
+def test_an_import_upwards_by_name_is_found() -> None:
+    tree = ast.parse("import_module('icefloe.repair.repairs')\nimportlib.import_module(f'icefloe.spark.{name}')\n__import__('icefloe.cli')")
+    assert set(modules_named(tree)) == {"icefloe.repair.repairs", "icefloe.spark.", "icefloe.cli"}
+    assert layer_of("repair") < layer_of("operations")
 
 
 def test_every_command_is_in_the_command_line() -> None:

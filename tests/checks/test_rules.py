@@ -10,7 +10,7 @@ import pytest
 from tests.checks.breaks import BREAKS, MORE_BREAKS, Break
 from tests.checks.file_breaks import FILE_BREAKS
 from tests.checks.stored_table import StoredTable
-from tests.checks.test_catalog_validation import CATALOG_BREAKS
+from tests.inspect.test_catalog_validation import CATALOG_BREAKS
 
 from icefloe import SqlCatalog
 from icefloe.checks.finding import Severity

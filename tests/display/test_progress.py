@@ -122,7 +122,7 @@ def test_an_interrupted_write_of_a_stream_ends_its_progress(notebook: io.StringI
         assert shown_in(notebook, "write lake.db.t")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("icefloe.table.available_engines.write_batches", interrupted)
+    monkeypatch.setattr("icefloe.operations.available_engines.write_batches", interrupted)
     rows = pa.table({"id": [1, 2]})
     # The kept exception keeps every frame of its traceback, as a notebook does for the last error.
     with pytest.raises(KeyboardInterrupt) as kept:
@@ -146,7 +146,7 @@ def test_writes_rewrites_and_expiry_of_a_table_show_progress(terminal: Terminal,
     for name, function in (("available_engines", "write_sorted"), ("rows.row_change", "rewrite_task")):
         monkeypatch.setattr(f"icefloe.table.{name}.{function}", slowly(getattr(sys.modules[f"icefloe.table.{name}"], function)))
     monkeypatch.setattr("icefloe.io.bulk_delete._one_by_one", slowly(sys.modules["icefloe.io.bulk_delete"]._one_by_one))
-    monkeypatch.setattr("icefloe.table.available_engines.LONG_WRITE_BYTES", 0)
+    monkeypatch.setattr("icefloe.operations.available_engines.LONG_WRITE_BYTES", 0)
     table.append(pa.table({"id": [1, 2, 3]}))
     assert "write 3 rows into lake.db.t" in terminal.getvalue()
     table.delete("id = 1")

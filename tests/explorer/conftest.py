@@ -9,8 +9,8 @@ from tests.explorer.faulty_table import faulty_table
 
 from icefloe import SqlCatalog
 from icefloe.explorer.server import CatalogTables, OneTable, application
+from icefloe.operations.table_reader import TableReader
 from icefloe.table import Table
-from icefloe.table.table_reader import TableReader
 
 Served = Callable[[TableReader], TestClient]
 

@@ -17,12 +17,12 @@ from icefloe.errors import AvroFormatError, InvalidPropertyError, NoSuchFileErro
 from icefloe.io import manifest_cache
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.manifest_cache import CacheSettings, ManifestCache, cached_manifests, clear_manifest_caches, memory_of
+from icefloe.operations import data_scan
 from icefloe.scan import manifest_group
 from icefloe.spec.manifest import manifest_reader
 from icefloe.spec.manifest.manifest_reader import read_live_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.metadata.manifests import spec_partition_type
-from icefloe.table import data_scan
 from icefloe.table.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})

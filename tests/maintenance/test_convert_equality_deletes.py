@@ -16,9 +16,9 @@ from icefloe.datafile.deletes import merge_deletes as merge_module
 from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, InvalidInputError, NoSuchSnapshotError, StorageError
 from icefloe.maintenance import convert_equality_deletes as module
 from icefloe.maintenance.convert_equality_deletes import EqualityDeleteConversion
+from icefloe.operations.files.file_operations import RewriteDataFiles, RowChanges
+from icefloe.operations.rows.write_context import write_audit_publish
 from icefloe.spec.manifest.data_file import FileContent
-from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges
-from icefloe.table.rows.write_context import write_audit_publish
 from icefloe.table.table import Table
 
 

@@ -18,9 +18,9 @@ from icefloe.io import file_tree
 from icefloe.maintenance import quarantine_list
 from icefloe.maintenance import remove_orphan_files as removal
 from icefloe.maintenance.maintain import TableMaintenanceRun
-from icefloe.maintenance.maintain_catalog import maintain_catalog
+from icefloe.operations.table_handle import load_metadata
+from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.table import Table
-from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, SimulatedCrash
 
 OPERATIONS = ("write", "open_output", "delete", "read", "open_input", "size", "exists")

@@ -25,10 +25,10 @@ from icefloe.errors import (
 )
 from icefloe.inspect import health
 from icefloe.maintenance import maintain as module
-from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.procedures import call
+from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.table.table import Table
 

@@ -18,8 +18,8 @@ from icefloe.maintenance.convert_equality_deletes import EqualityDeleteConversio
 from icefloe.maintenance.equality_delete_groups import equality_delete_groups
 from icefloe.maintenance.health_measures import files_of_branch
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
+from icefloe.operations.files.file_operations import RowChanges
 from icefloe.spec.manifest.data_file import FileContent
-from icefloe.table.files.file_operations import RowChanges
 from icefloe.table.table import Table
 
 MERGED = {"write.delete.mode": "merge-on-read"}

@@ -28,10 +28,10 @@ from icefloe.maintenance import found_orphans
 from icefloe.maintenance import remove_orphan_files as removal
 from icefloe.maintenance.orphan_scope import OrphanScope
 from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, quarantine_lists
+from icefloe.operations.orphans import orphan_search
+from icefloe.operations.orphans.path_keys import PathKeys
+from icefloe.operations.orphans.path_spill import LISTED
 from icefloe.table import Table
-from icefloe.table.orphans import orphan_search
-from icefloe.table.orphans.path_keys import PathKeys
-from icefloe.table.orphans.path_spill import LISTED
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "kind": ["a", "b", "a"]})
 OLD = time.time() - 10 * 24 * 3600

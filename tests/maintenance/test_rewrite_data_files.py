@@ -33,12 +33,12 @@ from icefloe.maintenance import group_rewrite, rewrite_data_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
+from icefloe.operations.available_engines import InProcessEngine
+from icefloe.operations.files.file_operations import RewriteDataFiles
+from icefloe.operations.rows.write_context import write_audit_publish
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
-from icefloe.table.available_engines import InProcessEngine
-from icefloe.table.files.file_operations import RewriteDataFiles
-from icefloe.table.rows.write_context import write_audit_publish
 from icefloe.table.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("kind", pa.string())])
@@ -587,7 +587,7 @@ def test_a_large_sort_without_spark_is_refused_unless_memory_is_chosen(tmp_path:
     table = made(tmp_path)
     small_files(table, 6)
     before, files = content(table), data_files(tmp_path)
-    monkeypatch.setattr("icefloe.table.available_engines._spark", lambda: None)
+    monkeypatch.setattr("icefloe.operations.available_engines._spark", lambda: None)
     monkeypatch.setattr("icefloe.maintenance.rewrite_data_files.WORK_ON_SPARK_BYTES", 1000)
     with pytest.raises(EngineError, match="Spark, which sorts so many rows on disk, is not available") as refused:
         table.maintenance.rewrite_data_files(sort_order="id DESC")

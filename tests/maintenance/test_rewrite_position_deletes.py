@@ -29,10 +29,10 @@ from icefloe.errors import (
 )
 from icefloe.maintenance import rewrite_position_deletes
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
-from icefloe.table import available_engines
-from icefloe.table.files.file_operations import RewriteDataFiles
-from icefloe.table.rows.row_change import Removal, specs_of
-from icefloe.table.rows.write_context import write_audit_publish, write_target
+from icefloe.operations import available_engines
+from icefloe.operations.files.file_operations import RewriteDataFiles
+from icefloe.operations.rows.row_change import Removal, specs_of
+from icefloe.operations.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table import Table
 
 MERGE_ON_READ = {"write.delete.mode": "merge-on-read"}

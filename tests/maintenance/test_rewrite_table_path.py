@@ -35,12 +35,12 @@ from icefloe.errors import (
 from icefloe.io import whole_output
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.maintenance import copied_files
+from icefloe.operations.table_handle import load_metadata
 from icefloe.procedures import call
 from icefloe.spec.manifest import moved_manifest
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.path_prefix import PathPrefix, path_prefix
 from icefloe.table import Table
-from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")

@@ -16,12 +16,12 @@ from tests.oracle.rows import comparable
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.maintenance.table_maintenance import TableMaintenance
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.changes.manage_snapshots import ManageSnapshots
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.rows.write_context import write_audit_publish, write_target
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table import Table
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.changes.manage_snapshots import ManageSnapshots
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.rows.write_context import write_audit_publish, write_target
 from icefloe.table.table_mutations import TableMutations
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("note", pa.string())])

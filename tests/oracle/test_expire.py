@@ -12,9 +12,9 @@ import pytest
 from tests.table.reachable import everything, on_disk, taken_out
 
 from icefloe import SqlCatalog, StringType
+from icefloe.operations.rows.write_context import write_audit_publish
+from icefloe.operations.table_handle import TableHandle, load_metadata
 from icefloe.table import Table
-from icefloe.table.rows.write_context import write_audit_publish
-from icefloe.table.table_handle import TableHandle, load_metadata
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 DAY = 86_400_000

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from icefloe import IcefloeError, SqlCatalog
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table import StaticTable, Table
-from icefloe.table.table_reader import TableReader
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 # Keys that describe how a snapshot was made and not what it contains.

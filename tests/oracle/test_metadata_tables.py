@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog, StaticTable
-from icefloe.inspect.metadata_tables.changes import changes
-from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
+from icefloe.metadata_tables.changes import changes
+from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
 from icefloe.spec import types
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

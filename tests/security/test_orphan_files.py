@@ -17,9 +17,9 @@ from tests.security.test_deletion import spellings
 from icefloe.errors import DataFileFormatError, InvalidInputError, LocationNotAllowedError
 from icefloe.io import file_tree
 from icefloe.maintenance import remove_orphan_files as removal
+from icefloe.operations.orphans.path_keys import PathKeys
+from icefloe.operations.orphans.path_spill import LISTED
 from icefloe.table import Table
-from icefloe.table.orphans.path_keys import PathKeys
-from icefloe.table.orphans.path_spill import LISTED
 
 OLD_MS = int(OLD * 1000)
 

@@ -14,9 +14,9 @@ from icefloe import SqlCatalog, Table
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import LocationNotAllowedError, NotFoundError, StorageError
 from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.operations.expiry import expire_snapshots
+from icefloe.operations.own_location import own_location
 from icefloe.stores.dropped_folders import DroppedFolders
-from icefloe.table.expiry import expire_snapshots
-from icefloe.table.own_location import own_location
 
 ROWS = pa.table({"a": pa.array([1, 2], pa.int64())})
 

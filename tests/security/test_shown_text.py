@@ -18,9 +18,9 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.cli.application import app
 from icefloe.errors import IcefloeError, InvalidFilterError, Problem, StorageError
 from icefloe.inspect import metadata_table
+from icefloe.operations.warnings_once import warn_once
 from icefloe.spark.write import failed_attempt_cleanup
 from icefloe.table.table import Table
-from icefloe.table.warnings_once import warn_once
 
 # Clear the screen, set the clipboard, set the title, the same by C1 characters, write from right to left.
 HOSTILE = "a\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\x9d0;t\x9c\u202e\x7f\r"

@@ -78,9 +78,9 @@ ALLOWED: dict[tuple[str, str], str] = {
     ): "a class of the user's own, which the user's properties name and never a server's, where no other authentication fits",
     ("table/table.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.repair` is used",
     ("table/table_mutations.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.maintenance` is used",
-    ("table/table_reader.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.inspect` is used",
+    ("operations/table_reader.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.inspect` is used",
     (
-        "table/available_engines.py",
+        "operations/available_engines.py",
         "load",
     ): "engines of installed packages, by entry points; the name is `spark` or that of the package of the user's own rows",
 }

@@ -23,12 +23,12 @@ from tests.table.test_whole_format import compare_with_model, start
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.errors import InvalidFilterError, InvalidPropertyError
 from icefloe.inspect import trace
+from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.stores.rest import scan_planner
 from icefloe.stores.rest.scan_tasks import TaskReader
 from icefloe.table import Table
-from icefloe.table.data_scan import DataScan
 
 
 @pytest.fixture(

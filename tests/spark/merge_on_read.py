@@ -13,10 +13,10 @@ from icefloe.commit.new_manifest import ManifestNumbers
 from icefloe.commit.row_delta import RowDelta
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.operations.rows.table_writes import write_target
+from icefloe.operations.table_handle import metadata_folder
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.table import Table
-from icefloe.table.rows.table_writes import write_target
-from icefloe.table.table_handle import metadata_folder
 
 
 def delete_positions(table: Table, positions: Mapping[str, Sequence[int] | NDArray[np.int64]]) -> None:
@@ -72,4 +72,4 @@ def _commit(table: Table, **changes: Any) -> None:
     context = CommitContext(
         snapshot_id=uuid.uuid4().int >> 65, commit_uuid=str(uuid.uuid4()), metadata_location=metadata_folder(table.metadata)
     )
-    table._commit(RowDelta(**changes, context=context, numbers=ManifestNumbers(context)))
+    table.apply(RowDelta(**changes, context=context, numbers=ManifestNumbers(context)))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.operations.engine import ScanRequest
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.row_filter import to_expression
@@ -19,7 +20,6 @@ from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import PrimitiveType
 from icefloe.spec.values import physical_arrow_type
-from icefloe.table.engine import ScanRequest
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from icefloe.errors import (
     NoSuchFileError,
     StorageUnavailableError,
 )
+from icefloe.operations import warnings_once
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
@@ -37,7 +38,7 @@ from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.tolerance import Deviation
-from icefloe.table import Table, warnings_once
+from icefloe.table import Table
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from tests.maintenance.test_remove_orphan_files import OLD, age, folder_of, late
 from icefloe.errors import EngineError, FormatError, InvalidInputError, NoSuchFileError, StorageError
 from icefloe.io.file_tree import local_state
 from icefloe.maintenance import remove_orphan_files as removal
+from icefloe.operations.available_engines import IN_PROCESS, engine_named
 from icefloe.spark.maintenance import orphan_files_job
 from icefloe.table import Table
-from icefloe.table.available_engines import IN_PROCESS, engine_named
 
 pytestmark = pytest.mark.spark
 # Parts of names: hidden ones, percent signs, composed and decomposed letters, spaces, and characters of patterns and of SQL.

@@ -12,8 +12,8 @@ from tests.stores.rest.own_server import own_server
 
 import icefloe.spark
 from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import ScanPlan
-from icefloe.table.data_scan import DataScan
 
 pytestmark = pytest.mark.spark
 QUERIES = [

@@ -13,6 +13,7 @@ from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import StorageError
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.operations.rows import upsert as upsert_action
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, parse_options
 from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.row_level import changed_rows_job, upsert_job, upsert_rows_source
@@ -21,7 +22,6 @@ from icefloe.spark.write import data_file_job, file_job
 from icefloe.spark.write.failed_attempt_cleanup import delete_files_of_operation
 from icefloe.spark.write.reported_files import check_files_exist
 from icefloe.table import Table
-from icefloe.table.rows import upsert as upsert_action
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "kind", StringType()), identifier_field_ids=(1,))
 Write = Callable[[Table, Any], object]

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark.planned import Part, request, write_file
 
 from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.operations.engine import ScanRequest
 from icefloe.spark.connect import parquet_reader
 from icefloe.spark.scan import read_strategy
 from icefloe.spark.scan.native_scan import schemes_without_file_system
@@ -45,7 +46,6 @@ from icefloe.spec.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.table.engine import ScanRequest
 
 pytestmark = pytest.mark.spark
 

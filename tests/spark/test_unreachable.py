@@ -9,8 +9,8 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
 from icefloe.errors import FormatError, NoSuchFileError
+from icefloe.operations.expiry import file_cleanup
 from icefloe.table import Table
-from icefloe.table.expiry import file_cleanup
 
 pytestmark = pytest.mark.spark
 FAR = 10**14

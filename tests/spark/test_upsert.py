@@ -20,12 +20,12 @@ from tests.spark.comparing import same_rows
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import EngineError, InvalidInputError, SchemaMismatchError
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.rows import add_files
+from icefloe.operations.rows import upsert as upsert_action
 from icefloe.spark import spark_engine
 from icefloe.spark.row_level import upsert_rows_source
 from icefloe.spark.spark_engine import SparkEngine
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.rows import add_files
-from icefloe.table.rows import upsert as upsert_action
 
 pytestmark = pytest.mark.spark
 

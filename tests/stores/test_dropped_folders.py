@@ -24,8 +24,8 @@ from icefloe.errors import (
     UnfinishedDropError,
 )
 from icefloe.io.local_folders import OpenFolder
+from icefloe.operations.expiry import purge_table
 from icefloe.stores.catalog_store import CommitRequest
-from icefloe.table.expiry import purge_table
 
 DROPPER = Path(__file__).with_name("dropping.py")
 SCHEMA = pa.schema([("n", pa.int64())])

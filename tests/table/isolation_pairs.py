@@ -18,6 +18,11 @@ from icefloe.commit.attempt import Action
 from icefloe.commit.change_properties import property_requirements, set_property_updates
 from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, IcefloeError
+from icefloe.operations.changes.update_partitioning import UpdateSpec
+from icefloe.operations.changes.update_schema import UpdateSchema
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.pending_change import MutationContext
+from icefloe.operations.table_handle import TableHandle
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue, EqualTo
 from icefloe.spec.manifest.data_file import DataFile
@@ -26,11 +31,6 @@ from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.requirement import AssertTableUUID
 from icefloe.spec.metadata.snapshot_updates import RemoveSnapshots
 from icefloe.spec.types import LongType
-from icefloe.table.changes.update_partitioning import UpdateSpec
-from icefloe.table.changes.update_schema import UpdateSchema
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.pending_change import MutationContext
-from icefloe.table.table_handle import TableHandle
 
 LEVELS = ("serializable", "snapshot")
 IN_A = EqualTo("name", "a")

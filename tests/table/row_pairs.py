@@ -16,6 +16,9 @@ from icefloe import LongType, Table
 from icefloe.errors import IcefloeError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.storage_errors import storage_error
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.rows.write_context import write_target
+from icefloe.operations.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
@@ -23,9 +26,6 @@ from icefloe.spec.ports import Content
 from icefloe.spec.schema.arrow_schema import schema_from_arrow
 from icefloe.spec.schema.schema import assign_fresh_ids
 from icefloe.stores.memory_store import MemoryCatalogStore
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.rows.write_context import write_target
-from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.testing.fault_injection import Faults, FaultyStore
 
 NAME = ("db", "t")

@@ -108,7 +108,7 @@ def test_time_travel_on_a_branch_uses_its_ancestors(tmp_path: Path) -> None:
     ):
         on_side.as_of(5)
     table.manage_snapshots().set_current_snapshot(third.snapshot_id).commit()
-    table._commit(MetadataChange(lambda _: (RemoveSnapshots((first.snapshot_id,)),), ()))
+    table.apply(MetadataChange(lambda _: (RemoveSnapshots((first.snapshot_id,)),), ()))
     assert [found.snapshot_id for found in table.ancestors("side")] == [third.snapshot_id, second.snapshot_id]
     assert table.ancestors("side")[-1].parent_snapshot_id == first.snapshot_id
     with pytest.raises(NoSuchSnapshotError, match=f"what was before it, snapshot {first.snapshot_id}, was expired"):

@@ -21,12 +21,12 @@ from icefloe.errors import (
     ReadOnlyTableError,
     StorageUnavailableError,
 )
+from icefloe.operations.table_handle import load_metadata
 from icefloe.spec.metadata.statistics_file import StatisticsBlob
 from icefloe.spec.metadata.statistics_updates import SetStatistics
 from icefloe.spec.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin
 from icefloe.spec.puffin.theta_sketch import BLOB_TYPE
 from icefloe.table import Table
-from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO
 
 SCHEMA = pa.schema(
@@ -190,7 +190,7 @@ def test_a_blob_of_an_unknown_type_is_listed_and_carried_over(tmp_path: Path) ->
         for blob in described.blobs
     )
     other = replace(file, statistics_path=path, file_size_in_bytes=len(content), blob_metadata=blobs)
-    table._commit(MetadataChange(lambda _: (SetStatistics(other),), ()))
+    table.apply(MetadataChange(lambda _: (SetStatistics(other),), ()))
     statistics = table.statistics()
     assert statistics is not None
     assert [(blob.type, blob.columns, blob.distinct_values) for blob in statistics.blobs] == [

@@ -7,7 +7,7 @@ import pytest
 from tests.commit_effects import BrokenInvariantError, Effect, Landing, ModelSnapshot, Refs, Rows, State, must, state_after
 from tests.table.test_commit_model import ManyWriters, Step
 
-from icefloe.table.expiry.deletion_scope import DeletionScope
+from icefloe.operations.expiry.deletion_scope import DeletionScope
 from icefloe.testing.fault_injection import FaultyFileIO
 
 ROWS = ("append", "main", [("a", 1), ("b", 2)])

@@ -18,9 +18,9 @@ from icefloe.errors import (
     NoSuchTableError,
     StoragePermissionError,
 )
+from icefloe.operations.table_handle import TableHandle, load_metadata
 from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
-from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])

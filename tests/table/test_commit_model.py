@@ -42,6 +42,10 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import CommitInvalidatedError, CommitUnknownError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.rows.row_change import specs_of
+from icefloe.operations.rows.write_context import write_audit_publish, write_target
+from icefloe.operations.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile
@@ -54,10 +58,6 @@ from icefloe.spec.schema.arrow_schema import schema_from_arrow
 from icefloe.spec.schema.schema import assign_fresh_ids
 from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.rows.row_change import specs_of
-from icefloe.table.rows.write_context import write_audit_publish, write_target
-from icefloe.table.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
 from icefloe.table.transaction import Transaction
 from icefloe.testing.fault_injection import OF_COMMITS, Fault, Faults, FaultyFileIO, FaultyStore
 
@@ -200,7 +200,7 @@ class StagedFileReader:
     """Reader of the files of a storage, and of the files that a transaction has not write_files yet."""
 
     def __init__(self, io: MemoryFileIO, table: Any) -> None:
-        self.read = table._start().read if isinstance(table, Transaction) else io.read
+        self.read = table.mutation_context().read if isinstance(table, Transaction) else io.read
 
 
 def live_file(table: Any, io: MemoryFileIO, branch: str, number: int) -> DataFile | None:

@@ -9,8 +9,8 @@ import pytest
 from icefloe import SqlCatalog, Table
 from icefloe.inspect import METADATA_TABLES, metadata_table
 from icefloe.inspect import table as table_overview
+from icefloe.operations.write_result import WriteResult
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
-from icefloe.table.write_result import WriteResult
 
 ROWS = pa.table({"id": [1, 2], "kind": ["a", "b"]})
 

@@ -17,10 +17,10 @@ from tests.table.reachable import everything, files_of, on_disk
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.rows.write_context import write_audit_publish, write_target
+from icefloe.operations.table_handle import TableHandle, load_metadata
 from icefloe.table import Table
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.rows.write_context import write_audit_publish, write_target
-from icefloe.table.table_handle import TableHandle, load_metadata
 
 MODES = ("copy-on-write", "merge-on-read")
 BRANCHES = ("main", "b1", "b2")

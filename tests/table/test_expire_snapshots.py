@@ -23,13 +23,13 @@ from icefloe.errors import (
     ReadOnlyTableError,
     StorageError,
 )
+from icefloe.operations.expiry.expire_report import ExpireState
+from icefloe.operations.rows.write_context import commit_context
+from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.unreachable_files import FileKind
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.table import StaticTable, Table
-from icefloe.table.expiry.expire_report import ExpireState
-from icefloe.table.rows.write_context import commit_context
-from icefloe.table.table_handle import TableHandle, load_metadata
-from icefloe.table.unreachable_files import FileKind
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore, SimulatedCrash
 
 FAR = 10**14  # every snapshot is older
@@ -58,7 +58,7 @@ def values(table: Table, **options: Any) -> list[int]:
 
 
 def set_ref(table: Table, name: str, snapshot_id: int, **options: Any) -> None:
-    table._commit(MetadataChange(lambda base: (SetSnapshotRef(name, SnapshotRef(snapshot_id=snapshot_id, **options)),), ()))
+    table.apply(MetadataChange(lambda base: (SetSnapshotRef(name, SnapshotRef(snapshot_id=snapshot_id, **options)),), ()))
 
 
 def check_files(table: Table, *others: str) -> None:
@@ -348,7 +348,7 @@ def test_files_of_a_commit_between_the_expiry_and_its_deletions_are_kept(table: 
     broken, faults = faulty(table)
 
     def bring_back(other: Table) -> None:
-        other._commit(Append([entry.data_file], commit_context(other.handle, other.metadata, {})))
+        other.apply(Append([entry.data_file], commit_context(other.handle, other.metadata, {})))
 
     # The first read of the metadata location precedes the deletions: a file of an expired snapshot is added again just before it.
     faults.order("load", meanwhile=meanwhile(table, bring_back))

@@ -10,8 +10,8 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import IcefloeError, NoSuchFileError, StorageUnavailableError
+from icefloe.operations.table_handle import load_metadata
 from icefloe.spec.ports import Content
-from icefloe.table.table_handle import load_metadata
 
 
 def rows(*ids: int) -> pa.Table:

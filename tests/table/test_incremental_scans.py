@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.inspect.metadata_tables.tables import SCHEMA, new_catalog, rows
+from tests.metadata_tables.tables import SCHEMA, new_catalog, rows
 
 from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchSnapshotError
 from icefloe.spec.metadata.table_history import ancestors

@@ -20,11 +20,11 @@ from icefloe.errors import LocationNotAllowedError, MetadataFormatError, NoSuchF
 from icefloe.io import local_file_io
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.operations import table_handle
+from icefloe.operations.table_handle import METADATA_FILES, MetadataCache, read_metadata_at
 from icefloe.spec.metadata import json_text
 from icefloe.spec.metadata.metadata_writer import table_metadata_parts, write_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.table import table_handle
-from icefloe.table.table_handle import METADATA_FILES, MetadataCache, read_metadata_at
 
 SCHEMA = pa.schema([("id", pa.int64())])
 

@@ -17,11 +17,11 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import SchemaMismatchError
+from icefloe.operations.pandas_rows import arrow_of_frame
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_cast import cast_to_schema
 from icefloe.spec.types import NestedField, StringType
-from icefloe.table.pandas_rows import arrow_of_frame
 
 ROWS = pd.DataFrame({"day": ["mon", "mon", "tue"], "kind": ["x", "x", "y"], "n": [1, 2, 3]})
 COLUMNS = pa.schema([("day", pa.string()), ("kind", pa.string()), ("n", pa.int64())])

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
+from icefloe.operations.parallel_requests import in_threads
 from icefloe.spec.avro import compiled_codec
-from icefloe.table.parallel_requests import in_threads
 
 
 def test_one_thread_at_a_time_reads_small_blocks_that_python_decompresses() -> None:

@@ -167,7 +167,7 @@ def test_the_statistics_of_every_partition_equal_a_count_of_its_entries(
         if not any(value != value for partition in order for _, value in partition):  # noqa: PLR0124 - NaN, which Python does not sort
             assert order == sorted(order)
         assert len([file for file in table.metadata.partition_statistics if file.snapshot_id == snapshot_id]) == 1
-        table._commit(MetadataChange(lambda base: [RemovePartitionStatistics(file.snapshot_id) for file in base.partition_statistics], ()))
+        table.apply(MetadataChange(lambda base: [RemovePartitionStatistics(file.snapshot_id) for file in base.partition_statistics], ()))
         check(table, snapshot_id, table.compute_partition_statistics())
 
     run()
@@ -241,7 +241,7 @@ def test_damaged_statistics_of_an_ancestor_are_not_reused(tmp_path: Path, damage
         stored = pq.read_table(path)
         place = stored.schema.get_field_index("data_file_count")
         pq.write_table(stored.set_column(place, stored.schema.field(place), pa.array([7, 7], pa.int32())), path)
-        table._commit(MetadataChange(lambda _: (SetPartitionStatistics(replace(file, file_size_in_bytes=path.stat().st_size)),), ()))
+        table.apply(MetadataChange(lambda _: (SetPartitionStatistics(replace(file, file_size_in_bytes=path.stat().st_size)),), ()))
     table.append(rows((3, "a")))
     check(table, table.metadata.current_snapshot_id or 0, table.compute_partition_statistics())
 

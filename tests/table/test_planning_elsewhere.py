@@ -14,8 +14,9 @@ from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.io.manifest_cache import clear_manifest_caches
+from icefloe.operations import data_scan
 from icefloe.scan.scan_plan import ScanPlan
-from icefloe.table import Table, data_scan
+from icefloe.table import Table
 
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from icefloe import SqlCatalog
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.rows.row_change import Removal
 from icefloe.spec.expressions.row_filter import to_expression
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.rows.row_change import Removal
 
 
 def test_positions_are_returned_in_the_order_of_the_tasks(tmp_path: Path) -> None:

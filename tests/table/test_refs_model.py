@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from icefloe.commit.attempt import Action
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError
+from icefloe.operations.changes.manage_snapshots import ManageSnapshots
+from icefloe.operations.pending_change import MutationContext
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
@@ -18,8 +20,6 @@ from icefloe.spec.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import LongType, NestedField
-from icefloe.table.changes.manage_snapshots import ManageSnapshots
-from icefloe.table.pending_change import MutationContext
 
 NAMES = ("main", "a", "b", "c")
 Step = tuple[str, tuple[Any, ...]]

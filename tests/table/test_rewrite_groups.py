@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from icefloe.datafile.copy_file_group import RewriteGroup
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.io.local_file_io import LocalFileIO
+from icefloe.operations.rows.copy_on_write_groups import LARGE_AMONG_NEW_BYTES, LARGE_NEW_FILE_BYTES, groups_of
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
@@ -18,7 +19,6 @@ from icefloe.spec.partitioning.sort_order import SortField, SortOrder
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import LongType, NestedField
-from icefloe.table.rows.copy_on_write_groups import LARGE_AMONG_NEW_BYTES, LARGE_NEW_FILE_BYTES, groups_of
 
 MB = 1024 * 1024
 TARGET = WriteTarget(

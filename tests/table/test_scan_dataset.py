@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from icefloe import load_catalog
-from icefloe.table.scan_dataset import ScanDataset
+from icefloe.operations.scan_dataset import ScanDataset
 
 
 def renamed(warehouse: str, version: str) -> Any:

@@ -9,7 +9,7 @@ from icefloe import SqlCatalog, StaticTable
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchFileError, UnsupportedFeatureError
 from icefloe.io.memory_file_io import MemoryFileIO
-from icefloe.table.table_folder import metadata_file_of
+from icefloe.operations.table_folder import metadata_file_of
 
 ROWS = pa.table({"n": pa.array([1], pa.int64())})
 

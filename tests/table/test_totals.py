@@ -18,8 +18,8 @@ from tests.table.test_commit_loop import faulty
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidInputError
+from icefloe.operations.table_handle import load_metadata
 from icefloe.table import Table
-from icefloe.table.table_handle import load_metadata
 from icefloe.testing.fault_injection import Faults
 
 SCHEMA = pa.schema([("n", pa.int64()), ("part", pa.string())])

@@ -11,9 +11,9 @@ from tests.java_names import CATALOG_PROPERTIES, TABLE_PROPERTIES
 from icefloe import SqlCatalog, load_catalog
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.errors import InvalidPropertyError
+from icefloe.operations import warnings_once
 from icefloe.spec.metadata.table_properties import ALL, BLOOM_ENABLED_PREFIX, DERIVED, METRICS_COLUMN_PREFIX
 from icefloe.spec.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
-from icefloe.table import warnings_once
 
 ARROW = pa.schema([("id", pa.int64()), ("v", pa.string())])
 # Names that `ALL` does not list: prefixes, properties whose values are in the column `comment` or in the metadata, and the format version.

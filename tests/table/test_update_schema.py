@@ -356,7 +356,7 @@ def test_the_smallest_values_of_an_int_that_another_engine_promoted_are_read_and
     table.append(pa.table({"n": pa.array([-(2**31), 5], pa.int32())}))
     widened = Schema(NestedField(1, "n", LongType()))
     # Icefloe refuses this promotion; Java allows it.
-    table._commit(MetadataChange(lambda base: (AddSchema(widened), SetCurrentSchema(LAST_ADDED)), ()))
+    table.apply(MetadataChange(lambda base: (AddSchema(widened), SetCurrentSchema(LAST_ADDED)), ()))
     assert table.scan("n < 0").to_arrow()["n"].to_pylist() == [-(2**31)]
     assert table.scan("n = -2147483648").to_arrow()["n"].to_pylist() == [-(2**31)]
     assert [decision.kept for decision in table.scan("n < 0").plan(explain=True).decisions if decision.level == "file"] == [True, False]

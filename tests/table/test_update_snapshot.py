@@ -8,10 +8,10 @@ import pytest
 
 from icefloe import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, SqlCatalog, Table
 from icefloe.errors import InvalidFilterError
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.rows.write_context import write_target
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.rows.write_context import write_target
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string())])
 

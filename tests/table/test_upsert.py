@@ -18,8 +18,9 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.table import Table, arrow_upsert
-from icefloe.table.write_result import WriteResult
+from icefloe.operations import arrow_upsert
+from icefloe.operations.write_result import WriteResult
+from icefloe.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64())])
 

@@ -14,7 +14,6 @@ from icefloe.catalog.catalog_config import is_true
 from icefloe.catalog.catalog_namespaces import CatalogNamespaces
 from icefloe.catalog.catalog_transaction import CatalogTransaction, CreateTableTransaction
 from icefloe.catalog.catalog_views import CatalogViews
-from icefloe.catalog.replace_location import replace_location
 from icefloe.catalog.unused_options import warn_of_options
 from icefloe.commit.replace_table import ReplaceTable
 from icefloe.errors import (
@@ -30,21 +29,10 @@ from icefloe.errors import (
 )
 from icefloe.io.locations import join, qualified
 from icefloe.io.manifest_cache import CacheSettings
-from icefloe.spec.metadata.new_table import new_table_metadata
-from icefloe.spec.metadata.property_kinds import property_texts
-from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
-from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.spec.ports import StorageAccess
-from icefloe.spec.schema.arrow_schema import to_schema
-from icefloe.spec.schema.schema import Schema
-from icefloe.stores.catalog_store import CatalogStore, TableLocation
-from icefloe.stores.identifier import Identifier, dotted, to_identifier, to_table_identifier
-from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.expiry.purge_table import PurgeReport, purge_table
-from icefloe.table.own_location import warn_of_places
-from icefloe.table.table import Table
-from icefloe.table.table_handle import (
+from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.expiry.purge_table import PurgeReport, purge_table
+from icefloe.operations.own_location import warn_of_places
+from icefloe.operations.table_handle import (
     LoadedMetadata,
     RandomIds,
     SystemClock,
@@ -56,6 +44,18 @@ from icefloe.table.table_handle import (
     new_metadata_location,
     read_metadata_at,
 )
+from icefloe.spec.metadata.new_table import new_table_metadata
+from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
+from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
+from icefloe.spec.ports import StorageAccess
+from icefloe.spec.schema.arrow_schema import to_schema
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.catalog_store import CatalogStore, TableLocation
+from icefloe.stores.identifier import Identifier, dotted, to_identifier, to_table_identifier
+from icefloe.stores.replace_location import replace_location
+from icefloe.table.table import Table
 
 # Properties of a catalog that its new tables get unless they are given others, and those that they get in any case. JAVA: CatalogProperties.
 TABLE_DEFAULT_PREFIX = "table-default."

@@ -1,6 +1,6 @@
 """`CatalogTransaction`: changes of several tables as one commit, all or none, started by `catalog.transaction()`.
 
-Changes of each table are collected by `icefloe.table.transaction`; the commit is the loop of single tables (`icefloe.table.commits.commit_loop`), which
+Changes of each table are collected by `icefloe.table.transaction`; the commit is the loop of single tables (`icefloe.operations.commits.commit_loop`), which
 compares and swaps all metadata locations together. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
@@ -14,13 +14,13 @@ import pyarrow as pa
 from icefloe.catalog.catalog_base import Name
 from icefloe.commit.attempt import Action
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
+from icefloe.operations.commits.commit_loop import TableChange, commit_together
+from icefloe.operations.table_handle import LoadedMetadata, TableHandle
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import IdSource
 from icefloe.spec.schema.schema import Schema
 from icefloe.stores.identifier import Identifier, dotted
-from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata, TableHandle
 from icefloe.table.transaction import Transaction
 
 
@@ -95,7 +95,7 @@ class TableInTransaction(Transaction):
         Args:
             action: the replacement.
         """
-        self._stage(action)
+        self.apply(action)
 
     def _not_alone(self, _: Action) -> None:
         self.commit_transaction()

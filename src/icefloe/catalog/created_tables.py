@@ -1,7 +1,7 @@
 """`CreatedTables`: the folders of the tables that this process created in a catalog whose server chooses them, so that their files may be deleted.
 
 A server that names another program's folder as that of a new table must not have files deleted there later. So a folder counts if the caller chose it, or
-if it has no file but the first metadata file when the table is created. See `icefloe.table.own_location`.
+if it has no file but the first metadata file when the table is created. See `icefloe.operations.own_location`.
 """
 
 import logging
@@ -9,12 +9,12 @@ import logging
 from icefloe.errors import FormatError, InvalidInputError, NoSuchFileError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, files_for
 from icefloe.io.locations import Place, place_of_file, place_of_folder
+from icefloe.operations.own_location import is_of_metadata_file, own_location
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import TableLocation
 from icefloe.stores.identifier import Identifier
-from icefloe.table.own_location import is_of_metadata_file, own_location
-from icefloe.table.table_handle import TableHandle
 
 LOG = logging.getLogger(__name__)
 # Seconds after which no other folder of a new table is listed.

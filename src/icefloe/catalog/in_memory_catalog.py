@@ -2,8 +2,8 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.options import check_names
+from icefloe.operations.table_handle import RandomIds
 from icefloe.stores.memory_store import MemoryCatalogStore
-from icefloe.table.table_handle import RandomIds
 
 
 class InMemoryCatalog(Catalog):

@@ -14,6 +14,8 @@ from icefloe.catalog.options import check_names
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES, load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, listed, qualified, scheme_of
+from icefloe.operations.expiry.purge_table import PurgeReport
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO, StorageAccess
 from icefloe.stores.identifier import Identifier, dotted
@@ -23,9 +25,7 @@ from icefloe.stores.rest.rest_functions import CatalogFunction, list_functions, 
 from icefloe.stores.rest.rest_store import RestCatalogStore
 from icefloe.stores.rest.rest_views import RestViews
 from icefloe.stores.rest.table_access import STORAGE_PREFIXES
-from icefloe.table.expiry.purge_table import PurgeReport
 from icefloe.table.table import Table
-from icefloe.table.table_handle import TableHandle
 from icefloe.view.view import View
 from icefloe.view.view_handle import UNPLACED
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from icefloe.table.warnings_once import warn_once
+from icefloe.operations.warnings_once import warn_once
 
 _CLASSES = "Java classes are not loaded"
 _NO_CACHE = "every load reads the catalog, so that no load is older than the last commit"

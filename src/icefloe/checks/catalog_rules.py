@@ -12,11 +12,12 @@ from icefloe.checks.manifest_check import NOT_CHECKED
 from icefloe.checks.rule import Depth, Level, Rule, shown
 from icefloe.errors import IcefloeError, StorageUnavailableError
 from icefloe.io.listing import files_of
+from icefloe.maintenance.table_maintenance import TableMaintenance
+from icefloe.operations.loaded_table import LoadedTable
 from icefloe.spec.metadata.json_file import inflated, parsed
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.ports import FileIO
-from icefloe.table.table import Table
 
 METADATA_NEWER = Rule(
     id="metadata-newer",
@@ -114,10 +115,10 @@ def registered_twice(tables: Sequence[tuple[str, str | None, str | None]]) -> It
             )
 
 
-def orphan_findings(table: Table) -> Iterator[Finding]:
+def orphan_findings(table: LoadedTable) -> Iterator[Finding]:
     """Yield the orphan files of a table, as a dry run of `remove_orphan_files` lists them."""
     try:
-        files = table.maintenance.remove_orphan_files(dry_run=True).files
+        files = TableMaintenance(table).remove_orphan_files(dry_run=True).files
     except StorageUnavailableError:
         raise
     except IcefloeError as error:

@@ -20,13 +20,13 @@ from icefloe.checks.manifest_check import ListedManifest, ManifestDigest, read_p
 from icefloe.checks.row_rules import row_findings
 from icefloe.checks.rule import Depth, Place
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
+from icefloe.operations.available_engines import IN_PROCESS, running_engine
+from icefloe.operations.parallel_requests import in_threads, side_by_side
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.ports import Parallel
 from icefloe.spec.types import StructType
-from icefloe.table.available_engines import IN_PROCESS, running_engine
-from icefloe.table.parallel_requests import in_threads, side_by_side
 
 # Files of one task. Each task decodes the manifest up to its last file: in this process, where tasks follow each other, few tasks cost least; Spark's run side
 # by side.

@@ -44,6 +44,8 @@ from icefloe.checks.statistics_rules import statistics_field_findings, statistic
 from icefloe.checks.summary_rules import summary_findings
 from icefloe.checks.table_content import TableContent, read_content
 from icefloe.errors import MetadataFormatError, NoSuchSnapshotError
+from icefloe.operations.available_engines import IN_PROCESS, running_engine
+from icefloe.operations.parallel_requests import MANIFEST_THREADS, side_by_side
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.metadata.entry_kinds import SORT_ORDERS
 from icefloe.spec.metadata.json_file import inflated, parsed, top_level
@@ -52,8 +54,6 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.spec.types import StructType
-from icefloe.table.available_engines import IN_PROCESS, running_engine
-from icefloe.table.parallel_requests import MANIFEST_THREADS, side_by_side
 
 _DIGITS = 20  # a snapshot id has fewer
 # Bytes of manifests from which a Spark job is faster than this process, where a session runs: some hundred thousand files.

@@ -1,14 +1,12 @@
-"""`validate`: what breaks the rules of the specification in a table, a namespace or a catalog, as a report, as SARIF, and as issues with their remedies."""
+"""`Validation`: what breaks the rules of the specification in one or several tables, as a report, as SARIF, and as issues with their remedies."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from icefloe.catalog.catalog import Catalog
 from icefloe.checks.catalog_rules import orphan_findings
-from icefloe.checks.catalog_validation import validate_catalog, validate_named, with_findings
-from icefloe.checks.finding import MOST_FINDINGS, Finding, Severity
+from icefloe.checks.finding import MOST_FINDINGS, Finding, Findings, Severity
 from icefloe.checks.issue import MOST_PLACES, REPAIR, Issue, Weight
 from icefloe.checks.repair_kinds import RepairKind, repairs_of
 from icefloe.checks.rules import rule_named
@@ -18,9 +16,9 @@ from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, shortened, within
-from icefloe.table.table import Table
-from icefloe.table.table_handle import has_no_file
-from icefloe.table.table_reader import TableReader
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.table_handle import has_no_file
+from icefloe.operations.table_reader import TableReader
 
 # The severities, the gravest first.
 SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
@@ -111,9 +109,8 @@ class Validation(Reportable):
         return counts
 
 
-def validate(
-    source: TableReader | Catalog,
-    name: str | None = None,
+def validate_loaded(
+    table: TableReader,
     *,
     current_only: bool = False,
     snapshot: str | None = None,
@@ -124,48 +121,27 @@ def validate(
     most_findings: int = MOST_FINDINGS,
     progress: ValidationProgress | None = None,
 ) -> Validation:
-    """Find what breaks the rules of the specification: in a table, or in the tables of a catalog. Nothing is changed.
-
-    Args:
-        source: The table, or the catalog.
-        name: Of a catalog only: a table, which need not be readable, or a namespace; by default every table.
-        current_only: Validate the current snapshot only, in place of all snapshots of the metadata file.
-        snapshot: Validate this snapshot only: its id as text, or a branch or tag.
-        files: Check too that each data file, delete file and statistics file exists and has its size: one request for each.
-        data: Check also what footers, headers, delete files and statistics files have; no rows of data files are read.
-        values: Check also all rows of data files: metrics, partition values, sort order and row ids.
-        orphans: List also the files in the table's folder that nothing references.
-        most_findings: How many findings of each rule are returned for each table; the others are counted.
-        progress: Is updated during the run.
-
-    Returns:
-        The findings. A damaged file is one of them.
-
-    Raises:
-        NoSuchSnapshotError: The table does not have the snapshot.
-        NoSuchTableError: The catalog has no table or namespace of the name.
-        StorageUnavailableError: The storage does not respond.
-    """
+    """Find what breaks the rules of the specification in a table. Arguments and errors are those of `icefloe.inspect.validate`."""
     arguments = ValidationArguments(
         current_only=current_only,
         snapshot=snapshot,
         depths=depths_of(files=files, data=data, values=values, orphans=orphans),
         most_findings=most_findings,
     )
-    if isinstance(source, TableReader):
-        sent = source.metadata if has_no_file(source.metadata_location) else None
-        result = validate_table(source.full_name, source.metadata_location, source.io, arguments, progress, sent)
-        if orphans and isinstance(source, Table):
-            result = with_findings(result, orphan_findings(source), arguments)
-        return Validation(name=source.full_name, tables=(result,))
-    if name is None or is_namespace(source, name):
-        return Validation(name=name or source.name, tables=validate_catalog(source, name or "", arguments, progress))
-    return Validation(name=name, tables=(validate_named(source, name, arguments, progress),))
+    sent = table.metadata if has_no_file(table.metadata_location) else None
+    result = validate_table(table.full_name, table.metadata_location, table.io, arguments, progress, sent)
+    if orphans and isinstance(table, LoadedTable):
+        result = with_findings(result, orphan_findings(table), arguments)
+    return Validation(name=table.full_name, tables=(result,))
 
 
-def is_namespace(source: Catalog, name: str) -> bool:
-    """Return whether a name is that of a namespace and not of a table."""
-    return len(source.levels(name)) == 1 or (not source.table_exists(name) and source.namespace_exists(name))
+def with_findings(result: ValidationResult, findings: Iterable[Finding], arguments: ValidationArguments) -> ValidationResult:
+    """Return a result with more findings."""
+    added = Findings(table=result.table, most=arguments.most_findings)
+    added.add(findings)
+    counts = Counter(result.counts)
+    counts.update(added.counts)
+    return replace(result, findings=(*result.findings, *added.kept), counts=dict(counts))
 
 
 def _table_parts(result: ValidationResult, most: int | None, *, is_only: bool) -> Iterator[Part]:

@@ -27,9 +27,9 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, in_one_line
 from icefloe.formatting import count_text, size_text
 from icefloe.inspect.branches_and_tags import Properties as PropertyView
+from icefloe.operations.expiry.purge_table import PurgeReport
 from icefloe.stores.database_uri import without_password
 from icefloe.stores.identifier import Identifier, dotted
-from icefloe.table.expiry.purge_table import PurgeReport
 
 
 class Kind(StrEnum):

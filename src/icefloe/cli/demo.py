@@ -23,8 +23,8 @@ from icefloe.errors import EngineError
 from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import FileFormat, find_files
 from icefloe.loading.load_request import LoadRequest, LoadResult
+from icefloe.operations.write_result import WriteResult
 from icefloe.table.table import Table
-from icefloe.table.write_result import WriteResult
 
 Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder that becomes the warehouse.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Delete an earlier demonstration in the folder first.")]

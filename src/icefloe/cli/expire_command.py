@@ -19,8 +19,8 @@ from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, gri
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.formatting import count_text, size_text, within
-from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
-from icefloe.table.expiry.purge_table import PurgeReport
+from icefloe.operations.expiry.expire_report import ExpireReport, ExpireState
+from icefloe.operations.expiry.purge_table import PurgeReport
 from icefloe.table.table_mutations import TableMutations
 
 Name = Annotated[str, typer.Argument(metavar="TABLE", help="namespace.table", show_default=False)]

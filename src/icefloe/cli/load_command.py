@@ -28,10 +28,10 @@ from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import CODECS, FileFormat, InputFiles, find_files
 from icefloe.loading.load_progress import LoadProgress, ProgressCallback
 from icefloe.loading.load_request import LoadRequest, LoadResult
+from icefloe.operations.available_engines import WORK_ON_SPARK_BYTES
 from icefloe.optional_packages import not_installed
 from icefloe.stores.database_uri import without_password
 from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
-from icefloe.table.available_engines import WORK_ON_SPARK_BYTES
 
 # A name that needs no backticks in Spark SQL.
 _SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

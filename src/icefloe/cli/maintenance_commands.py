@@ -207,7 +207,7 @@ def remove_dangling_deletes(opened: Table, branch: RewrittenBranch = "main", dry
         live_delete_files=result.live_delete_files,
         removed_files=result.removed_files,
         removed_bytes=result.removed_bytes,
-        kinds=result.removed,
+        kinds={kind.value: count for kind, count in result.removed.items()},
     )
 
 

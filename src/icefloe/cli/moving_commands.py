@@ -14,8 +14,8 @@ from icefloe.cli.table_command import changes_table, changes_tables_of_catalog
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text
-from icefloe.maintenance.migrate_table import migrate_table
-from icefloe.maintenance.snapshot_table import snapshot_table
+from icefloe.migration.migrate_table import migrate_table
+from icefloe.migration.snapshot_table import snapshot_table
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
 

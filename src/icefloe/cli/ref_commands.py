@@ -15,10 +15,10 @@ from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
+from icefloe.operations.changes.manage_snapshots import ManageSnapshots
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.table.changes.manage_snapshots import ManageSnapshots
 from icefloe.table.table import Table
-from icefloe.table.table_reader import TableReader
 
 branch_app = typer.Typer(help="Create, move, retain and remove branches.", no_args_is_help=True, cls=PlainGroup)
 tag_app = typer.Typer(help="Create, move, retain and remove tags.", no_args_is_help=True, cls=PlainGroup)

@@ -39,10 +39,10 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.inspect import METADATA_TABLES, MetadataTable
+from icefloe.operations.table_reader import TableReader
 from icefloe.optional_packages import install_command
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.stores.identifier import to_identifier
-from icefloe.table.table_reader import TableReader
 
 _WITHOUT_SPARK = "without Spark a statement is SELECT columns FROM table [WHERE condition] [ORDER BY columns] [LIMIT n]"
 

@@ -18,6 +18,7 @@ from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.nested_values import nested_from_json, nested_to_json
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, partition_spec_from_text, spec_to_json
 from icefloe.spec.partitioning.sort_order import SortDirection, SortOrder, sort_order_to_json
@@ -26,7 +27,6 @@ from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.spec.types import BooleanType, DoubleType, FloatType, IcebergType, IntegerType, LongType, PrimitiveType, children
 from icefloe.table.table import Table
-from icefloe.table.table_reader import TableReader
 
 schema_app = typer.Typer(help="Columns: show, add, rename, widen, move and drop them.", no_args_is_help=True, cls=PlainGroup)
 spec_app = typer.Typer(help="Partition fields: show, add, rename and remove them.", no_args_is_help=True, cls=PlainGroup)

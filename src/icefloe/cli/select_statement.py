@@ -18,6 +18,8 @@ from sqlglot.errors import SqlglotError
 from icefloe.cli.row_view import RowBatches
 from icefloe.errors import InvalidFilterError, InvalidInputError
 from icefloe.inspect import MetadataTable
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.filter_parser import filter_of_condition
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -26,8 +28,6 @@ from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortF
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import IcebergType, LongType, NestedField, PrimitiveType, StructType
-from icefloe.table.data_scan import DataScan
-from icefloe.table.table_reader import TableReader
 
 ENGINE = "arrow"
 

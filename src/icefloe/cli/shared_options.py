@@ -9,7 +9,7 @@ import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, names_in_catalog, open_table
 from icefloe.errors import IcefloeError, InvalidInputError
-from icefloe.table.table_reader import TableReader
+from icefloe.operations.table_reader import TableReader
 
 _PLAIN = re.compile(r"[\w.][\w.-]*")
 

@@ -13,7 +13,7 @@ from icefloe.display.report import Facts, Report
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text
 from icefloe.inspect.lookup import snapshot_id_of
-from icefloe.table.statistics_plan import StatisticsPlan
+from icefloe.operations.statistics_plan import StatisticsPlan
 from icefloe.table.table import Table
 
 Columns = Annotated[

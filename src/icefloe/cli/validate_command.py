@@ -11,14 +11,14 @@ import typer
 from icefloe.checks.finding import MOST_FINDINGS, Severity
 from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, depths_of, validate_table
 from icefloe.checks.validation import Validation
-from icefloe.checks.validation import validate as validated
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.screen import json_text, show, step
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
 from icefloe.errors import InvalidInputError
+from icefloe.inspect.validation import validate as validated
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.table.table_folder import metadata_file_of
+from icefloe.operations.table_folder import metadata_file_of
 
 
 class FailOn(StrEnum):

@@ -1,6 +1,6 @@
 """`SelectedFiles`: the live files that a commit removes by a rule instead of by name: files of which all rows match a filter, and files of some partitions.
 
-Only manifests are read. A file of which some, but not all, rows match is refused, because it must be rewritten (`table/rows/replace_rows.py`). JAVA:
+Only manifests are read. A file of which some, but not all, rows match is refused, because it must be rewritten (`operations/rows/replace_rows.py`). JAVA:
 ManifestFilterManager.deleteByRowFilter, dropPartition.
 Spec: Scan Planning, strict evaluation; Commit Conflict Resolution and Retry.
 """

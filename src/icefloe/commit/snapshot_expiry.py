@@ -1,6 +1,6 @@
 """`ExpireSnapshots`: the action that removes snapshots, branches and tags from the metadata of a table by its retention policy. JAVA: RemoveSnapshots.
 
-`spec/metadata/retention.py` chooses them, again for every base. `icefloe.table.expiry.file_cleanup` deletes the files that are no longer referenced.
+`spec/metadata/retention.py` chooses them, again for every base. `icefloe.operations.expiry.file_cleanup` deletes the files that are no longer referenced.
 Spec: Snapshot Retention Policy; REST catalog, TableUpdate and TableRequirement.
 """
 

@@ -1,6 +1,6 @@
 """Write-audit-publish (WAP): lookups of snapshots that were staged under a wap id, and checks that an id is staged and published only once.
 
-`cherry_pick.py` publishes a staged snapshot; `icefloe.table.rows.write_context` decides which writes are staged. JAVA: WapUtil.
+`cherry_pick.py` publishes a staged snapshot; `icefloe.operations.rows.write_context` decides which writes are staged. JAVA: WapUtil.
 Spec: Appendix F, Other Fields (`wap.id`, `published-wap-id`).
 """
 

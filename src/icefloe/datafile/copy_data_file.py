@@ -1,7 +1,7 @@
 """`rewrite_task`: copy-on-write of one data file: a copy without the rows that match a filter and without rows that delete files delete.
 
-Rows with a row id keep it in the copy. `table/rows/copy_on_write_delete.py` decides which files are rewritten; `copy_file_group.py` copies several files into
-fewer ones.
+Rows with a row id keep it in the copy. `operations/rows/copy_on_write_delete.py` decides which files are rewritten; `copy_file_group.py` copies several files
+into fewer ones.
 Spec: Row-level Deletes (copy-on-write); Row Lineage.
 """
 

@@ -1,6 +1,6 @@
 """`rewrite_group`: copy-on-write of several data files: their remaining rows and new rows of the same partition are written to as few files as possible.
 
-`table/rows/copy_on_write_delete.py` decides which files are a group; `copy_data_file.py` copies one file without the rows of a filter.
+`operations/rows/copy_on_write_delete.py` decides which files are a group; `copy_data_file.py` copies one file without the rows of a filter.
 Spec: Row-level Deletes (copy-on-write); Row Lineage; Sorting.
 """
 

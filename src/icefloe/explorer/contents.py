@@ -20,12 +20,12 @@ from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.lookup import existing_snapshot_of
 from icefloe.inspect.manifest_contents import EntryOverview, ManifestOverview, entry_overview, manifest_overview, statistics_grid
 from icefloe.inspect.metadata_file import check_has_file
+from icefloe.operations.pyiceberg_compat import TableManifest
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest.data_file import FileFormat
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.metadata.json_file import inflated, parsed
 from icefloe.spec.puffin.puffin_file import PuffinSource, read_file_metadata
-from icefloe.table.pyiceberg_compat import TableManifest
 
 # Bytes of a JSON file that is decoded for a page.
 _MOST_JSON = 64 * 1024 * 1024

@@ -13,10 +13,10 @@ from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor, drawn
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.table_tree import FileNode, ManifestNode, manifest_node
+from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
+from icefloe.operations.table_handle import stored_size
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
-from icefloe.table.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 from icefloe.table.table import Table
-from icefloe.table.table_handle import stored_size
 
 # Blocks of a level; more manifests or files are drawn in groups.
 _MOST_BLOCKS = 160

@@ -32,7 +32,7 @@ from icefloe.explorer.page import ICON, MOST_BYTES, SCRIPT, SECTIONS, STYLE, ass
 from icefloe.explorer.section import Links, Request
 from icefloe.inspect.catalog_contents import listing
 from icefloe.io.loopback import is_loopback
-from icefloe.table.table_reader import TableReader
+from icefloe.operations.table_reader import TableReader
 
 PARAMETER = "token"
 # Seconds for which a loaded table is shown before the catalog is read again.

@@ -15,7 +15,6 @@ from icefloe.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from icefloe.checks.table_health import health as health
-    from icefloe.checks.validation import validate as validate
     from icefloe.inspect.branches_and_tags import properties as properties
     from icefloe.inspect.branches_and_tags import refs as refs
     from icefloe.inspect.catalog_contents import catalog as catalog
@@ -27,17 +26,18 @@ if TYPE_CHECKING:
     from icefloe.inspect.manifest_contents import manifest_list as manifest_list
     from icefloe.inspect.metadata_file import metadata as metadata
     from icefloe.inspect.metadata_overhead import overhead as overhead
-    from icefloe.inspect.metadata_tables.changes import changes as changes
-    from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES as METADATA_TABLES
-    from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTable as MetadataTable
-    from icefloe.inspect.metadata_tables.metadata_table_registry import metadata_table as metadata_table
     from icefloe.inspect.scan_trace import trace as trace
     from icefloe.inspect.snapshot_history import snapshots as snapshots
     from icefloe.inspect.table_diff import diff as diff
     from icefloe.inspect.table_overview import table as table
     from icefloe.inspect.table_statistics import statistics as statistics
     from icefloe.inspect.table_tree import tree as tree
+    from icefloe.inspect.validation import validate as validate
     from icefloe.inspect.view_contents import view_history as view_history
     from icefloe.inspect.view_contents import view_listing as view_listing
+    from icefloe.metadata_tables.changes import changes as changes
+    from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES as METADATA_TABLES
+    from icefloe.metadata_tables.metadata_table_registry import MetadataTable as MetadataTable
+    from icefloe.metadata_tables.metadata_table_registry import metadata_table as metadata_table
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

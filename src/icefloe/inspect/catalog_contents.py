@@ -3,7 +3,7 @@
 Spec: Metastore Tables.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text
 from icefloe.lazy_imports import lazy_module
 from icefloe.stores.database_uri import without_password
-from icefloe.stores.identifier import dotted
+from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.namespace_tree import namespaces_below
 
 if TYPE_CHECKING:
@@ -130,3 +130,12 @@ def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> l
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple("NULL" if value is None else str(value) for value in row.values())
+
+
+def table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
+    """Yield the tables of a namespace, or of the catalog where it is empty, and of the namespaces below it. Raises `NoSuchNamespaceError`."""
+    if namespace:
+        catalog.load_namespace_properties(namespace)
+        yield from catalog.list_tables(namespace)
+    for below in namespaces_below(catalog.list_namespaces, catalog.levels(namespace) if namespace else ()):
+        yield from catalog.list_tables(below)

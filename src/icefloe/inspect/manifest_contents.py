@@ -21,12 +21,12 @@ from icefloe.inspect.decoded import (
     what_it_deletes,
 )
 from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of
+from icefloe.operations.table_handle import stored_size
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.types import NestedField
-from icefloe.table.table_handle import stored_size
-from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from icefloe.display.report import Document, Facts, Report
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text, size_text
+from icefloe.operations.table_handle import has_no_file
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.metadata.json_file import inflated, parsed
-from icefloe.table.table_handle import has_no_file
-from icefloe.table.table_reader import TableReader
 
 GZIP_MAGIC = b"\x1f\x8b"
 

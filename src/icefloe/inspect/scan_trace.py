@@ -12,14 +12,14 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, shortened, size_text, time_text, within
 from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.table_handle import stored_size
+from icefloe.operations.table_reader import TableReader
 from icefloe.scan.decision import Decision
 from icefloe.scan.decisions import Decisions
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.metadata.snapshot import Snapshot
-from icefloe.table.table import Table
-from icefloe.table.table_handle import stored_size
-from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,7 +285,7 @@ def trace(
 
 
 def _catalog_lookup(reader: TableReader) -> CatalogLookup | None:
-    if not isinstance(reader, Table):
+    if not isinstance(reader, LoadedTable):
         return None
     stored = reader.handle.store.load(reader.handle.identifier)
     return CatalogLookup(catalog=reader.handle.store.name, sql=stored.lookup(), metadata_location=stored.metadata_location)

@@ -13,12 +13,12 @@ from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, gri
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
+from icefloe.operations.column_statistics import BlobStatistics, TableStatistics
+from icefloe.operations.partition_statistics import find_partition_statistics
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.statistics.partition_statistics_schema import PARTITION
 from icefloe.spec.values import physical_arrow_type, physical_list
-from icefloe.table.column_statistics import BlobStatistics, TableStatistics
-from icefloe.table.partition_statistics import find_partition_statistics
-from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

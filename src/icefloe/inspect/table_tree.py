@@ -13,15 +13,15 @@ from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
 from icefloe.inspect.lookup import snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.pyiceberg_compat import TableManifest
+from icefloe.operations.table_handle import stored_size
+from icefloe.operations.table_reader import TableReader
 from icefloe.scan.file_objects import file_objects, partition_tuples
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.values import physical_list
-from icefloe.table.pyiceberg_compat import TableManifest
-from icefloe.table.table import Table
-from icefloe.table.table_handle import stored_size
-from icefloe.table.table_reader import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
     metadata_size = stored_size(reader.io, reader.metadata_location)
     data, deletes = ([manifest for manifest in manifests if manifest.content == content] for content in ("data", "deletes"))
     return TableTree(
-        catalog=reader.handle.store.name if isinstance(reader, Table) else None,
+        catalog=reader.handle.store.name if isinstance(reader, LoadedTable) else None,
         table=reader.full_name,
         location=metadata.location,
         metadata_location=reader.metadata_location,

@@ -6,7 +6,7 @@ writes. The storage of each scheme is chosen by `file_io_by_scheme.py`.
 `LocationScope` is the one rule for deleting, writing and reading the files of a table. A table's paths are hostile: they hold `..`, symbolic links, doubled
 slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`). Local paths are resolved by the file system itself, names in an object
 store by their text. A location that cannot be resolved for certain is in no folder. The folders of a table are determined by
-`icefloe.table.expiry.deletion_scope`. `LocationPolicy` has the folders that the catalog's properties name; a table's own metadata cannot change them.
+`icefloe.operations.expiry.deletion_scope`. `LocationPolicy` has the folders that the catalog's properties name; a table's own metadata cannot change them.
 Spec: File Locations in Metadata; Paths in Metadata.
 """
 

@@ -22,9 +22,9 @@ from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
 from icefloe.loading.text_types import NEAR_SHARE, TextTypes, described, from_text, nearest_type, wrong_texts
+from icefloe.operations.upsert_source import Names
 from icefloe.spec.schema.arrow_types import field_to_arrow
 from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StringType
-from icefloe.table.upsert_source import Names
 
 # Characters that separate values in files that are not comma-separated.
 _OTHER_SEPARATORS: Final = ";\t|,"

@@ -37,6 +37,7 @@ from icefloe.loading.own_files import OwnFiles
 from icefloe.loading.parquet_input import ParquetInput
 from icefloe.loading.reader_options import ReaderOptions, reader_options, spark_options
 from icefloe.loading.table_columns import check_complete, check_letter_case, schema_of, with_new_columns, with_table_types
+from icefloe.operations.upsert_source import arrow_names
 from icefloe.spec.expressions.bind import bind, rewrite_not
 from icefloe.spec.expressions.row_evaluator import arrow_mask
 from icefloe.spec.expressions.row_filter import to_expression
@@ -50,7 +51,6 @@ from icefloe.spec.schema.schema_cast import cast_to_schema, check_fits
 from icefloe.spec.types import NestedField, StringType
 from icefloe.stores.identifier import dotted, to_table_identifier
 from icefloe.table.table import Table
-from icefloe.table.upsert_source import arrow_names
 
 LOG = logging.getLogger(__name__)
 # Files up to this size are put into a table's sort order as a whole.

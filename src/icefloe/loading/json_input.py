@@ -16,10 +16,10 @@ from icefloe.loading.json_types import JsonTypes, column_of
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
+from icefloe.operations.upsert_source import lacking
 from icefloe.spec.schema.arrow_types import field_to_arrow
 from icefloe.spec.schema.schema import walk
 from icefloe.spec.types import DecimalType, IcebergType, NestedField
-from icefloe.table.upsert_source import lacking
 
 
 class JsonInput:

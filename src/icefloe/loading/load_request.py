@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from icefloe.errors import InvalidInputError
 from icefloe.loading.bad_rows import BadRow, BadRows
 from icefloe.loading.csv_input import MixedColumn
+from icefloe.operations.write_result import WriteResult
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
-from icefloe.table.write_result import WriteResult
 
 # The entry of a snapshot's summary with the id of the load that made it.
 LOAD_ID = "icefloe.load-id"

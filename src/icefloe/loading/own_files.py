@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.table.table_handle import RandomIds
+from icefloe.operations.table_handle import RandomIds
 
 
 class RecordedIds(RandomIds):

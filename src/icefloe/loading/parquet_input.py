@@ -14,10 +14,10 @@ from icefloe.errors import InvalidInputError, InvalidSchemaError, UnsupportedTyp
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
 from icefloe.loading.input_files import InputFiles
 from icefloe.loading.load_progress import ProgressCounter
+from icefloe.operations.upsert_source import Names, arrow_names
 from icefloe.spec.schema.arrow_schema import schema_from_arrow
 from icefloe.spec.temporal_arrays import python_list
 from icefloe.spec.types import IcebergType, NestedField
-from icefloe.table.upsert_source import Names, arrow_names
 
 _BATCH_ROWS: Final = 64 * 1024
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import count
 
 from icefloe.errors import InvalidSchemaError, Problem, SchemaMismatchError
+from icefloe.operations.upsert_source import Names, lacking
 from icefloe.spec.schema.schema import Schema, renumbered_type, walk
 from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
-from icefloe.table.upsert_source import Names, lacking
 
 
 def schema_of(fields: Iterable[NestedField]) -> Schema:

@@ -19,19 +19,19 @@ from icefloe.maintenance.dangling_deletes import live_deletes
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, is_equality_delete, with_equality_deletes
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import CommitOptions
+from icefloe.operations.available_engines import engine_for_files, engine_named
+from icefloe.operations.files.file_operations import RewriteDataFiles, RowChanges
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.parallel_requests import in_threads
+from icefloe.operations.rows.row_change import rows_of_files
+from icefloe.operations.rows.write_context import write_target
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
-from icefloe.table.available_engines import engine_for_files, engine_named
-from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.parallel_requests import in_threads
-from icefloe.table.rows.row_change import rows_of_files
-from icefloe.table.rows.write_context import write_target
-from icefloe.table.table import Table
 
 _Written = WrittenGroup[DeletesToMerge]
 # Entry of the summary of a snapshot of the operation `delete` whose table has the same rows as before.
@@ -108,7 +108,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
 
     def __init__(
         self,
-        table: Table,
+        table: LoadedTable,
         row_filter: str | BooleanExpression | None,
         options: CommitOptions,
         *,

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from icefloe.display.progress import BYTES, progress
 from icefloe.errors import DataFileFormatError, FileAlreadyExistsError
 from icefloe.io.whole_output import whole_output
+from icefloe.operations.parallel_requests import side_by_side
 from icefloe.spec.ports import FileIO
-from icefloe.table.parallel_requests import side_by_side
 
 # Files up to this size are written whole or not at all, on every storage.
 WHOLE_BYTES = 8 * 1024 * 1024

@@ -16,6 +16,7 @@ from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, Problem
 from icefloe.io.locations import place_of_folder
 from icefloe.maintenance.copied_files import digest_of
 from icefloe.maintenance.staged_copy import Version, statistics_files
+from icefloe.operations.parallel_requests import side_by_side
 from icefloe.spec.arrow_values import mask_array, numpy_of
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest.entry import ManifestEntryStatus
@@ -29,7 +30,6 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.path_prefix import PathPrefix
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH
-from icefloe.table.parallel_requests import side_by_side
 
 # What a file is that a link leads to.
 _NO_COPY = "it is the original itself, by a link, and no copy"

@@ -13,6 +13,11 @@ from icefloe.commit.file_changes import delete_key
 from icefloe.display.html import ShownAsText
 from icefloe.errors import InvalidInputError
 from icefloe.formatting import count_text, size_text
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.parallel_requests import in_threads
+from icefloe.operations.rows.write_context import staging_of_write
+from icefloe.operations.unreachable_files import FileKind
 from icefloe.scan.live_deletes import LiveDeletes, read_deletes
 from icefloe.scan.pruning import ScanContext
 from icefloe.scan.scan_planner import plan_scan
@@ -23,10 +28,6 @@ from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Read
-from icefloe.table.parallel_requests import in_threads
-from icefloe.table.rows.write_context import staging_of_write
-from icefloe.table.table import Table
-from icefloe.table.unreachable_files import FileKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -61,7 +62,7 @@ class RemoveDanglingDeletesResult(ShownAsText):
 
 
 def remove_dangling_deletes(
-    table: Table, *, branch: str, dry_run: bool = False, snapshot_properties: Mapping[str, str] | None = None
+    table: LoadedTable, *, branch: str, dry_run: bool = False, snapshot_properties: Mapping[str, str] | None = None
 ) -> RemoveDanglingDeletesResult:
     """Remove the delete files of a branch that apply to no data file of it. Arguments and errors are those of `TableMaintenance.remove_dangling_deletes`."""
     refuse_staging(table, branch)
@@ -78,7 +79,11 @@ def remove_dangling_deletes(
     if dangling and not dry_run:
         # A commit by others in the meantime makes none of these files apply: rewritten rows are rows of a file to which they did not apply,
         # and rows that are added have a higher sequence number.
-        update = table.update_snapshot(snapshot_properties, branch).rewrite_files().validate_from_snapshot(snapshot.snapshot_id)
+        update = (
+            UpdateSnapshot(table.mutation_context(), table.apply, snapshot_properties, branch)
+            .rewrite_files()
+            .validate_from_snapshot(snapshot.snapshot_id)
+        )
         for file in dangling:
             update.delete_file(file)
         update.commit()
@@ -92,7 +97,7 @@ def remove_dangling_deletes(
     )
 
 
-def refuse_staging(table: Table, branch: str) -> None:
+def refuse_staging(table: LoadedTable, branch: str) -> None:
     """Refuse maintenance where writes are staged: it would be planned on one branch and committed to another. Raises `InvalidInputError`."""
     staging = staging_of_write(table.metadata, {}, branch, table.full_name)
     if staging.wap_id is not None or staging.branch is not None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.table.orphans.path_keys import PathKeys
-from icefloe.table.orphans.path_spill import LISTED, key_hashes
+from icefloe.operations.orphans.path_keys import PathKeys
+from icefloe.operations.orphans.path_spill import LISTED, key_hashes
 
 # Orphans that are checked and deleted at a time.
 ORPHANS_AT_ONCE = 5_000

@@ -14,14 +14,14 @@ from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
 from icefloe.maintenance.dangling_deletes import refuse_staging
 from icefloe.maintenance.rewrite_options import CommitOptions
+from icefloe.operations.available_engines import engine_named
+from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.files.file_operations import RewriteDataFiles, RowChanges
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.loaded_table import LoadedTable
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.table.available_engines import engine_named
-from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.data_scan import DataScan
-from icefloe.table.files.file_operations import RewriteDataFiles, RowChanges
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.table import Table
 
 # Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
 MAX_ROUNDS = 3
@@ -97,7 +97,7 @@ class GroupRewrite(Generic[P, G, R]):
 
     def __init__(
         self,
-        table: Table,
+        table: LoadedTable,
         options: CommitOptions,
         *,
         branch: str,
@@ -272,12 +272,13 @@ class GroupRewrite(Generic[P, G, R]):
         return lost
 
     def _commit_together(self, plan: P, written: Sequence[WrittenGroup[G]]) -> None:
-        update = self._update(self._table.update_snapshot(self._properties, self._branch), plan, written)
+        table = self._table
+        update = self._update(UpdateSnapshot(table.mutation_context(), table.apply, self._properties, self._branch), plan, written)
         if plan.snapshot_id is not None:
             update.validate_from_snapshot(plan.snapshot_id)
         self._is_commit_begun = True
         update.commit()
-        snapshot = self._table.snapshot_by_name(self._branch)
+        snapshot = table.snapshot_by_name(self._branch)
         if snapshot is not None:
             self._snapshot_ids.append(snapshot.snapshot_id)
 

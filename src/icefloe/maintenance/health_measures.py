@@ -16,6 +16,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.maintenance.clustering_depth import clustering_depths, partition_numbers
 from icefloe.maintenance.rewrite_options import RewriteOptions, rewrite_options
 from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
+from icefloe.operations.parallel_requests import in_threads
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
@@ -33,7 +34,6 @@ from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.ports import Read
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import PrimitiveType
-from icefloe.table.parallel_requests import in_threads
 
 MIB = 1 << 20
 # Upper ends of the classes of file sizes, in bytes; a last class has the larger files.

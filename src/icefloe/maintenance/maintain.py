@@ -35,12 +35,14 @@ from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataF
 from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
 from icefloe.maintenance.rewrite_planner import FileGroup
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
+from icefloe.operations.available_engines import engine_named
+from icefloe.operations.expiry.expire_snapshots import expire_snapshots
+from icefloe.operations.files.manifest_rewrite import rewrite_manifests
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.rows.write_context import check_branch
 from icefloe.spec.metadata import maintenance_properties as properties_of_policy
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.table.available_engines import engine_named
-from icefloe.table.rows.write_context import check_branch
-from icefloe.table.table import Table
 
 # Files are rewritten in commits of about so many bytes, and of at most a tenth of the work, so that a run may stop in between.
 SLICE_BYTES = 1 << 30
@@ -114,7 +116,7 @@ class MaintenanceArguments:
 class TableMaintenanceRun:
     """One run over one table."""
 
-    def __init__(self, table: Table, arguments: MaintenanceArguments, deadline: float | None, progress: MaintenanceProgress) -> None:
+    def __init__(self, table: LoadedTable, arguments: MaintenanceArguments, deadline: float | None, progress: MaintenanceProgress) -> None:
         """Prepare a run.
 
         Args:
@@ -258,7 +260,7 @@ class TableMaintenanceRun:
         match action:
             case MaintenanceAction.EXPIRE_SNAPSHOTS:
                 retention = retention_of(state)
-                report = table.expire_snapshots(retention.older_than_ms, retention.retain_last, engine=self._settings.engine)
+                report = expire_snapshots(table, retention.older_than_ms, retention.retain_last, engine=self._settings.engine)
                 undeleted = f"; {count_text(len(report.undeleted), 'file')} could not be deleted" if report.undeleted else ""
                 deleted = f"{count_text(report.deleted_files, 'file')} deleted, {size_text(report.deleted_bytes)}"
                 return f"{count_text(len(report.snapshot_ids), 'snapshot')} expired, {deleted}{undeleted}", ()
@@ -268,7 +270,8 @@ class TableMaintenanceRun:
                 return f"{count_text(removal.removed_files, 'delete file')} removed, {size_text(removal.removed_bytes)}", snapshots
             case MaintenanceAction.REWRITE_MANIFESTS:
                 results = [
-                    table.rewrite_manifests(
+                    rewrite_manifests(
+                        table,
                         one.payload if isinstance(one.payload, int) else None,
                         snapshot_properties=self._summary(action, [one]),
                         branch=branch,
@@ -439,7 +442,7 @@ def within_budget(work: Iterable[Work], max_bytes: int | None) -> list[Work]:
     return chosen
 
 
-def maintain_table(table: Table, arguments: MaintenanceArguments, progress: MaintenanceProgress | None = None) -> MaintenanceReport:
+def maintain_table(table: LoadedTable, arguments: MaintenanceArguments, progress: MaintenanceProgress | None = None) -> MaintenanceReport:
     """Maintain one table. Arguments and errors are those of `TableMaintenance.maintain`."""
     arguments.check()
     return TableMaintenanceRun(table, arguments, None, progress or MaintenanceProgress()).run()

@@ -33,6 +33,8 @@ from icefloe.maintenance.recent_changes import PartitionChange, RecentChanges, r
 from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, list_folders
 from icefloe.maintenance.rewrite_options import RewriteOptions, position_delete_options, rewrite_options
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, delete_shares, deleted_rows, plan_rewrite
+from icefloe.operations.available_engines import WORK_ON_SPARK_BYTES, engine_named
+from icefloe.operations.loaded_table import LoadedTable
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spec.arrow_values import array_of_chunks, numpy_of
 from icefloe.spec.expressions.predicate import AlwaysTrue
@@ -48,8 +50,6 @@ from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.spec.schema.schema import Schema
-from icefloe.table.available_engines import WORK_ON_SPARK_BYTES, engine_named
-from icefloe.table.table import Table
 
 MINUTE_MS = 60_000
 SHARED_FILES = "gc.enabled is false: the files may belong to other tables too"
@@ -155,7 +155,7 @@ class TableState:
         now_ms: The time.
     """
 
-    table: Table
+    table: LoadedTable
     settings: Settings
     files: FilesOfBranch
     now_ms: int

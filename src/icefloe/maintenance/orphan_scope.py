@@ -1,6 +1,6 @@
 """`OrphanScope`: the folder whose files may be deleted as orphans, without the parts of it that are another table's.
 
-A table's metadata is hostile, so its location counts only if something else vouches for it (`icefloe.table.own_location`). A folder that the caller names
+A table's metadata is hostile, so its location counts only if something else vouches for it (`icefloe.operations.own_location`). A folder that the caller names
 needs no such proof, but may not be shared with another table of the catalog. In the table's own folder other tables may be nested: their folders are left
 out, and the files that they reference count as referenced. The folder of another catalog's table is recognized by its metadata files.
 Spec: File Locations in Metadata.
@@ -23,13 +23,13 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
+from icefloe.operations.expiry.deletion_scope import folders_of_table
+from icefloe.operations.orphans.referenced_files import METADATA_FOLDER
+from icefloe.operations.own_location import holds_warehouse, proven_location
+from icefloe.operations.table_handle import LoadedMetadata, TableHandle, has_no_file, metadata_of
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
 from icefloe.stores.catalog_store import TableLocation, other_tables
-from icefloe.table.expiry.deletion_scope import folders_of_table
-from icefloe.table.orphans.referenced_files import METADATA_FOLDER
-from icefloe.table.own_location import holds_warehouse, proven_location
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, has_no_file, metadata_of
 
 # Folders of other tables that the error and the result name.
 _SHOWN = 5

@@ -21,6 +21,7 @@ from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.maintenance.dangling_deletes import read_live_deletes
 from icefloe.maintenance.rewrite_options import MAX_LONG, GroupOptions
 from icefloe.maintenance.rewrite_planner import SizedFiles, ordered, paying_bundles
+from icefloe.operations.parallel_requests import in_threads
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.pruning import FileMetricsEvaluator
 from icefloe.scan.scan_plan import ScanPlan
@@ -35,7 +36,6 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.spec.ports import Read
-from icefloe.table.parallel_requests import in_threads
 
 Rows = NDArray[np.int64]
 # New files that one task writes from position delete files; it keeps their positions in memory.

@@ -21,8 +21,8 @@ from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames
 from icefloe.io.storage_errors import storage_error
 from icefloe.io.whole_output import whole_output
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real
+from icefloe.operations.orphans.path_spill import LISTED
 from icefloe.spec.ports import FileIO
-from icefloe.table.orphans.path_spill import LISTED
 
 _NAME = re.compile(r"_orphan-files-[0-9]{8}T[0-9]{6}-[0-9a-f]{32}\.parquet")
 # Rows of a list that are in memory at once, and the most bytes of one row group: the size is stated by the list.

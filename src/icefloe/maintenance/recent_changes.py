@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.maintenance.health_measures import FilesOfBranch
+from icefloe.operations.parallel_requests import in_threads
 from icefloe.scan.file_objects import partition_tuples
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numpy_of
@@ -24,7 +25,6 @@ from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.snapshot import Operation, Snapshot
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.ports import Read
-from icefloe.table.parallel_requests import in_threads
 
 # A partition of one spec: the spec's id, and the text of the values, because NaN is not equal to itself.
 Partition = tuple[int, str]

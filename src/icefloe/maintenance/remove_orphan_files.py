@@ -35,19 +35,19 @@ from icefloe.maintenance.found_orphans import FoundOrphans
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real, foreign_folders, metadata_of_others, orphan_scope
 from icefloe.maintenance.quarantine_list import FilesInside, QuarantineList, QuarantineWriter, quarantine_lists
+from icefloe.operations.available_engines import IN_PROCESS, arrow_table, engine_for_rows, engine_named, running_engine
+from icefloe.operations.engine import Engine
+from icefloe.operations.expiry.deletion_scope import deletion_scope
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.orphans.linked_files import LinkedFiles
+from icefloe.operations.orphans.orphan_search import OrphanRequest, metadata_among
+from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
+from icefloe.operations.orphans.path_spill import LISTED
+from icefloe.operations.orphans.referenced_files import METADATA_FOLDER, ReferencedFiles, added_since, referenced_files, refusal
+from icefloe.operations.parallel_requests import side_by_side
+from icefloe.operations.table_handle import LoadedMetadata, metadata_folder, reload_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.identifier import Identifier
-from icefloe.table.available_engines import IN_PROCESS, arrow_table, engine_for_rows, engine_named, running_engine
-from icefloe.table.engine import Engine
-from icefloe.table.expiry.deletion_scope import deletion_scope
-from icefloe.table.orphans.linked_files import LinkedFiles
-from icefloe.table.orphans.orphan_search import OrphanRequest, metadata_among
-from icefloe.table.orphans.path_keys import PathKeys, PrefixMismatch
-from icefloe.table.orphans.path_spill import LISTED
-from icefloe.table.orphans.referenced_files import METADATA_FOLDER, ReferencedFiles, added_since, referenced_files, refusal
-from icefloe.table.parallel_requests import side_by_side
-from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata, metadata_folder, reload_metadata
 
 DAY_MS = 24 * 60 * 60 * 1000
 # Java's default of `older_than`, and its least interval.
@@ -209,7 +209,7 @@ def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
 class OrphanRemoval:
     """One removal of orphan files."""
 
-    table: Table
+    table: LoadedTable
     options: OrphanOptions
     scope: OrphanScope = field(init=False)
     loaded: LoadedMetadata = field(init=False)
@@ -539,6 +539,6 @@ class _Unchanged:
         return True
 
 
-def remove_orphan_files(table: Table, options: OrphanOptions) -> RemoveOrphanFilesResult:
+def remove_orphan_files(table: LoadedTable, options: OrphanOptions) -> RemoveOrphanFilesResult:
     """Remove orphan files. Arguments and errors are those of `TableMaintenance.remove_orphan_files`."""
     return OrphanRemoval(table, options).run()

@@ -23,6 +23,14 @@ from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, 
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
+from icefloe.operations.available_engines import IN_PROCESS, WORK_ON_SPARK_BYTES, engine_for_files, engine_named
+from icefloe.operations.engine import Engine
+from icefloe.operations.files.file_operations import RewriteDataFiles
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.parallel_requests import in_threads
+from icefloe.operations.rows.row_change import rows_of_files
+from icefloe.operations.rows.write_context import write_target
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -32,14 +40,6 @@ from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE, TARGET_FIL
 from icefloe.spec.partitioning.curve_cells import CurveOrder
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID, UNSORTED_SORT_ORDER
 from icefloe.spec.schema.schema import schema_with_lineage
-from icefloe.table.available_engines import IN_PROCESS, WORK_ON_SPARK_BYTES, engine_for_files, engine_named
-from icefloe.table.engine import Engine
-from icefloe.table.files.file_operations import RewriteDataFiles
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.parallel_requests import in_threads
-from icefloe.table.rows.row_change import rows_of_files
-from icefloe.table.rows.write_context import write_target
-from icefloe.table.table import Table
 
 _Written = WrittenGroup[FileGroup]
 
@@ -93,7 +93,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
 
     def __init__(
         self,
-        table: Table,
+        table: LoadedTable,
         row_filter: str | BooleanExpression,
         options: RewriteOptions,
         order: RowOrder = UNSORTED_SORT_ORDER,

@@ -1,6 +1,7 @@
 """`rewrite_order`: the order of rows in new files, from the arguments `strategy` and `sort_order` of `rewrite_data_files`. Spec: Sorting."""
 
 from icefloe.errors import InvalidInputError
+from icefloe.operations.loaded_table import LoadedTable
 from icefloe.spec.metadata.sort_keys import sort_order_of
 from icefloe.spec.partitioning.curve_cells import CurveOrder, check_curve
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder, check_sort_order
@@ -8,13 +9,12 @@ from icefloe.spec.partitioning.space_filling_curve import CurveName
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.sql_tokens import Tokens
-from icefloe.table.table import Table
 
 STRATEGIES = ("binpack", "sort")
 RowOrder = SortOrder | CurveOrder
 
 
-def rewrite_order(table: Table, strategy: str | None, sort_order: str | SortOrder | None) -> RowOrder:
+def rewrite_order(table: LoadedTable, strategy: str | None, sort_order: str | SortOrder | None) -> RowOrder:
     """Return the order of a rewrite's rows; `UNSORTED_SORT_ORDER` keeps their order. Raises `InvalidInputError` as `TableMaintenance.rewrite_data_files`."""
     strategy = strategy or ("binpack" if sort_order is None else "sort")
     if strategy not in STRATEGIES:
@@ -66,7 +66,7 @@ def curve_order_of(text: str, schema: Schema) -> CurveOrder | None:
     return CurveOrder(name, tuple(schema.find_field(".".join(column)).field_id for column in columns))
 
 
-def without_constant_columns(curve: CurveOrder, table: Table, output_spec_id: int) -> CurveOrder:
+def without_constant_columns(curve: CurveOrder, table: LoadedTable, output_spec_id: int) -> CurveOrder:
     """Return the order without columns that have one value in each partition, by which the rows are divided anyway.
 
     Raises:

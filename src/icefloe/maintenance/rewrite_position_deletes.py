@@ -16,17 +16,17 @@ from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.position_delete_planner import DeleteGroup, PositionDeletePlan, plan_position_deletes, size_of
 from icefloe.maintenance.rewrite_options import GroupOptions
+from icefloe.operations.available_engines import engine_for_bytes, engine_named
+from icefloe.operations.files.file_operations import RewriteDataFiles
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.rows.row_change import rows_of_files
+from icefloe.operations.rows.write_context import write_target
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.metadata.table_properties import DELETE_FILE_PROPERTIES, TARGET_FILE_SIZE_BYTES
-from icefloe.table.available_engines import engine_for_bytes, engine_named
-from icefloe.table.files.file_operations import RewriteDataFiles
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.rows.row_change import rows_of_files
-from icefloe.table.rows.write_context import write_target
-from icefloe.table.table import Table
 
 _Written = WrittenGroup[DeleteGroup]
 
@@ -83,7 +83,7 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
 
     def __init__(
         self,
-        table: Table,
+        table: LoadedTable,
         row_filter: str | BooleanExpression | None,
         options: GroupOptions,
         *,

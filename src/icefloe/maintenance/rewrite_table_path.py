@@ -20,10 +20,10 @@ from icefloe.io.locations import place_of_folder
 from icefloe.maintenance.copied_files import copy_files
 from icefloe.maintenance.copy_verification import CopyVerification, VerifiedCopy
 from icefloe.maintenance.staged_copy import StagedCopy, Version
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.table_handle import metadata_folder, read_metadata_at
 from icefloe.spec.metadata.encryption import refuse_encrypted
 from icefloe.spec.path_prefix import PathPrefix, path_prefix
-from icefloe.table.table import Table
-from icefloe.table.table_handle import metadata_folder, read_metadata_at
 
 # The name of the list of files in the staging folder, as in Java.
 FILE_LIST = "file-list"
@@ -86,7 +86,7 @@ class RewriteTablePathResult(ShownAsText):
 
 
 def rewrite_table_path(
-    table: Table,
+    table: LoadedTable,
     source_prefix: str,
     target_prefix: str,
     *,
@@ -159,7 +159,7 @@ def _refuse_encrypted(version: Version) -> None:
         refuse_encrypted(snapshot)
 
 
-def _version(table: Table, name: str | None) -> Version | None:
+def _version(table: LoadedTable, name: str | None) -> Version | None:
     """Return a version by the name or the location of its metadata file. Raises `InvalidInputError` if the table's log does not have it."""
     if name is None:
         return None
@@ -174,7 +174,7 @@ def _version(table: Table, name: str | None) -> Version | None:
     return Version(named[0], read_metadata_at(table.io, named[0]).metadata)
 
 
-def _staging(table: Table, location: str | None, prefix: PathPrefix) -> str:
+def _staging(table: LoadedTable, location: str | None, prefix: PathPrefix) -> str:
     if location is None:
         return f"{metadata_folder(table.metadata)}/copy-table-staging-{table.handle.ids.uuid()}/"
     folder = location.rstrip("/")

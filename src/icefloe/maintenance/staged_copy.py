@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from icefloe.datafile.deletes.moved_deletes import write_moved_deletes
 from icefloe.display.progress import progress
 from icefloe.errors import InvalidInputError, NotFoundError
+from icefloe.operations.parallel_requests import in_threads, side_by_side
 from icefloe.spec.arrow_values import mask_array, numpy_of
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest.entry import ManifestEntryStatus
@@ -27,7 +28,6 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.path_prefix import PathPrefix
 from icefloe.spec.ports import FileIO
-from icefloe.table.parallel_requests import in_threads, side_by_side
 
 # The files to copy: where each is, where it belongs, and its size; None where the metadata does not have it.
 COPIES = pa.schema([pa.field("source", pa.string()), pa.field("target", pa.string()), pa.field("size", pa.int64())])

@@ -3,12 +3,11 @@
 Spec: Snapshots (operation replace); Snapshot Retention Policy.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from icefloe.errors import InvalidInputError
 from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
 from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
@@ -20,13 +19,12 @@ from icefloe.maintenance.rewrite_options import conversion_options, position_del
 from icefloe.maintenance.rewrite_order import rewrite_order
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
 from icefloe.maintenance.rewrite_table_path import RewriteTablePathResult, rewrite_table_path
+from icefloe.operations.expiry.expire_report import ExpireReport
+from icefloe.operations.expiry.expire_snapshots import expire_snapshots
+from icefloe.operations.loaded_table import LoadedTable
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.partitioning.sort_order import SortOrder
-from icefloe.table.expiry.expire_report import ExpireReport
-from icefloe.table.table import Table
-
-Expire = Callable[..., ExpireReport]
 
 
 class ExpireSnapshotsBuilder:
@@ -35,8 +33,8 @@ class ExpireSnapshotsBuilder:
     Unlike PyIceberg, which changes only the metadata, this also deletes the files that nothing needs any more.
     """
 
-    def __init__(self, expire: Expire) -> None:
-        self._expire = expire
+    def __init__(self, table: LoadedTable) -> None:
+        self._table = table
         self._ids: list[int] = []
         self._older_than: datetime | int | None = None
 
@@ -84,7 +82,7 @@ class ExpireSnapshotsBuilder:
         Raises:
             IcefloeError: as for `table.expire_snapshots`.
         """
-        return self._expire(older_than=self._older_than, snapshot_ids=self._ids)
+        return expire_snapshots(self._table, self._older_than, snapshot_ids=self._ids)
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +95,7 @@ class ExpireSnapshotsBuilder:
 class TableMaintenance:
     """The maintenance operations of a table."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: LoadedTable) -> None:
         """Create the operations of a table, which each commit changes when it is called."""
         self._table = table
 
@@ -107,7 +105,7 @@ class TableMaintenance:
         Returns:
             A builder, whose `commit` expires them.
         """
-        return ExpireSnapshotsBuilder(self._table.expire_snapshots)
+        return ExpireSnapshotsBuilder(self._table)
 
     def maintain(
         self,
@@ -448,10 +446,3 @@ class TableMaintenance:
             engine=engine,
         )
         return remove_orphan_files(self._table, options)
-
-
-def maintenance_of(table: Any) -> TableMaintenance:
-    """Return the maintenance operations of a table. Raises `InvalidInputError` in a transaction, because maintenance commits several times."""
-    if not isinstance(table, Table):
-        raise InvalidInputError("maintenance is no part of a transaction", next_step="call it on the table, after the transaction")
-    return TableMaintenance(table)

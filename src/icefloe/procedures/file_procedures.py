@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.operations.rows.add_files import locations_to_add
 from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, procedure
 from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.partitioning.partition_folders import HIVE_NULL, folders_in_path, hive_value
 from icefloe.spec.types import LongType
-from icefloe.table.rows.add_files import locations_to_add
 
 _PATH = re.compile(r"`?(parquet|orc|avro)`?\s*\.\s*`(.+)`", re.IGNORECASE)
 

@@ -3,8 +3,8 @@
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
-from icefloe.maintenance.maintain_catalog import maintain_catalog
 from icefloe.maintenance.maintenance_report import MaintenanceReport
+from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.procedures.procedure import Flag, Int, Long, Rows, Text, procedure
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.types import IntegerType, LongType, StringType

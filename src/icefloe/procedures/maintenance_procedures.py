@@ -2,12 +2,12 @@
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.operations.expiry.expire_report import SHOWN_OUTSIDE
+from icefloe.operations.unreachable_files import FileKind
 from icefloe.procedures.procedure import Flag, Int, Longs, Names, Rows, Text, Texts, Time, WiderRows, procedure
 from icefloe.procedures.snapshot_procedures import milliseconds
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.types import IntegerType, ListType, LongType, StringType
-from icefloe.table.expiry.expire_report import SHOWN_OUTSIDE
-from icefloe.table.unreachable_files import FileKind
 
 _COUNTS = (
     ("deleted_data_files_count", (FileKind.DATA,)),

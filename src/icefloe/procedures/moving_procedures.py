@@ -5,9 +5,9 @@ Spec: Paths in Metadata; Column Projection.
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.maintenance.existing_files import SourceFolders
-from icefloe.maintenance.migrate_table import migrate_table
-from icefloe.maintenance.snapshot_table import snapshot_table
+from icefloe.migration.existing_files import SourceFolders
+from icefloe.migration.migrate_table import migrate_table
+from icefloe.migration.snapshot_table import snapshot_table
 from icefloe.procedures.file_procedures import path_of_source
 from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, WiderRows, procedure
 from icefloe.spec.types import IntegerType, LongType, StringType

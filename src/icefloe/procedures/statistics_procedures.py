@@ -1,9 +1,9 @@
 """Procedures that compute statistics: of columns, for the planning of joins, and of partitions. Spec: Table Statistics; Partition Statistics."""
 
 from icefloe.catalog.catalog import Catalog
+from icefloe.operations.partition_statistics import find_partition_statistics
 from icefloe.procedures.procedure import Long, Names, Rows, Text, procedure
 from icefloe.spec.types import StringType
-from icefloe.table.partition_statistics import find_partition_statistics
 
 
 @procedure(("statistics_file", StringType()))

@@ -1,10 +1,10 @@
 """The procedure that finds what breaks the rules of the specification. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests."""
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.checks.catalog_validation import validate_catalog, validate_named
 from icefloe.checks.finding import MOST_FINDINGS
 from icefloe.checks.table_validation import ValidationArguments, depths_of
 from icefloe.errors import InvalidInputError
+from icefloe.inspect.validation import validate_catalog, validate_named
 from icefloe.procedures.procedure import Flag, Int, Rows, Text, procedure
 from icefloe.spec.types import IntegerType, LongType, StringType
 

@@ -16,6 +16,7 @@ from icefloe.checks.manifest_entries import NO_NUMBER, read_manifest_entries
 from icefloe.checks.manifest_list_rules import LIST_DAMAGED, LIST_MISSING, path_text
 from icefloe.checks.manifest_row import ManifestRow, read_rows
 from icefloe.errors import FormatError, NoSuchFileError
+from icefloe.operations.parallel_requests import in_threads
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
@@ -23,7 +24,6 @@ from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
-from icefloe.table.parallel_requests import in_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,9 @@ from icefloe.datafile.partition_of_file import FilesToAdd
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
 from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.io.locations import place_of_folder
+from icefloe.operations.own_location import own_location
+from icefloe.operations.parallel_requests import in_threads
+from icefloe.operations.table_handle import TableHandle, data_folder
 from icefloe.repair.head_snapshot import HeadSnapshot, readable_manifests
 from icefloe.repair.repaired_snapshot import RebuiltManifest, entries_of
 from icefloe.spec.manifest.data_file import DataFile
@@ -24,9 +27,6 @@ from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.schema.name_mapping import NameMapping
-from icefloe.table.own_location import own_location
-from icefloe.table.parallel_requests import in_threads
-from icefloe.table.table_handle import TableHandle, data_folder
 
 # Unreferenced files in the folder of a table from which none is compared: so many are no trace of one lost manifest.
 MOST_CANDIDATES = 100_000

@@ -14,6 +14,7 @@ from icefloe.checks.manifest_check import total_of
 from icefloe.commit.attempt import NewFile
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
 from icefloe.io.file_tree import HiddenNames, files_below
+from icefloe.operations.table_handle import TableHandle, metadata_folder
 from icefloe.repair.head_snapshot import readable_manifests
 from icefloe.repair.lost_manifests import key_of
 from icefloe.repair.repaired_snapshot import entries_of, totals_in_summary, totals_of_files
@@ -28,7 +29,6 @@ from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.naming import manifest_list_name
 from icefloe.spec.metadata.snapshot import Snapshot, count_of
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.table.table_handle import TableHandle, metadata_folder
 
 _LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-fA-F-]{36})\.avro")
 # The totals without which a rebuilt list is not known to be whole.

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.catalog.replace_location import replace_location
 from icefloe.commit.attempt import NewFile
 from icefloe.errors import (
     CommitConflictError,
@@ -21,13 +20,14 @@ from icefloe.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.own_location import check_location_is_own, check_paths_for_writes
+from icefloe.operations.table_handle import TableHandle, load_metadata, new_metadata_location
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.json_file import deflated
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.table_metadata import LISTS, TableMetadata
-from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.own_location import check_location_is_own, check_paths_for_writes
-from icefloe.table.table_handle import TableHandle, load_metadata, new_metadata_location
+from icefloe.stores.replace_location import replace_location
 
 # The property of a repaired metadata file with the location of the file that it replaced.
 REPLACED_KEY = "icefloe.repair.replaced-metadata"

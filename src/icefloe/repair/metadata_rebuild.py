@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
+from icefloe.operations.table_handle import TableHandle
 from icefloe.repair.metadata_commit import as_metadata
 from icefloe.repair.metadata_search import MetadataSearch, lists_of_lost_commits
 from icefloe.spec.manifest.manifest_reader import read_manifest_header
@@ -18,7 +19,6 @@ from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFi
 from icefloe.spec.manifest_list.manifest_list_reader import read_manifest_list
 from icefloe.spec.metadata.snapshot import Operation
 from icefloe.spec.schema.schema_json import schema_from_json
-from icefloe.table.table_handle import TableHandle
 
 # Manifest lists of a folder that are read.
 MOST_LISTS = 10_000

@@ -20,14 +20,14 @@ from icefloe.errors import (
 from icefloe.formatting import file_name
 from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.io.locations import join, place_of_folder
+from icefloe.operations.own_location import own_location
+from icefloe.operations.table_handle import TableHandle, metadata_folder
 from icefloe.repair.metadata_commit import decoded
 from icefloe.spec.metadata.json_file import inflated, parsed
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import other_tables
-from icefloe.table.own_location import own_location
-from icefloe.table.table_handle import TableHandle, metadata_folder
 
 # Metadata files of a folder that are read, newest first.
 MOST_FILES = 200

@@ -1,20 +1,30 @@
 """`plan` and `undo`: the repair of one table, for users."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from icefloe.catalog.catalog import Catalog
 from icefloe.checks.table_validation import ValidationProgress
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import qualified
+from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.table_handle import TableHandle
 from icefloe.repair.repair_plan import RepairPlan, RepairResult
 from icefloe.repair.table_repair import RepairOptions, plan_table, undo_table
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.table.table import Table
-from icefloe.table.table_handle import TableHandle
+
+
+class TablesByName(Protocol):
+    """A catalog, of which a repair needs the tables' entries only: a table that is repaired need not be loadable."""
+
+    def handle_of(self, identifier: str) -> tuple[TableHandle, str]:
+        """Return the entry of a table, and the metadata file that the catalog names."""
+
+    def new_handle(self, identifier: str, location: str) -> TableHandle:
+        """Return the entry of a table that the catalog does not have."""
 
 
 def plan(
-    source: Table | Catalog,
+    source: LoadedTable | TablesByName,
     name: str | None = None,
     *,
     only: str | Sequence[str] = (),
@@ -48,7 +58,9 @@ def plan(
     return plan_table(handle, location, options, progress)
 
 
-def undo(source: Table | Catalog, name: str | None = None, *, branch: str = MAIN, metadata_file: str | None = None) -> RepairResult:
+def undo(
+    source: LoadedTable | TablesByName, name: str | None = None, *, branch: str = MAIN, metadata_file: str | None = None
+) -> RepairResult:
     """Undo the last repair of a table, if nothing was committed after it. No file is deleted.
 
     Args:
@@ -66,15 +78,15 @@ def undo(source: Table | Catalog, name: str | None = None, *, branch: str = MAIN
         CommitConflictError: Another writer changed the table meanwhile.
         NoSuchTableError: The catalog has no such table.
     """
-    if metadata_file is not None and isinstance(source, Catalog) and name is not None:
+    if metadata_file is not None and not isinstance(source, LoadedTable) and name is not None:
         return undo_table(source.new_handle(name, qualified(metadata_file)), branch=branch, metadata_file=metadata_file)
     handle, _ = _located(source, name)
     return undo_table(handle, branch=branch, metadata_file=metadata_file)
 
 
-def _located(source: Table | Catalog, name: str | None) -> tuple[TableHandle, str]:
+def _located(source: LoadedTable | TablesByName, name: str | None) -> tuple[TableHandle, str]:
     """Return the table and the metadata file that the catalog names now."""
-    if isinstance(source, Table):
+    if isinstance(source, LoadedTable):
         return source.handle, source.handle.store.load(source.handle.identifier).metadata_location
     if name is None:
         raise InvalidInputError(

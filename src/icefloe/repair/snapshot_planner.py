@@ -27,6 +27,8 @@ from icefloe.errors import (
     UnsupportedError,
 )
 from icefloe.io.locations import LocationScope, folders_of
+from icefloe.operations.rows.write_context import snapshot_context
+from icefloe.operations.table_handle import LoadedMetadata, TableHandle
 from icefloe.repair.entry_correction import EntryCorrection
 from icefloe.repair.head_snapshot import HeadSnapshot, LivePlace, read_head
 from icefloe.repair.lost_manifests import LostManifests
@@ -37,8 +39,6 @@ from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot import Operation, Snapshot
-from icefloe.table.rows.write_context import snapshot_context
-from icefloe.table.table_handle import LoadedMetadata, TableHandle
 
 # Repairs after which a scan returns other rows than the snapshot before, beside those that lost files had.
 _ROWS_CHANGE = frozenset(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from icefloe.catalog.replace_location import replace_location
 from icefloe.checks import repair_kinds as kinds
 from icefloe.checks.catalog_rules import location_findings
 from icefloe.checks.file_check import FileCheck, FileTask
@@ -32,6 +31,9 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
+from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.rows.write_context import snapshot_context
+from icefloe.operations.table_handle import LoadedMetadata, TableHandle, has_no_file, load_metadata, metadata_of, read_metadata_at
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
 from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document, decoded
@@ -46,9 +48,7 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.identifier import dotted
-from icefloe.table.commits.commit_loop import commit
-from icefloe.table.rows.write_context import snapshot_context
-from icefloe.table.table_handle import LoadedMetadata, TableHandle, has_no_file, load_metadata, metadata_of, read_metadata_at
+from icefloe.stores.replace_location import replace_location
 
 # Findings of one rule that one plan acts on; the others are left to the next one.
 MOST_REPAIRED = 100_000

@@ -11,6 +11,8 @@ from typing import Any
 from icefloe.catalog.catalog import Catalog
 from icefloe.commit.attempt import Attempt, Read
 from icefloe.errors import CommitConflictError, FormatError, NoSuchTableError, Problem, UnsupportedFeatureError
+from icefloe.operations.commits.commit_loop import TableChange, commit_together
+from icefloe.operations.table_handle import LoadedMetadata, RandomIds, SystemClock
 from icefloe.server.error_response import bad_request
 from icefloe.server.protocol_messages import requirement_message
 from icefloe.server.request import checked_object
@@ -25,9 +27,7 @@ from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetad
 from icefloe.spec.metadata.update_json import update_from_json
 from icefloe.spec.schema.json_shape import Key, an_array
 from icefloe.stores.identifier import Identifier, dotted
-from icefloe.table.commits.commit_loop import TableChange, commit_together
 from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata, RandomIds, SystemClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

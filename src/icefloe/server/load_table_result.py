@@ -13,10 +13,10 @@ from enum import StrEnum
 
 import msgspec
 
+from icefloe.operations.table_handle import LoadedMetadata, has_no_file
 from icefloe.server.request import Answer, Call
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.table.table_handle import LoadedMetadata, has_no_file
 
 # Bytes of responses that a process keeps.
 KEPT_BYTES = 64 * 1024 * 1024

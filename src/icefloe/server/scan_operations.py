@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from icefloe.errors import IcefloeError, NoSuchSnapshotError
+from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_task_stream import MEDIA_TYPE, written_stream
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest, bad_request, error_model
@@ -19,7 +20,6 @@ from icefloe.server.served_catalog import ServedCatalog
 from icefloe.spec.expressions.expression_json import expression_from_json
 from icefloe.spec.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
 from icefloe.stores.identifier import dotted
-from icefloe.table.data_scan import DataScan
 from icefloe.table.table import Table
 
 _KEYS = (

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from icefloe.catalog.catalog import Catalog
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, place_of_folder
+from icefloe.operations.own_location import is_configured
 from icefloe.server.load_table_result import TableBodies
 from icefloe.server.metrics_reports import MetricsReports
 from icefloe.server.operations import Role
@@ -16,7 +17,6 @@ from icefloe.server.server_settings import ServerSettings
 from icefloe.server.storage_access import StorageAccess
 from icefloe.spec.ports import FileIO
 from icefloe.stores.identifier import Identifier
-from icefloe.table.own_location import is_configured
 from icefloe.table.table import Table
 
 

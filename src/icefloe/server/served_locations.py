@@ -24,13 +24,13 @@ from icefloe.io.locations import (
     qualified,
     scheme_of,
 )
+from icefloe.operations.own_location import own_location
 from icefloe.server.error_response import bad_request
 from icefloe.spec.metadata.metadata_updates import Update
 from icefloe.spec.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot
 from icefloe.spec.metadata.statistics_updates import SetPartitionStatistics, SetStatistics
 from icefloe.spec.metadata.table_updates import SetLocation, SetProperties
-from icefloe.table.own_location import own_location
 from icefloe.table.table import Table
 
 # The property of a namespace that is the folder of its new tables.

@@ -1,6 +1,7 @@
 """The operations on the storage of a table: credentials and signatures. Spec: REST catalog, loadCredentials, signRequest."""
 
 from icefloe.io.locations import LocationScope, folders_of, place_of_folder
+from icefloe.operations.own_location import is_configured
 from icefloe.server.error_response import RefusedRequest, bad_request, forbidden
 from icefloe.server.request import Answer, Call
 from icefloe.server.request_signing import SignRequest, check_request, signed
@@ -9,7 +10,6 @@ from icefloe.server.storage_access import may_write
 from icefloe.spec.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.spec.schema.json_shape import Key, a_string, an_object
 from icefloe.stores.identifier import dotted
-from icefloe.table.own_location import is_configured
 from icefloe.table.table import Table
 
 

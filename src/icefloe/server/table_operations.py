@@ -10,6 +10,15 @@ import msgspec
 from icefloe.errors import CommitConflictError, FormatError, IcefloeError, NoSuchFileError, Problem, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.locations import local_path, scheme_of
+from icefloe.operations.table_handle import (
+    LoadedMetadata,
+    TableHandle,
+    data_folder,
+    has_no_file,
+    load_metadata,
+    metadata_folder,
+    read_metadata_at,
+)
 from icefloe.server.commit_request import commit_requested, requested_commit
 from icefloe.server.error_response import bad_request
 from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_table_answer, table_answer
@@ -23,15 +32,6 @@ from icefloe.spec.schema.json_shape import Key, a_boolean, a_string, an_array, a
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_from_json
 from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
-from icefloe.table.table_handle import (
-    LoadedMetadata,
-    TableHandle,
-    data_folder,
-    has_no_file,
-    load_metadata,
-    metadata_folder,
-    read_metadata_at,
-)
 
 # How often a table is read before it is unregistered, where other writers commit to it meanwhile.
 TRIES = 20

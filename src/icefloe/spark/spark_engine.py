@@ -13,6 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
+from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.engine import ScanRequest, SketchRequest, Statement, UnreachableRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.operations.orphans.orphan_search import OrphanRequest
+from icefloe.operations.unreachable_files import Unreachable
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.jobs.map_job import map_in_tasks
@@ -31,19 +36,6 @@ from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.schema import Schema
-from icefloe.table.available_engines import IN_PROCESS
-from icefloe.table.engine import (
-    ScanRequest,
-    SketchRequest,
-    Statement,
-    UnreachableRequest,
-    UpsertedRows,
-    UpsertRequest,
-    UpsertSource,
-)
-from icefloe.table.orphans.orphan_search import OrphanRequest
-from icefloe.table.unreachable_files import Unreachable
-from icefloe.table.write_result import WriteResult
 
 
 class SparkEngine:

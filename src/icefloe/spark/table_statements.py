@@ -7,6 +7,8 @@ from pyspark.errors import PySparkException
 
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import EngineError, IcefloeError, NoSuchTableError
+from icefloe.operations.engine import Statement
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.attach_catalog import register
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
@@ -15,9 +17,7 @@ from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.runtime.start_session import session
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.table.engine import Statement
 from icefloe.table.table import Table
-from icefloe.table.write_result import WriteResult
 
 _CATALOG = "icefloe_statements"
 # Loaded tables by their names while their statements run.

@@ -1,7 +1,7 @@
 """The three ports through which storage, time and randomness reach the format's rules, the planning of scans and commits.
 
 `spec`, `scan` and `commit` open no file, read no clock and draw no random number: their callers pass implementations of these ports. They are in `icefloe.io`
-(storage) and `icefloe.table.table_handle` (the system clock and random ids).
+(storage) and `icefloe.operations.table_handle` (the system clock and random ids).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from icefloe.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
+    from icefloe.operations.data_scan import DataScan as DataScan
+    from icefloe.operations.rows.write_context import write_audit_publish as write_audit_publish
+    from icefloe.operations.write_result import UpsertResult as UpsertResult
     from icefloe.scan.file_scan_task import FileScanTask as FileScanTask
-    from icefloe.table.data_scan import DataScan as DataScan
-    from icefloe.table.rows.write_context import write_audit_publish as write_audit_publish
     from icefloe.table.static_table import StaticTable as StaticTable
     from icefloe.table.table import Table as Table
     from icefloe.table.table_property_names import TableProperties as TableProperties
     from icefloe.table.transaction import Transaction as Transaction
-    from icefloe.table.write_result import UpsertResult as UpsertResult
 else:
     __getattr__, __dir__ = lazy_exports(__name__)

@@ -4,20 +4,24 @@ Reads are `table_reader.py`; every change of `table_mutations.py` is refused. Sp
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from icefloe.commit.attempt import Action
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.table.column_statistics import TableStatistics
-from icefloe.table.pending_change import MutationContext
-from icefloe.table.rows.table_writes import PreparedWrite
-from icefloe.table.table_folder import metadata_file_of
-from icefloe.table.table_handle import read_metadata_at
-from icefloe.table.table_mutations import R, TableMutations
-from icefloe.table.table_reader import TableReader
+from icefloe.lazy_imports import lazy_module
+from icefloe.operations.column_statistics import TableStatistics
+from icefloe.operations.pending_change import CommitReport, MutationContext
+from icefloe.operations.table_folder import metadata_file_of
+from icefloe.operations.table_handle import read_metadata_at
+from icefloe.operations.table_reader import TableReader
+from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
-from icefloe.table.write_result import WriteResult
+
+if TYPE_CHECKING:
+    from icefloe.metadata_tables import table_inspection
+else:
+    table_inspection = lazy_module("icefloe.metadata_tables.table_inspection")
 
 
 class StaticTable(TableReader, TableMutations):
@@ -44,6 +48,16 @@ class StaticTable(TableReader, TableMutations):
         metadata_location = metadata_file_of(metadata_location, io)
         loaded = read_metadata_at(io, metadata_location)
         return cls(loaded, io, loaded.metadata.location.rstrip("/").rpartition("/")[2] or metadata_location)
+
+    @property
+    def inspect(self) -> "table_inspection.TableInspection":
+        """The metadata tables as Arrow: `table.inspect.files()`."""
+        return table_inspection.TableInspection(self)
+
+    @property
+    def maintenance(self) -> NoReturn:
+        """Refuse: a static table cannot be changed. Raises `ReadOnlyTableError`."""
+        raise self._read_only("changed")
 
     def refresh(self) -> "StaticTable":
         """Refuse: a metadata file never changes.
@@ -77,16 +91,12 @@ class StaticTable(TableReader, TableMutations):
         """
         raise self._read_only("changed")
 
-    def _start(self) -> MutationContext:
+    def mutation_context(self) -> MutationContext:
+        """Refuse: a static table cannot be changed. Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 
-    def _commit(self, action: Action) -> None:  # noqa: ARG002
-        raise self._read_only("changed")
-
-    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:  # noqa: ARG002
-        raise self._read_only("changed")
-
-    def _write(self, write: PreparedWrite) -> WriteResult:  # noqa: ARG002
+    def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:  # noqa: ARG002
+        """Refuse: a static table cannot be changed. Raises `ReadOnlyTableError`."""
         raise self._read_only("changed")
 
     def _read_only(self, verb: str) -> ReadOnlyTableError:

@@ -1,18 +1,15 @@
 """`TableMutations`: every change of a table, written once for tables, transactions and static tables.
 
-A `Table` commits each change at once, a `Transaction` collects changes for its one commit, and a `StaticTable` refuses them: they differ in four private
-methods. Writes of rows are prepared by `rows/table_writes.py`, changes of metadata by `changes/`, changes of files by `files/`, expiry by
-`expiry/expire_snapshots.py`; the commit is `commits/commit_loop.py`.
+A `Table` commits each change at once, a `Transaction` collects changes for its one commit, and a `StaticTable` refuses them. In `icefloe.operations`, writes
+of rows are prepared by `rows/table_writes.py`, changes of metadata by `changes/`, changes of files by `files/`, expiry by `expiry/expire_snapshots.py`; the
+commit is `commits/commit_loop.py`.
 Spec: Snapshots; Row-level Deletes; Optimistic Concurrency; Schema Evolution; Partition Evolution; Snapshot References; Snapshot Retention Policy.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from importlib import import_module
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from icefloe.commit.attempt import Action
 from icefloe.commit.change_properties import (
     location_updates,
     property_requirements,
@@ -22,34 +19,29 @@ from icefloe.commit.change_properties import (
 )
 from icefloe.commit.conflicts import ConflictRules, isolation_rules
 from icefloe.commit.metadata_change import MetadataChange
-from icefloe.commit.new_manifest import ManifestNumbers
-from icefloe.commit.rewrite_manifests import RewriteManifests
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import qualified
+from icefloe.operations.changes.manage_snapshots import ManageSnapshots
+from icefloe.operations.changes.update_partitioning import UpdateSortOrder, UpdateSpec
+from icefloe.operations.changes.update_schema import UpdateSchema
+from icefloe.operations.changes.update_statistics import UpdateStatistics
+from icefloe.operations.expiry.expire_report import ExpireReport
+from icefloe.operations.expiry.expire_snapshots import expire_snapshots
+from icefloe.operations.files.manifest_rewrite import RewriteManifestsResult, rewrite_manifests
+from icefloe.operations.files.update_snapshot import UpdateSnapshot
+from icefloe.operations.pending_change import ChangeTarget
+from icefloe.operations.rows.table_writes import PreparedWrite, add_files, append, delete_keys, overwrite_partitions, replace_rows, upsert
+from icefloe.operations.warnings_once import warn_of_properties
+from icefloe.operations.write_result import WriteResult
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.spec.metadata.metadata_updates import Update
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.unused_properties import unused_properties
-from icefloe.table.changes.manage_snapshots import ManageSnapshots
-from icefloe.table.changes.update_partitioning import UpdateSortOrder, UpdateSpec
-from icefloe.table.changes.update_schema import UpdateSchema
-from icefloe.table.changes.update_statistics import UpdateStatistics
-from icefloe.table.expiry.expire_report import ExpireReport, ExpireState
-from icefloe.table.expiry.expire_snapshots import plan_expiry
-from icefloe.table.files.manifest_rewrite import RewriteManifestsResult, chosen_spec, result_of, sorting
-from icefloe.table.files.update_snapshot import UpdateSnapshot
-from icefloe.table.pending_change import MutationContext
-from icefloe.table.rows.table_writes import PreparedWrite, add_files, append, delete_keys, overwrite_partitions, replace_rows, upsert
-from icefloe.table.rows.write_context import commit_context
-from icefloe.table.warnings_once import warn_of_properties
-from icefloe.table.write_result import WriteResult
-
-R = TypeVar("R")
 
 
-class TableMutations(ABC):
+class TableMutations(ChangeTarget):
     """The changes of a table's rows, files, metadata, branches and tags, and the expiry of its snapshots.
 
     Every write of rows takes `branch`, whose head the new snapshot follows, and `snapshot_properties`, which are added to the snapshot's summary. Methods
@@ -73,7 +65,7 @@ class TableMutations(ABC):
             CommitConflictError: other writers won every retry. No file of this write remains.
             CommitUnknownError: the catalog's reply was lost. No file was deleted.
         """
-        start = self._start()
+        start = self.mutation_context()
         return self._write(append(start.handle, start.metadata, df, snapshot_properties or {}, branch))
 
     def delete(
@@ -171,7 +163,7 @@ class TableMutations(ABC):
             UnsupportedFeatureError: merge-on-read in a table of format version 1.
             CommitConflictError, CommitUnknownError: as for `append`.
         """
-        start = self._start()
+        start = self.mutation_context()
         return self._write(
             upsert(
                 start.handle,
@@ -215,7 +207,7 @@ class TableMutations(ABC):
             NoSuchFileError: a file does not exist.
             CommitConflictError, CommitUnknownError: as for `append`; the files stay where they are.
         """
-        start = self._start()
+        start = self.mutation_context()
         return self._write(
             add_files(start.handle, start.metadata, file_paths, snapshot_properties or {}, branch, check_duplicates=check_duplicate_files)
         )
@@ -246,7 +238,7 @@ class TableMutations(ABC):
             SchemaMismatchError: the rows lack a key column, or their values do not fit.
             UnsupportedFeatureError: the table is of format version 1.
         """
-        start = self._start()
+        start = self.mutation_context()
         return self._write(delete_keys(start.handle, start.metadata, rows, key_columns, snapshot_properties or {}, branch))
 
     def dynamic_partition_overwrite(
@@ -278,7 +270,7 @@ class TableMutations(ABC):
             SchemaMismatchError, CommitConflictError, CommitUnknownError: as for `append`.
         """
         rules = isolation_rules(isolation_level, validate_from_snapshot_id)
-        start = self._start()
+        start = self.mutation_context()
         return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
 
     def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN) -> UpdateSnapshot:
@@ -291,7 +283,7 @@ class TableMutations(ABC):
         Returns:
             The operations to choose from: append, overwrite, delete, rewrite of files or manifests.
         """
-        return UpdateSnapshot(self._start(), self._commit, snapshot_properties, branch)
+        return UpdateSnapshot(self.mutation_context(), self.apply, snapshot_properties, branch)
 
     def rewrite_manifests(
         self,
@@ -321,22 +313,7 @@ class TableMutations(ABC):
         Raises:
             InvalidInputError: the table has no such spec, or the spec no such partition field; `sort_by` is empty.
         """
-        start = self._start()
-        spec = chosen_spec(start.metadata, spec_id)
-        context = commit_context(start.handle, start.metadata, snapshot_properties or {}, branch)
-        action = RewriteManifests(
-            context,
-            ManifestNumbers(context),
-            clustering=sorting([spec], sort_by),
-            rewrite_if=lambda manifest: manifest.partition_spec_id == spec.spec_id,
-            skip_optimal=True,
-        )
-        if dry_run:
-            now_ms = max(start.handle.clock.now_ms(), start.metadata.last_updated_ms)
-            action.attempt(start.metadata, number=0, now_ms=now_ms, read=start.read)
-        else:
-            self._commit(action)
-        return result_of(action.result, dry_run=dry_run)
+        return rewrite_manifests(self, spec_id, sort_by, snapshot_properties, branch, dry_run=dry_run)
 
     def manage_snapshots(self) -> ManageSnapshots:
         """Start changes of branches and tags, rollback and cherry-pick: `with table.manage_snapshots() as m: m.create_tag(tag_name="v1")`.
@@ -344,7 +321,7 @@ class TableMutations(ABC):
         Returns:
             The changes, which are committed at the end of a `with` block.
         """
-        return ManageSnapshots(self._start(), self._commit)
+        return ManageSnapshots(self.mutation_context(), self.apply)
 
     def update_statistics(self) -> UpdateStatistics:
         """Start changes of snapshots' statistics files: `with table.update_statistics() as update: update.set_statistics(statistics_file)`.
@@ -352,7 +329,7 @@ class TableMutations(ABC):
         Returns:
             The changes, which are committed at the end of a `with` block.
         """
-        return UpdateStatistics(self._start().metadata, self._commit)
+        return UpdateStatistics(self.mutation_context().metadata, self.apply)
 
     def update_schema(self, allow_incompatible_changes: bool = False, case_sensitive: bool = True) -> UpdateSchema:
         """Start changes of the columns: `with table.update_schema() as update: update.add_column("note", StringType())`.
@@ -365,8 +342,8 @@ class TableMutations(ABC):
             The changes, which are committed at the end of a `with` block.
         """
         return UpdateSchema(
-            self._start().metadata,
-            self._commit,
+            self.mutation_context().metadata,
+            self.apply,
             allow_incompatible_changes=allow_incompatible_changes,
             case_sensitive=case_sensitive,
         )
@@ -380,7 +357,7 @@ class TableMutations(ABC):
         Returns:
             The changes, which are committed at the end of a `with` block.
         """
-        return UpdateSpec(self._start().metadata, self._commit, case_sensitive=case_sensitive)
+        return UpdateSpec(self.mutation_context().metadata, self.apply, case_sensitive=case_sensitive)
 
     def update_sort_order(self, case_sensitive: bool = True) -> UpdateSortOrder:
         """Start a new sort order that replaces the table's: `with table.update_sort_order() as update: update.asc("ts").desc("id")`.
@@ -391,7 +368,7 @@ class TableMutations(ABC):
         Returns:
             The changes, which are committed at the end of a `with` block.
         """
-        return UpdateSortOrder(self._start().metadata, self._commit, case_sensitive=case_sensitive)
+        return UpdateSortOrder(self.mutation_context().metadata, self.apply, case_sensitive=case_sensitive)
 
     def replace_sort_order(self, case_sensitive: bool = True) -> UpdateSortOrder:
         """Start a new sort order: `update_sort_order` under Java's name.
@@ -417,7 +394,7 @@ class TableMutations(ABC):
             InvalidInputError: a lower version than the table's.
             UnsupportedFormatVersionError: a version that Icefloe does not write.
         """
-        new_uuid = self._start().handle.ids.uuid()
+        new_uuid = self.mutation_context().handle.ids.uuid()
         self._change(lambda base: version_updates(base, format_version, new_uuid))
         return self
 
@@ -434,9 +411,9 @@ class TableMutations(ABC):
         Raises:
             InvalidPropertyError: values that a property cannot have; each wrong one is listed.
         """
-        new_properties, new_uuid = {**(properties or {}), **more}, self._start().handle.ids.uuid()
+        new_properties, new_uuid = {**(properties or {}), **more}, self.mutation_context().handle.ids.uuid()
         self._change(lambda base: set_property_updates(base, new_properties, new_uuid))
-        warn_of_properties(unused_properties(new_properties), self._start().handle.table_name)
+        warn_of_properties(unused_properties(new_properties), self.mutation_context().handle.table_name)
         return self
 
     def remove_properties(self, *names: str) -> Self:
@@ -478,12 +455,6 @@ class TableMutations(ABC):
         """
         return self.set_location(location)
 
-    @property
-    def maintenance(self) -> Any:
-        """Maintenance: `table.maintenance.rewrite_data_files()`; `icefloe.maintenance.table_maintenance.TableMaintenance` has it all."""
-        # The package above this one; it is found by its name, as engines are.
-        return import_module("icefloe.maintenance.table_maintenance").maintenance_of(self)
-
     def expire_snapshots(
         self,
         older_than: datetime | int | None = None,
@@ -523,46 +494,24 @@ class TableMutations(ABC):
             CommitConflictError: other writers won every retry. Nothing was changed.
             CommitUnknownError: the catalog's reply was lost. No file was deleted.
         """
-        start = self._start()
-        expiry = plan_expiry(
-            start,
+        return expire_snapshots(
+            self,
             older_than,
             retain_last,
             snapshot_ids,
-            deletes_files=delete_files,
-            clean_metadata=clean_expired_metadata,
+            dry_run=dry_run,
+            delete_files=delete_files,
+            clean_expired_metadata=clean_expired_metadata,
             engine=engine,
             allow_outside=allow_outside,
         )
-        report = expiry.planned(start, ExpireState.DRY_RUN if dry_run else ExpireState.STAGED)
-        if dry_run:
-            return report
-        done = self._commit_then(expiry.action, expiry.finish)
-        return report if done is None else done
 
-    @abstractmethod
-    def _start(self) -> MutationContext:
-        """Return the state that the next change is based on; called before anything is written.
-
-        Raises:
-            ReadOnlyTableError: the table cannot be changed.
-            InvalidInputError: the transaction is over.
-        """
-
-    @abstractmethod
-    def _commit(self, action: Action) -> None:
-        """Commit the action at once, or in a transaction add it to the transaction's actions."""
-
-    @abstractmethod
-    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
-        """Commit the action, then call `afterwards` and return its result. In a transaction both are collected, and None is returned."""
-
-    @abstractmethod
     def _write(self, write: PreparedWrite) -> WriteResult:
-        """Commit the write at once, or in a transaction add it to the transaction's actions; return its result."""
+        report = self.apply(write.action)
+        return write.result(report.attempt, report.attempts)
 
     def _change(self, updates: Callable[[TableMetadata], Sequence[Update]]) -> None:
-        self._commit(MetadataChange(updates, property_requirements(self._start().metadata)))
+        self.apply(MetadataChange(updates, property_requirements(self.mutation_context().metadata)))
 
     def _replace(
         self,
@@ -573,7 +522,7 @@ class TableMutations(ABC):
         branch: str | None,
         rules: ConflictRules | None = None,
     ) -> WriteResult:
-        start = self._start()
+        start = self.mutation_context()
         if row_filter is None:  # a variable that was never set must not empty a table
             raise InvalidInputError(
                 f"no filter was given for the rows of {start.handle.table_name} to delete",

@@ -6,22 +6,20 @@ Spec: Optimistic Concurrency.
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from icefloe.commit.attempt import Action, Attempt
+from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem, in_one_line
 from icefloe.formatting import count_text, shortened
+from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.expiry.expire_report import ExpireReport
+from icefloe.operations.pending_change import Commit, CommitReport, MutationContext
+from icefloe.operations.table_handle import LoadedMetadata, TableHandle, reload_metadata
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.table.commits.commit_loop import delete_quietly
-from icefloe.table.expiry.expire_report import ExpireReport
-from icefloe.table.pending_change import Commit, MutationContext
-from icefloe.table.rows.table_writes import PreparedWrite
-from icefloe.table.table_handle import TableHandle, reload_metadata
-from icefloe.table.table_mutations import R, TableMutations
-from icefloe.table.table_reader import TableReader
-from icefloe.table.write_result import WriteResult
+from icefloe.table.table_mutations import TableMutations
 
 
 class Transaction(TableMutations):
@@ -108,7 +106,13 @@ class Transaction(TableMutations):
             self._is_open = False
             delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
 
-    def _start(self) -> MutationContext:
+    @property
+    def maintenance(self) -> NoReturn:
+        """Refuse maintenance, which commits several times. Raises `InvalidInputError`."""
+        raise InvalidInputError("maintenance is no part of a transaction", next_step="call it on the table, after the transaction")
+
+    def mutation_context(self) -> MutationContext:
+        """Return the metadata with the changes so far, on which the next change is based. Raises `InvalidInputError` after the end."""
         self._check_open()
         return MutationContext(
             handle=self._handle,
@@ -117,21 +121,17 @@ class Transaction(TableMutations):
             staged_read=self._staged.reading(self._handle.io.read),
         )
 
-    def _commit(self, action: Action) -> None:
-        self._stage(action)
-
-    def _commit_then(self, action: Action, afterwards: Callable[[], R]) -> R | None:
-        self._stage(action)
-        self._afterwards.append(afterwards)
-        return None
-
-    def _write(self, write: PreparedWrite) -> WriteResult:
-        return write.result(self._stage(write.action), 0)
-
-    def _stage(self, action: Action) -> Attempt | None:
-        """Apply the action to the working metadata, which raises the errors of an invalid one, and keep it for the commit.
+    def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:
+        """Apply an action to the working metadata, which raises the errors of an invalid one, and keep it and `afterwards` for the commit.
 
         An action without effect is kept too: it may have one on the table as it is at the commit.
+
+        Args:
+            action: the action.
+            afterwards: is called after the commit of the transaction.
+
+        Returns:
+            The working metadata, and what the action adds to it; the number of attempts is 0.
         """
         self._check_open()
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
@@ -146,7 +146,9 @@ class Transaction(TableMutations):
             if isinstance(error, NoSuchFileError) and (expired := self._expired_since()):
                 raise self._begun_too_early(error, expired) from error
             raise
-        return attempt
+        if afterwards is not None:
+            self._afterwards.append(afterwards)
+        return CommitReport(loaded=LoadedMetadata(location=self._metadata_location, metadata=self._working), attempt=attempt, attempts=0)
 
     def _expired_since(self) -> list[int]:
         """Return the snapshots of the base that other writers have expired since; none if the table cannot be loaded."""

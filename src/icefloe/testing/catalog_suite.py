@@ -35,12 +35,12 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
+from icefloe.operations.table_handle import TableHandle, load_metadata
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId
 from icefloe.spec.metadata.table_updates import SetProperties
 from icefloe.spec.types import LongType
 from icefloe.stores.catalog_store import CommitRequest
 from icefloe.table.table import Table
-from icefloe.table.table_handle import TableHandle, load_metadata
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])

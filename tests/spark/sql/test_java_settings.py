@@ -16,6 +16,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.errors import InvalidPropertyError
+from icefloe.operations import warnings_once
 from icefloe.spark.scan.read_options import (
     ACTED_ON_OPTIONS,
     ACTED_ON_SETTINGS,
@@ -25,9 +26,9 @@ from icefloe.spark.scan.read_options import (
     planning_mode,
 )
 from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
-from icefloe.table import Table, warnings_once
+from icefloe.table import Table
 
-# What Spark itself does with the options of a read, and `table/rows/write_context.py` with settings.
+# What Spark itself does with the options of a read, and `operations/rows/write_context.py` with settings.
 OF_SPARK = {"path", "versionAsOf", "timestampAsOf"}
 OF_WAP = {"spark.wap.id", "spark.wap.branch"}
 

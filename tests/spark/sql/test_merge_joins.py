@@ -16,8 +16,8 @@ from pyspark.sql.types import LongType
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
+from icefloe.operations.rows.row_level_commit import ChangedRows
 from icefloe.spark.row_level import broadcast_source, operation
-from icefloe.table.rows.row_level_commit import ChangedRows
 
 pytestmark = pytest.mark.spark
 

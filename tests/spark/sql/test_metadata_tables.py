@@ -10,7 +10,7 @@ from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
+from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
 
 pytestmark = pytest.mark.spark
 

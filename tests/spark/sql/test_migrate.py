@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
-from icefloe.maintenance import migrate_table as module
+from icefloe.migration import migrate_table as module
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.catalog.source_tables import SessionCatalogTable
 

@@ -9,9 +9,9 @@ from tests.spark.sql.conftest import Run
 
 import icefloe.spark
 from icefloe import InvalidInputError
+from icefloe.operations import warnings_once
 from icefloe.spark.scan.read_options import ACTED_ON_SETTINGS, PLANNING_SETTING, SESSION_PREFIX, UNUSED_SETTINGS, similar_setting
 from icefloe.spark.write.write_options import SETTINGS
-from icefloe.table import warnings_once
 
 pytestmark = pytest.mark.spark
 

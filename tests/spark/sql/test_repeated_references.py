@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
+from icefloe.operations import data_scan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback
@@ -20,7 +21,6 @@ from icefloe.spark.bridge.gateway import jvm_of, new_object
 from icefloe.spark.catalog import attached_catalogs
 from icefloe.spark.scan import read_strategy, scan_plans, spark_scan
 from icefloe.spark.scan.scan_plans import ScanCache
-from icefloe.table import data_scan
 from icefloe.table.table import Table
 
 pytestmark = pytest.mark.spark

@@ -32,7 +32,7 @@ from icefloe.inspect.view_contents import view_listing
 from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import find_files
 from icefloe.loading.load_request import LoadRequest
-from icefloe.maintenance.maintain_catalog import table_names
+from icefloe.procedures.maintain_catalog import table_names
 from icefloe.stores import namespace_tree
 from icefloe.stores.identifier import dotted, to_identifier
 from icefloe.stores.rest import rest_connection

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.formatting import shortened
 from icefloe.inspect.comparison.table_version import TableVersion
+from icefloe.operations.parallel_requests import in_threads
 from icefloe.spec.arrow_values import array_of, array_of_chunks, filled, numpy_of, positions_array, scalar_of
 from icefloe.spec.manifest.manifest_columns import Statistic, partition_column, statistic_column
 from icefloe.spec.manifest.manifest_reader import read_live_entries
@@ -28,7 +29,6 @@ from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.type_promotion import is_promotion
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType, StructType
 from icefloe.spec.values import bounds_to_array, physical_list, to_human
-from icefloe.table.parallel_requests import in_threads
 
 # Columns whose statistics are compared, the first ones: each costs time for each file.
 MOST_COLUMNS = 100

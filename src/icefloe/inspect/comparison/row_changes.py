@@ -15,10 +15,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, SchemaMismatchError
-from icefloe.inspect.comparison.file_rows import FilePair, FileRows, LiveFile, live_files
 from icefloe.inspect.comparison.row_hashes import Hashes, RowHasher
-from icefloe.inspect.comparison.row_pairs import DELETE, INSERT, with_updates
 from icefloe.inspect.comparison.table_version import TableVersion
+from icefloe.metadata_tables.changed_file_rows import FilePair, FileRows, LiveFile, live_files
+from icefloe.metadata_tables.row_pairs import DELETE, INSERT, with_updates
+from icefloe.operations.parallel_requests import MANIFEST_THREADS, in_threads
 from icefloe.spec.arrow_values import mask_array
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
@@ -26,7 +27,6 @@ from icefloe.spec.schema.metadata_columns import CHANGE_TYPE
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.type_promotion import is_promotion
 from icefloe.spec.temporal_arrays import python_list
-from icefloe.table.parallel_requests import MANIFEST_THREADS, in_threads
 
 # Files whose rows are in memory at once.
 _FILES_AT_ONCE = MANIFEST_THREADS

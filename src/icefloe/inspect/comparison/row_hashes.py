@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.inspect.comparison.row_pairs import text_of_nested
+from icefloe.metadata_tables.row_pairs import text_of_nested
 from icefloe.spec.arrow_values import array_of_chunks, numpy_of
 from icefloe.spec.temporal_arrays import as_numbers
 

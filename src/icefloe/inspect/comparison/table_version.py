@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.io.locations import place_of_file, place_of_folder
+from icefloe.operations.table_handle import read_metadata_at
+from icefloe.operations.table_reader import TableReader
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import Schema
-from icefloe.table.table_handle import read_metadata_at
-from icefloe.table.table_reader import TableReader
 
 # Snapshots and names that an error lists.
 _SHOWN_CHOICES = 5

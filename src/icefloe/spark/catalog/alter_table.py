@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
 from icefloe.errors import IcefloeError, InvalidInputError, InvalidSchemaError, UnsupportedFeatureError
+from icefloe.operations.changes.update_schema import UpdateSchema
 from icefloe.spark.catalog.column_defaults import default_of_clause, evaluated_default
 from icefloe.spark.catalog.table_definition import iceberg_type
 from icefloe.spark.types.declared_types import COLLATION, check_collation, declared_types, takes_char_as_string
-from icefloe.table.changes.update_schema import UpdateSchema
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 

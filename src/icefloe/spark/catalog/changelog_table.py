@@ -1,6 +1,6 @@
 """`ChangelogTable`, the metadata table `changes` in SQL over a range of snapshots, and the procedure `create_changelog_view`, which makes a view of it.
 
-`icefloe.inspect.metadata_tables.changes` defines and computes the rows. Spec: Snapshots.
+`icefloe.metadata_tables.changes` defines and computes the rows. Spec: Snapshots.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
-from icefloe.inspect.metadata_tables.changes import changes
-from icefloe.inspect.metadata_tables.schemas import changes_metadata_columns, changes_schema
+from icefloe.metadata_tables.changes import changes
+from icefloe.metadata_tables.schemas import changes_metadata_columns, changes_schema
+from icefloe.operations.table_reader import TableReader
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable, frame_of
 from icefloe.spark.scan.read_options import PushedQuery
@@ -22,7 +23,6 @@ from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import ListType, NestedField, StringType
-from icefloe.table.table_reader import TableReader
 
 CHANGES = "changes"
 Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), element_required=False)]

@@ -11,14 +11,15 @@ from pyspark.sql import SparkSession
 
 from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction
+from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.pending_change import CommitReport
+from icefloe.operations.table_handle import LoadedMetadata
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.catalog.alter_table import Change, change_columns
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, write_within
-from icefloe.table.commits.commit_loop import CommitReport, commit
 from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata
-from icefloe.table.write_result import WriteResult
 
 
 class SchemaEvolvingTable(SparkTable):

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import CharType, StructType, VarcharType
 
 from icefloe.errors import EngineError, InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError, in_one_line
-from icefloe.maintenance.existing_files import SourceFolders, SourceTable
-from icefloe.maintenance.migrate_table import BACKUP_SUFFIX
+from icefloe.migration.existing_files import SourceFolders, SourceTable
+from icefloe.migration.migrate_table import BACKUP_SUFFIX
 from icefloe.spark.bridge.gateway import java_class, java_message, scala_object
 from icefloe.spark.types.declared_types import struct_of
 from icefloe.spark.types.spark_types import quoted, struct_to_schema

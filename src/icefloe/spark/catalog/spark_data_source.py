@@ -19,7 +19,9 @@ from pyspark.sql import SparkSession
 
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, NotFoundError, UnsupportedFeatureError
-from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES
+from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.write_result import WriteResult
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import add_formats, jvm_of, static_method
@@ -50,10 +52,8 @@ from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_v
 from icefloe.spark.types.spark_types import quoted, schema_to_struct
 from icefloe.spark.write.sql_write import Write
 from icefloe.spec.expressions.row_filter import to_expression
-from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
-from icefloe.table.write_result import WriteResult
 
 HIDDEN = "icefloe_format"
 _SOURCE_KEY = "formats"  # the name under which `DefaultSource.java` finds the object

@@ -1,4 +1,4 @@
-"""`SparkMetadataTable`: a metadata table, such as `lake.db.t.files`, as Spark SQL reads it. `icefloe.inspect.metadata_tables` makes the rows.
+"""`SparkMetadataTable`: a metadata table, such as `lake.db.t.files`, as Spark SQL reads it. `icefloe.metadata_tables` makes the rows.
 
 Spec: Snapshots; Manifests.
 """
@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from icefloe.errors import UnsupportedTypeError
-from icefloe.inspect.metadata_tables.file_tables import ManifestRows
-from icefloe.inspect.metadata_tables.metadata_table_registry import MetadataTable, metadata_table
+from icefloe.metadata_tables.file_tables import ManifestRows
+from icefloe.metadata_tables.metadata_table_registry import MetadataTable, metadata_table
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays

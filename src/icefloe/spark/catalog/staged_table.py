@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_transaction import CatalogTransaction, TableInTransaction
 from icefloe.errors import InvalidSchemaError
+from icefloe.operations.table_handle import LoadedMetadata
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.catalog.table_definition import definition_of
@@ -22,8 +24,6 @@ from icefloe.spark.write.write_builder import SparkWriteBuilder
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
-from icefloe.table.table_handle import LoadedMetadata
-from icefloe.table.write_result import WriteResult
 
 
 class StagedTable(SparkTable):

@@ -13,16 +13,16 @@ from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.table_handle import read_metadata_at
+from icefloe.operations.table_reader import TableReader
 from icefloe.option import Option
 from icefloe.similar_names import similar_name
 from icefloe.spark.jobs.task_errors import key_of_this_process
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spec.ports import FileIO
-from icefloe.table.data_scan import DataScan
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
-from icefloe.table.table_handle import read_metadata_at
-from icefloe.table.table_reader import TableReader
 
 CATALOG, TABLE, PATH, STORAGE = "catalog", "table", "path", "storage"
 # Id of a read by `icefloe.spark.table`, which converts the errors of this read into exceptions of their class.

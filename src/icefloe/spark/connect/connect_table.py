@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import InvalidInputError, in_one_line
+from icefloe.operations.table_reader import TableReader
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect import connect_options as names
 from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_scan
@@ -28,7 +29,6 @@ from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.expressions.row_filter import to_expression
-from icefloe.table.table_reader import TableReader
 
 LOG = logging.getLogger(__name__)
 NATIVE, PARQUET, DATA_SOURCE = "native", "parquet", "data source"

@@ -20,6 +20,7 @@ from pyspark.sql.types import DataType
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.io.locations import scheme_of
+from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import FooterReader, StoredFields
@@ -33,7 +34,6 @@ from icefloe.spec.puffin.deletion_vector import DeletionVector
 from icefloe.spec.schema.metadata_columns import is_reserved
 from icefloe.spec.schema.schema import Schema, fields_to_read, walk
 from icefloe.spec.types import NestedField, PrimitiveType
-from icefloe.table.engine import ScanRequest
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
 # Where Spark prunes the nested fields of files, it takes the field ids off, and would look for the columns by name.

@@ -16,6 +16,8 @@ from pyspark.sql.types import StructType
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import NoSuchFileError, SchemaMismatchError
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.warnings_once import warn_once
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import (
@@ -36,8 +38,6 @@ from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import And, BooleanExpression
 from icefloe.spec.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
 from icefloe.spec.ports import FileIO
-from icefloe.table.data_scan import DataScan
-from icefloe.table.warnings_once import warn_once
 
 FORMAT = "icefloe"
 SPLIT_OPTION = "split-size"

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from icefloe.errors import IcefloeError, InvalidInputError, StorageError, UnsupportedFeatureError
+from icefloe.operations.rows.write_context import check_branch, write_target
 from icefloe.spark.connect.connect_options import AS_OF, SNAPSHOT_ID, TAG, RegisteredCatalogs, SourceOptions, is_location, load_table
 from icefloe.spark.connect.connect_writer import NoFinishedFiles
 from icefloe.spark.write.data_file_job import TaskFiles, TaskWriter
@@ -25,7 +26,6 @@ from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.ports import FileIO
-from icefloe.table.rows.write_context import check_branch, write_target
 from icefloe.table.table import Table
 
 # Options of writes that distribute, sort or check rows, or change the table's columns.

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.column_sketches import SketchedColumn, column_sketches
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.operations.engine import SketchRequest
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
@@ -22,7 +23,6 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch, sketch_from_bytes, union
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
-from icefloe.table.engine import SketchRequest
 
 # Bytes of data files in one Spark task, of which only the selected columns are read.
 BYTES_PER_TASK = 128 * 1024 * 1024

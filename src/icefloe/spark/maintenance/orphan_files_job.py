@@ -1,7 +1,7 @@
 """The search for orphan files by Spark: tasks list folders and read manifests, and a join of the hashes of paths finds what nothing references.
 
 The driver holds neither the listed nor the referenced paths: only the orphans come to it, in small batches. The rules of names and paths, the order of the
-work, and the same search in this process are in `icefloe.table.orphans`. Spec: File Locations in Metadata; Manifests.
+work, and the same search in this process are in `icefloe.operations.orphans`. Spec: File Locations in Metadata; Manifests.
 """
 
 import re
@@ -24,15 +24,15 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, files_for, local_state
 from icefloe.io.locations import local_path, scheme_of
+from icefloe.operations.orphans.linked_files import LinkedFiles
+from icefloe.operations.orphans.orphan_search import METADATA_NAME, MOST_METADATA_FILES, OrphanRequest, check_metadata_files
+from icefloe.operations.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
+from icefloe.operations.orphans.path_spill import LISTED, MOST_PREFIXES, SHOWN_FILES, prefix_error, prefixes_error
+from icefloe.operations.orphans.referenced_files import ReferencedFiles, live_paths, refusal
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, engine_error, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.maintenance.manifest_rows import manifest_rows
 from icefloe.spec.ports import FileIO
-from icefloe.table.orphans.linked_files import LinkedFiles
-from icefloe.table.orphans.orphan_search import METADATA_NAME, MOST_METADATA_FILES, OrphanRequest, check_metadata_files
-from icefloe.table.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
-from icefloe.table.orphans.path_spill import LISTED, MOST_PREFIXES, SHOWN_FILES, prefix_error, prefixes_error
-from icefloe.table.orphans.referenced_files import ReferencedFiles, live_paths, refusal
 
 # The time after which a task of the first round returns the folders that it has not listed; in each further round it is twice as long, up to the last.
 FIRST_SECONDS, LAST_SECONDS = 1.0, 64.0

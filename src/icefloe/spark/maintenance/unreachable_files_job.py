@@ -1,6 +1,6 @@
 """The Spark job that finds the files that only expired snapshots need: tasks read the manifests, and a join removes the files that kept manifests name.
 
-The rules, and the same computation in this process, are in `icefloe.table.unreachable_files`. Spec: Manifests.
+The rules, and the same computation in this process, are in `icefloe.operations.unreachable_files`. Spec: Manifests.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from icefloe.errors import Problem
+from icefloe.operations.engine import UnreachableRequest
+from icefloe.operations.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.maintenance.manifest_rows import manifest_rows
 from icefloe.spec.ports import FileIO
-from icefloe.table.engine import UnreachableRequest
-from icefloe.table.unreachable_files import NAMED, Unreachable, distinct_files, existing, named_files, read_row, read_row_or_problem
 
 _KEYS = StructType([StructField("key", StringType())])
 _FOUND = StructType(

@@ -1,6 +1,6 @@
 """The Spark job of a DELETE, UPDATE or MERGE: it writes the new rows as data files and returns the positions of the old ones.
 
-Each row has its operation in its first column. `operation.py` gives the rows, `table/rows/row_level_commit.py` commits the result.
+Each row has its operation in its first column. `operation.py` gives the rows, `operations/rows/row_level_commit.py` commits the result.
 Spec: Row Lineage; Row-level Deletes; Writing Data Files.
 """
 
@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.operations.rows.row_level_commit import ChangedRows
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -29,7 +30,6 @@ from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spec.schema.schema import Schema, schema_with_lineage
-from icefloe.table.rows.row_level_commit import ChangedRows
 
 # Operations of rows, as Spark's first column has them (`RowDeltaUtils`).
 DELETE, UPDATE, INSERT, REINSERT = 1, 2, 3, 4

@@ -1,7 +1,7 @@
 """`RowLevelTable` and `RowLevelOperation`: DELETE, UPDATE and MERGE as Spark rewrote them into rows, run as one job and committed as one snapshot.
 
 A row of the rewritten statement has its operation (delete, update, insert), its new values, and the file and position of the old row. The rows of a MERGE
-are planned in `merge_planner.py`, written by the job of `changed_rows_job.py`, and committed by `table/rows/row_level_commit.py`.
+are planned in `merge_planner.py`, written by the job of `changed_rows_job.py`, and committed by `operations/rows/row_level_commit.py`.
 Spec: Row-level Deletes; Row Lineage.
 """
 
@@ -17,6 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.commit.attempt import Action
 from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeatureError
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
+from icefloe.operations.available_engines import engine_named
+from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.pending_change import CommitReport
+from icefloe.operations.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result
+from icefloe.operations.rows.table_writes import append
+from icefloe.operations.rows.write_context import branch_named, commit_context, write_target
+from icefloe.operations.table_handle import LoadedMetadata, load_metadata
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.messages import RowLevelOperationInfo
 from icefloe.spark.bridge.spark_errors import FilesReplacedError
@@ -32,13 +40,6 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.spec.partitioning.partition_spec import check_known_transforms
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
-from icefloe.table.available_engines import engine_named
-from icefloe.table.commits.commit_loop import CommitReport, commit
-from icefloe.table.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result
-from icefloe.table.rows.table_writes import append
-from icefloe.table.rows.write_context import branch_named, commit_context, write_target
-from icefloe.table.table_handle import LoadedMetadata, load_metadata
-from icefloe.table.write_result import WriteResult
 
 
 class RowLevelTable(WritableTable):

@@ -19,6 +19,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.same_values import differing
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.operations.engine import UpsertedRows, UpsertRequest
+from icefloe.operations.upsert_source import SHOWN_KEYS, ambiguous_keys
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -36,8 +38,6 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spec.schema.schema import Schema, schema_with_lineage
 from icefloe.spec.types import NestedField
-from icefloe.table.engine import UpsertedRows, UpsertRequest
-from icefloe.table.upsert_source import SHOWN_KEYS, ambiguous_keys
 
 # Names of the join's columns besides the source's. The space keeps them apart from names that tables are likely to have.
 _STORED, _SOURCE_KEY, _TABLE_KEY = "icefloe stored ", "icefloe key ", "icefloe found key "

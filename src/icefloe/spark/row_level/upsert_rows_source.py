@@ -22,6 +22,8 @@ from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import EngineError, UnsupportedFeatureError
+from icefloe.operations.engine import KeyValues, UpsertSource
+from icefloe.operations.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 from icefloe.spark.bridge.gateway import executors_have_classes, new_object
 from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
@@ -46,8 +48,6 @@ from icefloe.spec.types import (
     UUIDType,
     VariantType,
 )
-from icefloe.table.engine import KeyValues, UpsertSource
-from icefloe.table.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 
 LOG = logging.getLogger(__name__)
 

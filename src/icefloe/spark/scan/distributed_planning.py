@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from pyspark.sql import SparkSession
 
+from icefloe.operations.data_scan import DataScan
 from icefloe.scan.pruning import manifest_mask
 from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spark.scan.read_options import PlanningMode
@@ -17,7 +18,6 @@ from icefloe.spec.expressions.bind import bind
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.ports import Parallel
-from icefloe.table.data_scan import DataScan
 
 # Bytes of manifests per processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024

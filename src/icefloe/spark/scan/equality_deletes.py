@@ -23,6 +23,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.datafile.deletes.delete_file_reader import read_delete_columns
+from icefloe.operations.engine import ScanRequest
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues
@@ -37,7 +38,6 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import NestedField, StructType
-from icefloe.table.engine import ScanRequest
 
 # Bytes of equality delete files of one set of key columns that are broadcast; above that, Spark sorts rows and keys by key.
 MOST_BROADCAST_BYTES = 32 * 1024 * 1024

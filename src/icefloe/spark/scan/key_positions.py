@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
@@ -28,7 +29,6 @@ from icefloe.spec.puffin.deletion_vector import DeletionVector, deletion_vector_
 from icefloe.spec.schema.metadata_columns import DELETED, POS
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
-from icefloe.table.engine import ScanRequest
 
 # Times that the positions of the same files are searched for, where they were dropped for others; after that keys are looked up.
 MOST_SEARCHES = 3

@@ -1,6 +1,6 @@
 """Rows of a metadata table of files or entries from a Spark job: each task reads some manifests and computes their rows.
 
-What the rows are is defined in `icefloe.inspect.metadata_tables`. Spec: Manifests; Snapshots.
+What the rows are is defined in `icefloe.metadata_tables`. Spec: Manifests; Snapshots.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from icefloe.inspect.metadata_tables.file_tables import ManifestRows
+from icefloe.metadata_tables.file_tables import ManifestRows
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.jobs.task_values import TaskValues

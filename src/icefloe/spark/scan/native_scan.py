@@ -23,6 +23,7 @@ from pyspark.util import PythonEvalType
 
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
+from icefloe.operations.engine import ScanRequest
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, united, without_deleted_keys
@@ -47,7 +48,6 @@ from icefloe.spec.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is
 from icefloe.spec.schema.schema import Schema, fields_to_read
 from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.spec.values import physical_array
-from icefloe.table.engine import ScanRequest
 
 # The first columns of the table of files that the JVM receives; one per constant follows.
 PATH_COLUMN, SIZE_COLUMN = "path", "size"

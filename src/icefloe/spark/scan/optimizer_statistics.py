@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.spec.manifest.manifest_columns import partition_column, statistic_column
 from icefloe.spec.metadata.snapshot import Snapshot, count_of
@@ -35,7 +36,6 @@ from icefloe.spec.types import (
     TimestamptzType,
 )
 from icefloe.spec.values import bounds_to_array
-from icefloe.table.data_scan import DataScan
 
 # The share of the rows that a number of distinct values must reach, which is an estimate.
 _ALL_DISTINCT = 0.95

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.formatting import shortened
+from icefloe.operations.warnings_once import warn_once
 from icefloe.option import Option
 from icefloe.similar_names import similar_name
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
@@ -23,7 +24,6 @@ from icefloe.spec.metadata.table_properties import (
     SPLIT_OPEN_FILE_COST,
     SPLIT_SIZE,
 )
-from icefloe.table.warnings_once import warn_once
 
 T = TypeVar("T")
 PlanningMode = Literal["auto", "local", "distributed"]

@@ -24,6 +24,8 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.projection import lacks_required
 from icefloe.errors import in_one_line
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
+from icefloe.operations.engine import ScanRequest
+from icefloe.operations.warnings_once import is_repeated
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes
@@ -77,8 +79,6 @@ from icefloe.spec.types import (
     UnknownType,
     children,
 )
-from icefloe.table.engine import ScanRequest
-from icefloe.table.warnings_once import is_repeated
 
 LOG = logging.getLogger(__name__)
 # The types of key columns that Spark joins as the format compares them; not floats, as Spark takes -0.0 for 0.0, and not uuids, which it cannot read.

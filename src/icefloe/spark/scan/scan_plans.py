@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.deletes.byte_cache import ByteCache
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.rows.write_context import branch_to_read
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.scan.distributed_planning import parallel_of
 from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.spark.types.spark_types import has_geo_types
 from icefloe.spec.metadata.table_properties import WAP_ENABLED
-from icefloe.table.data_scan import DataScan
-from icefloe.table.rows.write_context import branch_to_read
 from icefloe.table.table import Table
 
 # Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.

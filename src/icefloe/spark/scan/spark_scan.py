@@ -20,6 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.operations.data_scan import DataScan
+from icefloe.operations.engine import ScanRequest
 from icefloe.scan.filter_estimate import kept_share
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
@@ -61,8 +63,6 @@ from icefloe.spec.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
 from icefloe.spec.types import MapType as IcebergMap
-from icefloe.table.data_scan import DataScan
-from icefloe.table.engine import ScanRequest
 
 
 class ScanSource(ConnectorObject, ABC):

@@ -10,9 +10,9 @@ from datetime import datetime
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError
-from icefloe.inspect.metadata_tables.metadata_table_registry import METADATA_TABLES
+from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES
+from icefloe.operations.data_scan import DataScan
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.table.data_scan import DataScan
 from icefloe.table.table import Table
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)

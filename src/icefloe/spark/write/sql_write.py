@@ -12,6 +12,8 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from pyspark.sql.types import MapType as SparkMap
 
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
+from icefloe.operations.rows.write_context import branch_named
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
@@ -23,11 +25,9 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import relax_required_fields
 from icefloe.spec.types import IcebergType, ListType, MapType, NestedField
 from icefloe.spec.types import StructType as IcebergStruct
-from icefloe.table.rows.write_context import branch_named
 from icefloe.table.table import Table
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
-from icefloe.table.write_result import WriteResult
 
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 

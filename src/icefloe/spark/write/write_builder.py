@@ -14,6 +14,8 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import ReadOnlyTableError
+from icefloe.operations.rows.write_context import branch_named
+from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.catalyst_plan import rows_of, session_of
 from icefloe.spark.bridge.messages import Expression, MergeReads, WriteInfo
@@ -24,8 +26,6 @@ from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write, statement_counts
 from icefloe.spark.write.write_options import WriteOptions
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
-from icefloe.table.rows.write_context import branch_named
-from icefloe.table.write_result import WriteResult
 
 
 class WritableTable(ReadableTable):

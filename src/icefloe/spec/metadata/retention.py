@@ -1,6 +1,6 @@
 """The retention policy: which branches, tags and snapshots of a table expire, and which a reference still needs.
 
-This module only selects: the commit is `commit/snapshot_expiry.py`, and the files that become unreachable are in `icefloe.table.expiry.file_cleanup`.
+This module only selects: the commit is `commit/snapshot_expiry.py`, and the files that become unreachable are in `icefloe.operations.expiry.file_cleanup`.
 Spec: Snapshot Retention Policy; Snapshot References.
 """
 

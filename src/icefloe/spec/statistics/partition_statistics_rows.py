@@ -1,6 +1,6 @@
 """Computation of partition statistics from manifests: the counts of every entry, summed up by partition and spec, as Arrow.
 
-`table/partition_statistics.py` selects the manifests and stores the rows. Spec: Partition Statistics File.
+`operations/partition_statistics.py` selects the manifests and stores the rows. Spec: Partition Statistics File.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,143 @@
+"""The metadata tables of files and entries: `entries`, `files`, `data_files`, `delete_files`, and the same of all snapshots.
+
+The rows of one manifest are made in `file_rows.py`. Spec: Manifests; Snapshots.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.metadata_tables.file_rows import FileRowSelection, rows_of_entries, selected_entries
+from icefloe.metadata_tables.manifest_filter import manifests_of
+from icefloe.metadata_tables.request import Request
+from icefloe.operations.parallel_requests import in_threads
+from icefloe.spec.expressions.bind import predicates
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import StructType
+
+_DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
+# Maximum number of entries that become rows in one call, unless one manifest has more.
+_MAX_ROWS_OF_A_CALL = 2**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestRows:
+    """The rows of manifests in their order, not read yet. It can be pickled: another process may read a part."""
+
+    manifests: tuple[ManifestFile, ...]
+    selection: FileRowSelection
+    partition_types: Mapping[int, StructType]  # by spec id
+    io: FileIO
+
+    @property
+    def manifest_bytes(self) -> int:
+        """The size of all manifests in bytes."""
+        return sum(manifest.manifest_length for manifest in self.manifests)
+
+    def arrow(self) -> Any:
+        """Return the rows as a `pyarrow.Table`; manifests are read in parallel, and the rows of small ones are made in one call.
+
+        Raises:
+            NoSuchFileError: A manifest does not exist.
+            AvroFormatError: A manifest is damaged.
+            ManifestFormatError: A manifest violates the format.
+        """
+        entries = in_threads(self._entries, self.manifests)
+        return pa.concat_tables(
+            [schema_to_arrow(self.selection.schema).empty_table(), *_rows_in_groups(self.manifests, entries, self.selection)]
+        )
+
+    def parts(self, most_bytes: int) -> list["ManifestRows"]:
+        """Split the rows into parts, each of manifests with at most `most_bytes` in total, or of one manifest."""
+        groups: list[list[ManifestFile]] = []
+        size = 0
+        for manifest in self.manifests:
+            size += manifest.manifest_length
+            if not groups or size > most_bytes:
+                groups.append([])
+                size = manifest.manifest_length
+            groups[-1].append(manifest)
+        return [replace(self, manifests=tuple(group)) for group in groups]
+
+    def _entries(self, manifest: ManifestFile) -> Any:
+        content = self.io.read(manifest.manifest_path)
+        return selected_entries(content, manifest, self.partition_types[manifest.partition_spec_id], self.selection)
+
+
+Rows = Callable[[Request], ManifestRows]
+
+
+def entry_rows(request: Request) -> ManifestRows:
+    """Return `entries`: every entry of the manifests of a snapshot, including those of files that it deleted."""
+    return _rows(request, snapshots_of(request), tuple(FileContent), with_deleted=True)
+
+
+def all_entry_rows(request: Request) -> ManifestRows:
+    """Return `all_entries`: every entry of the manifests of all snapshots, each manifest once."""
+    return _rows(request, request.metadata.snapshots, tuple(FileContent), with_deleted=True)
+
+
+def file_rows(*contents: FileContent) -> Rows:
+    """Return the function of `files`, `data_files` or `delete_files`; it returns a snapshot's live files with these contents."""
+    return lambda request: _rows(request, snapshots_of(request), contents, with_deleted=False)
+
+
+def all_file_rows(*contents: FileContent) -> Rows:
+    """Return the function of `all_files`, `all_data_files` or `all_delete_files`; it returns the live files of every manifest, some of them several times."""
+    return lambda request: _rows(request, request.metadata.snapshots, contents, with_deleted=False)
+
+
+def snapshots_of(request: Request) -> Sequence[Snapshot]:
+    """Return the requested snapshot, if there is one."""
+    return () if request.snapshot is None else (request.snapshot,)
+
+
+def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], selection: FileRowSelection) -> ManifestRows:
+    """Return the rows of some manifests of the table."""
+    specs = {manifest.partition_spec_id for manifest in manifests}
+    kinds = {spec_id: spec_partition_type(request.metadata, spec_id) for spec_id in specs}
+    return ManifestRows(manifests=tuple(manifests), selection=selection, partition_types=kinds, io=request.table.io)
+
+
+def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[FileContent], *, with_deleted: bool) -> ManifestRows:
+    names = {predicate.path[0] for predicate in predicates(request.row_filter)}
+    tests_rows = names <= set(request.whole_schema.names)  # else it tests a metadata column such as `_file`, which these rows do not have
+    selection = FileRowSelection(
+        schema=request.schema,
+        table_schema=request.metadata.schema(),
+        with_deleted=with_deleted,
+        contents=tuple(contents),
+        row_filter=request.row_filter if tests_rows else AlwaysTrue(),
+        filtered=Schema(*(column for column in request.whole_schema.fields if tests_rows and column.name in names)),
+    )
+    manifests = [manifest for manifest in manifests_of(request, list(snapshots)) if _contains(manifest, contents)]
+    return rows_of_manifests(request, manifests, selection)
+
+
+def _rows_in_groups(manifests: Sequence[ManifestFile], entries: Iterable[Any], selection: FileRowSelection) -> Iterator[Any]:
+    """Yield rows; entries of successive manifests with the same partition spec are made into rows in one call."""
+    waiting: list[Any] = []
+    count, spec_id = 0, 0
+    for manifest, table in zip(manifests, entries, strict=True):
+        if waiting and (manifest.partition_spec_id != spec_id or count >= _MAX_ROWS_OF_A_CALL):
+            yield rows_of_entries(pa.concat_tables(waiting), spec_id, selection)
+            waiting, count = [], 0
+        spec_id = manifest.partition_spec_id
+        waiting.append(table)
+        count += len(table)
+    if waiting:
+        yield rows_of_entries(pa.concat_tables(waiting), spec_id, selection)
+
+
+def _contains(manifest: ManifestFile, contents: Sequence[FileContent]) -> bool:
+    """Return True if the manifest contains files of one of the kinds."""
+    return FileContent.DATA in contents if manifest.content is ManifestContent.DATA else any(kind in contents for kind in _DELETES)

@@ -1,0 +1,113 @@
+"""`snapshot_table`: a new table over the files of a directory, or of a table of another format; the files stay where they are, and belong to their owner.
+
+The files are read by `existing_files.py`. Spec: Column Projection; Partitioning.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.catalog.catalog_base import Name
+from icefloe.display.html import ShownAsText
+from icefloe.errors import InvalidInputError
+from icefloe.formatting import count_text, size_text
+from icefloe.io.locations import folders_of
+from icefloe.migration.existing_files import commit_files, existing_files, files_to_add, new_table_of
+from icefloe.spec.schema.schema import Schema
+
+# Properties of a table whose files belong to another one: nothing of it deletes files.
+OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SnapshotTableResult(ShownAsText):
+    """The result of a snapshot of files, or with `dry_run` what it would do.
+
+    Attributes:
+        dry_run: Whether no table was created.
+        table: The name of the table.
+        location: Its folder, where files of later writes are.
+        imported_files: The files of the source.
+        imported_bytes: Their bytes.
+        imported_records: Their rows.
+        schema: The table's columns.
+        partition_columns: The columns by which it is partitioned.
+    """
+
+    dry_run: bool
+    table: str
+    location: str
+    imported_files: int
+    imported_bytes: int
+    imported_records: int
+    schema: Schema
+    partition_columns: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        would = "would be" if self.dry_run else "are"
+        files = f"{count_text(self.imported_files, 'file')}, {count_text(self.imported_records, 'row')}, {size_text(self.imported_bytes)}"
+        return f"snapshot: {files} {would} in {self.table} at {self.location}"
+
+
+def snapshot_table(
+    catalog: Catalog,
+    source: str | Sequence[str],
+    name: Name,
+    *,
+    location: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    ignore_missing_files: bool = False,
+    dry_run: bool = False,
+) -> SnapshotTableResult:
+    """Create a table over existing Parquet or ORC files, in one commit. No file is copied or changed.
+
+    The table never deletes files of the source: it has the properties `gc.enabled=false` and `snapshot=true`. Its own files are at another place.
+
+    Args:
+        catalog: The catalog of the new table.
+        source: A folder, whose partition columns are folders `name=value`; or the folders of a table of Spark.
+        name: The name of the new table.
+        location: Its folder; by default that of the catalog.
+        properties: Its properties.
+        ignore_missing_files: Whether folders that do not exist count as empty.
+        dry_run: Check the files, and create nothing.
+
+    Returns:
+        The numbers of files, rows and bytes.
+
+    Raises:
+        NoSuchFileError: The folder does not exist.
+        DataFileFormatError: A file is damaged, or is neither Parquet nor ORC.
+        SchemaMismatchError: Files have different columns or partition columns, or columns with field ids.
+        InvalidInputError: The new table would be within the source, or the source within it.
+        TableAlreadyExistsError, NoSuchNamespaceError: The name is taken, or its namespace does not exist.
+    """
+    existing = existing_files(catalog, source, ignore_missing=ignore_missing_files)
+    transaction = new_table_of(catalog, name, existing, location, properties or {}, OF_SNAPSHOTS)
+    metadata = transaction.base
+    _refuse_overlap(existing.folders, metadata.location)
+    full_name = ".".join(catalog.resolve_name(name))
+    added = files_to_add(transaction, existing.files)
+    if not dry_run:
+        commit_files(transaction, added)
+    return SnapshotTableResult(
+        dry_run=dry_run,
+        table=full_name,
+        location=metadata.location,
+        imported_files=len(added),
+        imported_bytes=sum(file.file_size_in_bytes for file in added),
+        imported_records=sum(file.record_count for file in added),
+        schema=existing.schema,
+        partition_columns=existing.described.partition_columns,
+    )
+
+
+def _refuse_overlap(folders: Sequence[str], location: str) -> None:
+    """Refuse a table among the files of its source: later writes would be files of both. Raises `InvalidInputError`."""
+    own = folders_of([location])
+    if not own or any(place.overlaps(own[0]) for place in folders_of(folders)):
+        raise InvalidInputError(
+            f"the new table would be at {location}, and the files of its source are at {folders[0]}: one is within the other",
+            path=location,
+            next_step="pass another location",
+        )

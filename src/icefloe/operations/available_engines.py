@@ -1,0 +1,362 @@
+"""The engines that rows are read and written by: `InProcessEngine`, and those of other packages, found by the type of rows or by name.
+
+The in-process engine has Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM. Others, such as Spark's, are classes
+that packages name as entry points (`icefloe.engines`). Spec: Column Projection; Writing data files.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from itertools import islice, starmap
+from threading import Event
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from icefloe.datafile.column_sketches import column_sketches
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.data_file_writer import write_batches, write_sorted
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.datafile.write_target import WriteTarget, WritingTask
+from icefloe.display.progress import counted, progress
+from icefloe.errors import EngineError, IcefloeError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
+from icefloe.operations.arrow_upsert import upsert_arrow
+from icefloe.operations.engine import (
+    READ_THREADS,
+    Engine,
+    ScanRequest,
+    SketchRequest,
+    Statement,
+    UnreachableRequest,
+    UpsertedRows,
+    UpsertRequest,
+    UpsertSource,
+)
+from icefloe.operations.orphans.orphan_search import OrphanRequest
+from icefloe.operations.orphans.orphan_search import find_in_process as orphans_in_process
+from icefloe.operations.pandas_rows import arrow_of_frame
+from icefloe.operations.parallel_requests import side_by_side
+from icefloe.operations.unreachable_files import Unreachable, find_in_process
+from icefloe.operations.upsert_source import arrow_source
+from icefloe.operations.write_result import WriteResult
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
+from icefloe.spec.puffin.theta_sketch import ThetaSketch
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
+from icefloe.version import __version__
+
+LOG = logging.getLogger(__name__)
+
+# Any package may add an engine by naming a class under this entry-point group.
+ENGINE_GROUP = "icefloe.engines"
+# From this many bytes of files to search or copy, an inactive Spark is worth starting; below it this process is quicker.
+WORK_ON_SPARK_BYTES = 1 << 30
+
+# From this many bytes of rows on, a write may take long enough to show its progress.
+LONG_WRITE_BYTES = 1 << 26
+
+
+class InProcessEngine:
+    """Reads and writes rows as Arrow tables, in this process."""
+
+    name = "in-process"
+
+    def environment(self) -> Mapping[str, str]:
+        return {"engine-name": "icefloe", "engine-version": __version__}
+
+    def setting(self, name: str) -> str | None:  # noqa: ARG002
+        """Return None: there is no session."""
+        return None
+
+    def accepts(self, rows: object) -> bool:
+        """Return whether the rows are Arrow or pandas data, or can be exported as Arrow."""
+        return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_frame(rows) or _exports_arrow(rows)
+
+    def is_active(self) -> bool:
+        """Return True: this process runs."""
+        return True
+
+    def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
+        """Write Arrow or pandas rows, matched to the table's columns by name, in the table's sort order.
+
+        The rows of a `RecordBatchReader` are written as they come, as a stream may not fit in memory; such files are not marked as sorted.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit the table's columns.
+        """
+        if isinstance(rows, pa.RecordBatchReader):
+            unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
+            with closing(counted(f"write {target.table_name}", "batches", rows, 0)) as batches:
+                cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in batches)
+                return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
+        table = arrow_table(rows, target.schema)
+        if table.nbytes < LONG_WRITE_BYTES:
+            return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
+        with progress(f"write {table.num_rows:,} rows into {target.table_name}", "rows"):
+            return write_sorted(target, cast_to_schema(table, target.schema), partition_id=0, task_id=0)
+
+    def read(self, request: ScanRequest) -> pa.Table:
+        """Return all rows as one Arrow table."""
+        reader = self.read_batches(request)
+        return reader.read_all()
+
+    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
+        """See `Engine.sketches`. Files are read ahead side by side."""
+        batches = _read_ahead(request.scan)
+        with closing(counted(f"count distinct values of {request.scan.table_name}", "batches", batches, 0)) as counted_batches:
+            return column_sketches(counted_batches, request.columns)
+
+    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
+        return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates)
+
+    def upsert(self, request: UpsertRequest) -> UpsertedRows:
+        return upsert_arrow(request, READ_THREADS)
+
+    def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002
+        """Refuse: SQL is run by Spark."""
+        self.check_runs_statements(statement.operation)
+
+    def check_runs_statements(self, operation: str) -> NoReturn:
+        """Refuse: SQL is run by Spark."""
+        raise UnsupportedFeatureError(
+            f"{operation.upper()} is run by Spark, not in this process",
+            next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
+        )
+
+    def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
+        """Return the rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
+        schema = schema_to_arrow(request.projection)
+        return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+
+    def unreachable(self, request: UnreachableRequest) -> Unreachable:
+        """See `Engine.unreachable`. Manifests are read side by side."""
+        return find_in_process(request, request.io.read)
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Sequence[Any],
+        description: str,
+        *,
+        tasks: int | None = None,  # noqa: ARG002
+        threads: int = 1,
+        target: WriteTarget | None = None,
+    ) -> Iterator[Any]:
+        """Yield the results of a function for items, by threads of this process."""
+        if target is not None:
+            return iter(_write_all(function, items, description, min(threads, READ_THREADS), target))
+        return map(function, items) if threads < 2 else side_by_side(function, items, threads)
+
+    def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
+        """See `Engine.orphans`. Folders are listed and manifests are read by threads; both are compared on the local disk."""
+        return orphans_in_process(request)
+
+
+IN_PROCESS = InProcessEngine()
+
+
+@cache
+def engine_named(name: str) -> Engine:
+    """Return the engine of a name. Raises `EngineError` if there is none, or it cannot be loaded, and `NotInstalledError` if a package for it is missing."""
+    if name == IN_PROCESS.name:
+        return IN_PROCESS
+    points = entry_points(group=ENGINE_GROUP, name=name)
+    if not points:
+        raise EngineError(
+            f"there is no engine named {name!r}", next_step=f"install the package that brings it; known: {', '.join(_engine_names())}"
+        )
+    try:
+        engine: Engine = next(iter(points)).load()()
+    except NotInstalledError:
+        raise
+    except ImportError as error:
+        raise EngineError(f"engine {name!r} cannot be loaded: {error}", next_step="install what it needs") from error
+    return engine
+
+
+def engine_for_rows(rows: object) -> Engine:
+    """Return the engine that writes rows of this type. Raises `InvalidInputError` if none does."""
+    if IN_PROCESS.accepts(rows):
+        return IN_PROCESS
+    # Engines are loaded one after the other, until one accepts the rows.
+    for name in _engine_names():
+        try:
+            engine = engine_named(name)
+        except NotInstalledError as error:
+            LOG.debug("rows are not those of %s, which is not installed: %s", name, error)
+            continue
+        if engine.accepts(rows):
+            return engine
+    raise InvalidInputError(
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be written",
+        next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame, or a DuckDB relation; "
+        "of a Polars LazyFrame its collect()",
+    )
+
+
+def running_engine() -> Engine:
+    """Return Spark if it runs in this process and Icefloe can use it, else the in-process engine. Nothing is started."""
+    spark = _spark() if "pyspark" in sys.modules else None
+    return spark if spark is not None and spark.is_active() else IN_PROCESS
+
+
+def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
+    """Return the engine that searches or copies files: Spark if it runs already or the files are large, else the in-process engine."""
+    return engine_for_bytes(sum(task.file.file_size_in_bytes for task in tasks))
+
+
+def engine_for_bytes(size: int) -> Engine:
+    """Return the engine that reads so many bytes of files: Spark if it runs already or they are many, else the in-process engine."""
+    return (_spark() or IN_PROCESS) if size >= WORK_ON_SPARK_BYTES else running_engine()
+
+
+def _spark() -> Engine | None:
+    """Return Spark's engine; None if Icefloe cannot use it."""
+    try:
+        return engine_named("spark")
+    except (EngineError, NotInstalledError) as error:
+        LOG.info("Spark is not available; this process does the work: %s", error)
+        return None
+
+
+def _engine_names() -> list[str]:
+    return sorted({point.name for point in entry_points(group=ENGINE_GROUP)})
+
+
+def _write_all(function: Callable[..., Any], items: Sequence[Any], description: str, threads: int, target: WriteTarget) -> list[Any]:
+    """Return the outcome of each item, in order. After a failure or Ctrl-C the other items stop at their next batch, and no file remains."""
+    outcomes: dict[int, Any] = {}
+    stopped = Event()
+
+    def write(number: int, item: Any) -> None:
+        outcomes[number] = function(item, WritingTask(number, is_stopped=stopped.is_set))
+
+    def finished() -> Generator[None]:
+        if threads < 2:
+            yield from starmap(write, enumerate(items))
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="icefloe-rewrite") as pool:
+            try:
+                # In the order in which they finish, so that a failure stops the others at once.
+                yield from (future.result() for future in as_completed([pool.submit(write, *numbered) for numbered in enumerate(items)]))
+            except BaseException:
+                stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    try:
+        with closing(finished()) as work, closing(counted(description, "files", work, len(items))) as counted_work:
+            for _ in counted_work:
+                pass
+    except BaseException:
+        for file in (file for outcome in outcomes.values() for file in outcome.added):
+            with suppress(StorageError):
+                target.io.delete(file.file_path)
+        raise
+    return [outcomes[number] for number in range(len(items))]
+
+
+def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
+    """Return Arrow or pandas rows, or those of a library that exports Arrow, as one table.
+
+    Args:
+        rows: The rows.
+        schema: The columns of the table that pandas rows are converted for; None to take the types that Arrow infers.
+        names: The columns of pandas rows that are needed; None for all.
+
+    Raises:
+        InvalidInputError: The rows are of another type.
+        SchemaMismatchError: As `arrow_of_frame`.
+    """
+    if _is_frame(rows):
+        return arrow_of_frame(rows, schema, names)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if isinstance(rows, pa.Table):
+        return rows
+    if _exports_arrow(rows):
+        try:
+            return pa.table(rows)
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be taken as Arrow: {error}",
+                next_step="cast these columns to a type that Arrow has; of a Series pass its to_frame()",
+            ) from error
+    raise InvalidInputError(
+        f"rows of type {type(rows).__module__}.{type(rows).__qualname__} cannot be used here",
+        next_step="pass a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame, or a DuckDB relation; "
+        "of a Spark DataFrame its toArrow(), of a Polars LazyFrame its collect()",
+    )
+
+
+def _exports_arrow(rows: object) -> bool:
+    """Return whether the rows have the Arrow PyCapsule interface, as frames of Polars and relations of DuckDB have; those of Spark are its engine's."""
+    return hasattr(type(rows), "__arrow_c_stream__") and not type(rows).__module__.startswith("pyspark.")
+
+
+def _is_frame(rows: object) -> bool:
+    """Return whether the rows are a pandas DataFrame.
+
+    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
+    """
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+
+    def read_file(task: FileScanTask) -> list[pa.RecordBatch]:
+        return list(_read_task(request, task, deletes))
+
+    tasks = iter(request.plan.tasks())
+    if request.limit is not None:
+        # A limit is often reached by the first file; reading ahead would read files that are not needed.
+        for task in tasks:
+            yield from _read_task(request, task, deletes)
+        return
+    with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-read") as pool:
+        waiting = [pool.submit(read_file, task) for task in islice(tasks, READ_THREADS)]
+        while waiting:
+            batches = waiting.pop(0).result()
+            waiting.extend(pool.submit(read_file, task) for task in islice(tasks, 1))
+            yield from batches
+
+
+def _read_task(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from read_task(
+            request.io,
+            task,
+            schema=request.schema,
+            projection=request.projection,
+            specs=request.specs,
+            name_mapping=request.name_mapping,
+            deletes=deletes,
+        )
+    except IcefloeError as error:
+        error.table = error.table or request.table_name
+        raise
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from batches
+        return
+    remaining = limit
+    for batch in batches:
+        if remaining <= 0:
+            return
+        yield batch.slice(0, remaining)
+        remaining -= batch.num_rows

@@ -1,0 +1,287 @@
+"""`UpdateSpec` and `UpdateSortOrder`: changes of the layout of new data by `table.update_spec()` and `table.update_sort_order()`.
+
+Existing files stay as they are, and are still pruned by their own spec. Spec: Partition Evolution; Sorting.
+"""
+
+from typing import Self
+
+from icefloe.commit.evolve_layout import sort_order_requirements, sort_order_updates, spec_requirements, spec_updates
+from icefloe.commit.metadata_change import MetadataChange
+from icefloe.operations.pending_change import Commit, PendingChange
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder, check_sort_order
+from icefloe.spec.partitioning.source_columns import to_transform
+from icefloe.spec.partitioning.spec_evolution import (
+    AddPartitionField,
+    PartitionSpecUpdate,
+    RemovePartitionField,
+    RenamePartitionField,
+    SpecChange,
+)
+from icefloe.spec.partitioning.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    Transform,
+    TruncateTransform,
+    YearTransform,
+)
+
+
+class UpdateSpec(PendingChange):
+    """Changes of the partition spec, committed at the end of a `with` block or by `commit()`. An invalid change raises its error at once."""
+
+    def __init__(self, base: TableMetadata, commit: Commit, *, case_sensitive: bool = True) -> None:
+        self._base = base
+        self._commit = commit
+        self._case_sensitive = case_sensitive
+        self._evolving = PartitionSpecUpdate(base.spec(), base.schema(), format_version=base.format_version)
+        self._changes: list[SpecChange] = []
+
+    def add_field(self, source_column_name: str, transform: str | Transform, partition_field_name: str | None = None) -> Self:
+        """Add a partition field: a transform of a column.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform such as `DayTransform()` or `"bucket[16]"`.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+            InvalidPartitionSpecError: the transform does not fit the column, or the field or its name exists already.
+        """
+        source_id = self._base.schema().find_field(source_column_name, case_sensitive=self._case_sensitive).field_id
+        return self._apply(AddPartitionField(source_id=source_id, transform=to_transform(transform), name=partition_field_name))
+
+    def add_identity(self, source_column_name: str) -> Self:
+        """Add a partition field with the column's own values.
+
+        Args:
+            source_column_name: the column's dotted name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, IdentityTransform())
+
+    def identity(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the column's own values.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, IdentityTransform(), partition_field_name)
+
+    def year(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the year.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, YearTransform(), partition_field_name)
+
+    def month(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the month.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, MonthTransform(), partition_field_name)
+
+    def day(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the day.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, DayTransform(), partition_field_name)
+
+    def hour(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the hour.
+
+        Args:
+            source_column_name: the column's dotted name.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, HourTransform(), partition_field_name)
+
+    def bucket(self, source_column_name: str, num_buckets: int, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with a hash of the column.
+
+        Args:
+            source_column_name: the column's dotted name.
+            num_buckets: the number of hash values: they are from 0 to `num_buckets` - 1.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, BucketTransform(num_buckets), partition_field_name)
+
+    def truncate(self, source_column_name: str, width: int, partition_field_name: str | None = None) -> Self:
+        """Add a partition field with the column truncated.
+
+        Args:
+            source_column_name: the column's dotted name.
+            width: the length of a text in characters, or of binary values in bytes; numbers are rounded down to its multiples.
+            partition_field_name: the field's name; by default the one that Java gives it.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError, InvalidPartitionSpecError: as for `add_field`.
+        """
+        return self.add_field(source_column_name, TruncateTransform(width), partition_field_name)
+
+    def remove_field(self, name: str) -> Self:
+        """Remove a partition field: new data is no longer partitioned by it. In a table of format version 1 it stays as a void field.
+
+        Args:
+            name: the field's name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidPartitionSpecError: the spec has no such field.
+        """
+        return self._apply(RemovePartitionField(name=name))
+
+    def rename_field(self, name: str, new_name: str) -> Self:
+        """Rename a partition field, which keeps its id.
+
+        Args:
+            name: the field's name.
+            new_name: its new name.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidPartitionSpecError: the spec has no such field, or the new name is taken.
+        """
+        return self._apply(RenamePartitionField(name=name, new_name=new_name))
+
+    def spec(self) -> PartitionSpec:
+        """Return the spec that the changes so far result in; its id and those of new fields are assigned by the commit."""
+        return self._evolving.finished()
+
+    def commit(self) -> None:
+        """Commit the changes. If other writers committed meanwhile, the changes are applied to their version, if its spec is the same.
+
+        Raises:
+            CommitConflictError: another writer changed the partition spec. Nothing was changed: refresh the table and check again.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+        """
+        self._commit(MetadataChange(lambda base: spec_updates(base, self._changes), spec_requirements(self._base)))
+
+    def _apply(self, change: SpecChange) -> Self:
+        self._changes.append(self._evolving.apply(change))  # the field has its name now, and keeps it if the column is renamed meanwhile
+        return self
+
+
+class UpdateSortOrder(PendingChange):
+    """A new sort order that replaces the table's, built key by key and committed as `UpdateSpec` is. Without keys new data is no longer sorted."""
+
+    def __init__(self, base: TableMetadata, commit: Commit, *, case_sensitive: bool = True) -> None:
+        self._base = base
+        self._commit = commit
+        self._case_sensitive = case_sensitive
+        self._fields: list[SortField] = []
+
+    def asc(self, source_column_name: str, transform: str | Transform = "identity", null_order: NullOrder | None = None) -> Self:
+        """Add a key, smallest values first.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform whose result is the key.
+            null_order: whether nulls come first, the default, or last.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+            InvalidInputError: the transform does not fit the column.
+        """
+        return self._add(source_column_name, transform, SortDirection.ASC, null_order)
+
+    def desc(self, source_column_name: str, transform: str | Transform = "identity", null_order: NullOrder | None = None) -> Self:
+        """Add a key, largest values first.
+
+        Args:
+            source_column_name: the column's dotted name.
+            transform: a transform whose result is the key.
+            null_order: whether nulls come first, or last, the default.
+
+        Returns:
+            This update.
+
+        Raises:
+            InvalidSchemaError: the column does not exist.
+            InvalidInputError: the transform does not fit the column.
+        """
+        return self._add(source_column_name, transform, SortDirection.DESC, null_order)
+
+    def commit(self) -> None:
+        """Make the keys the table's sort order; an order that the table had before keeps its id.
+
+        Raises:
+            CommitConflictError: another writer changed the sort order. Nothing was changed: refresh the table and check again.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+        """
+        self._commit(MetadataChange(lambda base: sort_order_updates(base, self._fields), sort_order_requirements(self._base)))
+
+    def _add(self, column: str, transform: str | Transform, direction: SortDirection, null_order: NullOrder | None) -> Self:
+        source_id = self._base.schema().find_field(column, case_sensitive=self._case_sensitive).field_id
+        key = SortField(source_id, to_transform(transform), direction, null_order)
+        check_sort_order(SortOrder(*self._fields, key), self._base.schema())
+        self._fields.append(key)
+        return self

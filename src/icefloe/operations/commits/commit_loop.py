@@ -1,0 +1,558 @@
+"""The commit loop of tables: calls actions for attempts, writes their files, commits to the store; after a lost race, refreshes and tries again.
+
+A commit changes one table or several of one catalog, all or none. What an attempt contains is decided by `icefloe.commit`; how often and how long
+to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a store commits, by `icefloe.stores`. The next metadata file
+is written here, unless the store `writes_metadata`: it gets the updates and the requirements instead.
+Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry; Overview.
+
+Three rules keep it safe. Files of an attempt are deleted only if its commit is known not to have happened. An unknown outcome deletes nothing. And before an
+attempt counts as lost, the winner's table is searched for it: a reply can be lost although the commit happened, and another commit can follow.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from icefloe.commit.attempt import Action, Attempt
+from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
+from icefloe.commit.retry_record import MOST_BASES, base_of, with_lost_attempts
+from icefloe.errors import (
+    CommitConflictError,
+    CommitInvalidatedError,
+    CommitUnknownError,
+    IcefloeError,
+    InvalidInputError,
+    NoSuchFileError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NotFoundError,
+    Problem,
+    StorageError,
+    in_one_line,
+)
+from icefloe.io.bulk_delete import delete_files
+from icefloe.io.local_file_io import FileVersion
+from icefloe.io.manifest_cache import keep_written
+from icefloe.operations.commits.commit_retries import CommitTurn, check_commit_status, commit_with_retries, outcome_of_commit
+from icefloe.operations.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
+from icefloe.operations.pending_change import CommitReport
+from icefloe.operations.table_handle import (
+    METADATA_FILES,
+    LoadedMetadata,
+    TableHandle,
+    load_metadata,
+    metadata_content,
+    new_metadata_location,
+    reload_metadata,
+    written_version,
+)
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata import table_properties
+from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.metadata_updates import (
+    Update,
+    apply_updates,
+    creation_updates,
+    dropped_metadata_files,
+    numbered_updates,
+    with_metadata_log,
+)
+from icefloe.spec.metadata.requirement import AssertCreate
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import Part
+from icefloe.stores.catalog_store import CommitRequest
+from icefloe.stores.identifier import dotted
+from icefloe.stores.metrics_report import commit_report
+from icefloe.stores.request_key import new_key
+
+LOG = logging.getLogger(__name__)
+# How often a commit is tried whose namespace other writers drop.
+NAMESPACE_TRIES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """The change of one table in a commit. `base.location` of a table that `is_new` is empty: its metadata was never written.
+
+    Without an action only a new table is a change. `create_namespace` creates the namespace of a new table again if another writer has dropped it.
+    """
+
+    handle: TableHandle
+    base: LoadedMetadata
+    action: Action | None
+    is_new: bool = False
+    create_namespace: Callable[[], None] | None = None
+
+
+class TableCommit:
+    """One table in a commit: what its attempts build on and what they wrote."""
+
+    def __init__(self, change: TableChange) -> None:
+        self.handle = change.handle
+        self.action = change.action
+        self.is_new = change.is_new
+        self.base = change.base  # what the current attempt builds on; after the commit, what it made
+        self.attempt: Attempt | None = None
+        self._next: LoadedMetadata | None = None  # what the current attempt makes
+        self._next_content: list[Part] = []
+        self._next_version: FileVersion | None = None
+        self._base_of_last_attempt = change.base
+        self._metadata_locations: list[str] = []
+        self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
+        self._manifests_in_storage: set[str] = set()
+        self._lost_bases: list[int | None] = []  # the snapshots that lost attempts were built on
+        self._first_attempt_ms: int | None = None
+
+    @property
+    def metadata_location(self) -> str:
+        """Where the last attempt wrote its metadata; empty before the first."""
+        return self._metadata_locations[-1] if self._metadata_locations else ""
+
+    def prepare(self, number: int) -> CommitRequest | None:
+        """Make attempt `number` and write its files.
+
+        On the first attempt the action may see a base that was loaded long ago: if it changes nothing there, or files of it have been expired, it is applied
+        to the table as it is now.
+
+        Returns:
+            The request to the catalog store; None if there is nothing to commit.
+
+        Raises:
+            CommitConflictError: the base does not meet the action's requirements.
+            CommitInvalidatedError: the action was valid on an earlier base and is not valid on this one.
+            InvalidInputError, StorageError: the catalog cannot point to the new metadata; it cannot be written.
+            LocationNotAllowedError: the table claims a location, or paths for new files, that the catalog does not allow.
+        """
+        is_reloaded = number > 0
+        if number > 0 and self.attempt is not None:
+            self._lost_bases += base_of(self.attempt)
+        while True:
+            try:
+                now_ms = self.handle.clock.now_ms()
+                if not self._make_attempt(number, now_ms):
+                    continue
+                request = self._write_attempt(now_ms)
+            except InvalidInputError as error:
+                if number == 0:
+                    raise
+                raise _invalidated(error) from error
+            if request is not None or is_reloaded:
+                return request
+            self.reload()
+            is_reloaded = True
+
+    def _make_attempt(self, number: int, now_ms: int) -> bool:
+        """Make the action's attempt. Return False if files of the base were expired, and the table has been loaded again.
+
+        Only reads are repeated. A write of an attempt is never repeated under the same name: another attempt's manifest list would be taken for it.
+        """
+        if self.action is None:
+            return True
+        base_location = self.base.location
+        try:
+            self.attempt = self.action.attempt(self.base.metadata, number=number, now_ms=now_ms, read=self.handle.io.read)
+        except NoSuchFileError:
+            self.reload()
+            if self.base.location == base_location:
+                raise
+            return False
+        self._first_attempt_ms = now_ms if self._first_attempt_ms is None else self._first_attempt_ms
+        if self.attempt is not None and self._lost_bases:
+            self.attempt = with_lost_attempts(self.attempt, self._lost_bases, now_ms - self._first_attempt_ms)
+        return True
+
+    def _write_attempt(self, now_ms: int) -> CommitRequest | None:
+        self._next = None
+        base = self.base
+        if self.attempt is None and not self.is_new:
+            return None
+        metadata = base.metadata
+        if self.attempt is not None:
+            for requirement in self.attempt.requirements:
+                requirement.check(base.metadata)
+            metadata = apply_updates(metadata, self.attempt.updates, max(now_ms, metadata.last_updated_ms))
+        previous = None if self.is_new else base.location
+        if previous is not None:
+            check_location_is_own(self.handle, base.metadata, metadata, previous)
+        check_paths_for_writes(self.handle, metadata)
+        location = ""
+        if not self.handle.store.writes_metadata:
+            metadata = with_metadata_log(metadata, previous, base.metadata.last_updated_ms)
+            location = new_metadata_location(self.handle.ids, metadata, previous_location=previous)
+            self.handle.store.check(self.handle.identifier, location, metadata)
+        if self.attempt is not None:
+            new_manifests = [file for file in self.attempt.manifest_files if file.location not in self._manifests_in_storage]
+            for file in (*new_manifests, *self.attempt.manifest_lists):
+                self._manifests_and_lists.append(file.location)
+                self.handle.io.write(file.location, file.content)
+            self._manifests_in_storage.update(file.location for file in new_manifests)
+        if location:
+            self._metadata_locations.append(location)
+            self._next_content = metadata_content(metadata)
+            self.handle.io.write(location, self._next_content)
+            self._next_version = written_version(self.handle.io, location)
+        self._base_of_last_attempt = base
+        self._next = LoadedMetadata(location=location or base.location, metadata=metadata)
+        return CommitRequest(
+            identifier=self.handle.identifier,
+            expected=previous,
+            new=location,
+            requirements=(AssertCreate(),) if self.is_new else self.attempt.requirements if self.attempt is not None else (),
+            updates=self._updates(metadata),
+            key=new_key() if self.handle.store.writes_metadata else "",
+        )
+
+    def _updates(self, result: TableMetadata) -> tuple[Update, ...]:
+        """Return the updates of the attempt, after those that make the first metadata of a new table for a store that does not have the table yet."""
+        updates = self.attempt.updates if self.attempt is not None else ()
+        if not self.handle.store.writes_metadata:
+            return tuple(updates)
+        first = creation_updates(self.base.metadata) if self.is_new else ()
+        return (*first, *numbered_updates(updates, self.base.metadata, result))
+
+    def accept(self, stored: Stored | None) -> None:
+        """Make the last attempt the table's metadata: as the store has it, if it gave the file a name of its own or wrote it."""
+        if self._next is None:
+            return
+        location, metadata = stored.location if stored is not None else self._next.location, self._next.metadata
+        if stored is not None and isinstance(stored.metadata, TableMetadata):
+            metadata = stored.metadata
+        elif not self.handle.store.writes_metadata:
+            version = None if stored is not None else self._next_version
+            METADATA_FILES.keep(self._next_content, location, metadata, self._base_of_last_attempt.metadata, version)
+        self.base = LoadedMetadata(location=location, metadata=metadata)
+
+    def keep_manifests(self) -> None:
+        """Keep the columns of the manifests that the attempt wrote, for the next scan. An error is left to that scan: the commit has happened."""
+        attempt = self.attempt
+        if attempt is None or not attempt.listed_manifests:
+            return
+        contents = {file.location: file.content for file in attempt.manifest_files}
+        kinds: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+        for manifest in attempt.listed_manifests:
+            if manifest.manifest_path in contents:
+                kinds.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
+        for (spec_id, _), manifests in kinds.items():
+            with suppress(Exception):  # an error here would be taken for one of the commit
+                keep_written(self.handle.io, manifests, contents, spec_partition_type(self.base.metadata, spec_id))
+
+    def report_metrics(self, attempts: int, duration_ns: int) -> None:
+        """Report the snapshot of the commit to a catalog that takes metrics reports."""
+        snapshot_id = None if self.attempt is None else self.attempt.snapshot_id
+        if snapshot_id is None or (reporter := self.handle.reporter()) is None:
+            return
+        snapshot = self.base.metadata.snapshot_by_id(snapshot_id)
+        if snapshot is not None:
+            reporter.report(commit_report(self.handle.table_name, snapshot, attempts=attempts, duration_ns=duration_ns))
+
+    def conclude(self) -> None:
+        """Make the last attempt the metadata of a new table, if the reply to its commit was lost and other tables showed that it happened."""
+        if self.is_new and not self.base.location:
+            self.accept(None)
+
+    def reload(self) -> None:
+        """Load the table as it is now. Raises `NoSuchTableError` if it was dropped, or another table has its name."""
+        if not self.is_new:
+            self.base = reload_metadata(self.handle, self.base.metadata)
+
+    def attempted(self) -> Iterator[Problem]:
+        """Yield the snapshots that the attempts were built on, for an error."""
+        if self.attempt is not None and (bases := [*self._lost_bases, *base_of(self.attempt)]):
+            shown = ", ".join("no snapshot" if base is None else str(base) for base in bases[-MOST_BASES:])
+            yield Problem(where="attempts", what=f"built on {shown}{' (the last ones)' if len(bases) > MOST_BASES else ''}")
+
+    def load(self) -> None:
+        """Load whichever table has the name now."""
+        if not self.is_new:
+            self.base = load_metadata(self.handle)
+
+    def is_committed(self) -> bool | None:
+        """Return whether an attempt of this commit is part of the table as last loaded; None if that can no longer be determined.
+
+        It is if the table has the attempt's snapshot, or its metadata file is current or in the metadata log. If the metadata that the last attempt built on
+        is current or in the log, every file that followed it is in the log too, so that an attempt that is not there was lost.
+        """
+        if self.attempt is None and not self.is_new:
+            return False
+        metadata = self.base.metadata
+        logged_locations = {entry.metadata_file for entry in metadata.metadata_log}
+        attempted_locations = set(self._metadata_locations)
+        if self.base.location in attempted_locations or logged_locations & attempted_locations:
+            return True
+        if (
+            self.attempt is not None
+            and self.attempt.snapshot_id is not None
+            and metadata.snapshots.position(self.attempt.snapshot_id) is not None
+        ):
+            return True
+        if self.is_new:
+            return None
+        previous = self._base_of_last_attempt.location
+        if not previous:
+            return None  # the store does not name its files
+        if self.base.location == previous:
+            return False
+        if not self._metadata_locations and (self.attempt is None or self.attempt.snapshot_id is None):
+            return None  # the store named the file of the attempt: any file that followed can be it
+        return False if previous in logged_locations else None
+
+    def written_files(self) -> list[str]:
+        """Return every file of every attempt, except data files."""
+        return [*self._metadata_locations, *self._manifests_and_lists]
+
+    def new_data_files(self) -> list[str]:
+        """Return the data files that were written for this commit."""
+        return [] if self.action is None else list(self.action.new_data_files())
+
+    def files_of_lost_attempts(self) -> list[str]:
+        """Return the written files that the committed table does not name."""
+        referenced = {self.base.location, *(entry.metadata_file for entry in self.base.metadata.metadata_log)}
+        if self.attempt:
+            referenced |= {manifest.manifest_path for manifest in self.attempt.manifests}
+            referenced |= {file.location for file in self.attempt.manifest_lists}
+        return [location for location in self.written_files() if location not in referenced]
+
+    def old_metadata_files(self) -> OldMetadataFiles:
+        """Return the metadata files that left the log in this commit and are to be deleted; files that are not the table's own are kept, with a warning.
+
+        Spec: Table Metadata Fields (`metadata-log`).
+        """
+        current = self.base.metadata
+        if self.handle.store.writes_metadata or not table_properties.METADATA_DELETE_AFTER_COMMIT.read(current.properties):
+            return OldMetadataFiles()
+        dropped = dropped_metadata_files(self._base_of_last_attempt.metadata, current)
+        old_files = own_metadata_files(self.handle, (self.base.location, self._base_of_last_attempt.location), dropped)
+        if old_files.others:
+            LOG.warning(
+                "%s: %d metadata files of the log are not in the table's own metadata folder and are kept: %s",
+                in_one_line(self.handle.table_name),
+                len(old_files.others),
+                in_one_line(", ".join(old_files.others[:5])),
+            )
+        return old_files
+
+
+def _invalidated(error: InvalidInputError) -> CommitInvalidatedError:
+    """Return the error of an action that was valid on an earlier base: another writer has made it invalid."""
+    return CommitInvalidatedError(
+        f"another writer changed the table since this change was first made: {error.message}",
+        table=error.table,
+        path=error.path,
+        snapshot_id=error.snapshot_id,
+        problems=(
+            Problem(where="expected", what="a table that the change fits, as it did when it was first made"),
+            Problem(where="found", what=error.message),
+            *error.problems,
+        ),
+        next_step=f"a retry will fail again: {error.next_step or 'refresh the table, and check what changed'}",
+    )
+
+
+class _Commit:
+    """One commit in progress, see `CommitAttempts`. The first table's properties decide how long to wait and how often to check the status."""
+
+    noun = "table"
+    gone: type[NotFoundError] = NoSuchTableError
+
+    def __init__(self, changes: Sequence[TableChange]) -> None:
+        self.name = ", ".join(change.handle.table_name for change in changes)
+        self.tables = [TableCommit(change) for change in changes]
+        self._creates_namespaces = [change.create_namespace for change in changes if change.create_namespace is not None]
+        self.store = changes[0].handle.store
+        self.settings = changes[0].base.metadata.properties
+        # A server on this host may commit for this commit, and must not wait for its turn.
+        in_turn = [table.base.metadata for table in self.tables if not table.is_new and not table.handle.store.writes_metadata]
+        self.turn = CommitTurn(self.name, [metadata.table_uuid for metadata in in_turn if metadata.table_uuid is not None])
+        self.number = 0
+        self._first_number = 0  # that of the first attempt
+        self.commits_begun = 0
+        self.may_be_committed = False  # whether a commit was begun that is not known to have failed
+
+    @property
+    def metadata_locations(self) -> list[str]:
+        return [table.metadata_location for table in self.tables]
+
+    def try_once(self) -> Outcome:
+        has_waited = self.turn.before_attempt(self.number)
+        if self.number or has_waited:
+            for table in self.tables:
+                table.reload()
+            if self._is_committed():
+                return Committed()
+        if has_waited and not self.number:
+            self._first_number = 1  # attempt 0 builds on what the action has seen
+        number, self.number = self._first_number + self.number, self.number + 1
+        prepared = [(table, request) for table in self.tables if (request := table.prepare(number)) is not None]
+        if not prepared:
+            return Committed()
+        requests = [request for _, request in prepared]
+        self.may_be_committed, self.commits_begun = True, self.commits_begun + 1
+        outcome = outcome_of_commit(lambda: self._commit(requests))
+        if isinstance(outcome, Unknown):
+            outcome = check_commit_status(lambda: self.store.commit_status(requests), outcome, self.settings)
+        if isinstance(outcome, Conflicted) and outcome.is_reply_lost:
+            outcome = self._search_winners(outcome)
+        elif isinstance(outcome, Committed):
+            for (table, _), stored in zip_longest(prepared, outcome.stored):
+                table.accept(stored)
+        if isinstance(outcome, Conflicted | Refused):
+            self.may_be_committed = False
+        return outcome
+
+    def _commit(self, requests: Sequence[CommitRequest]) -> Outcome:
+        """Commit to the store; again after creating a namespace that another writer has dropped, since a refused commit has changed nothing."""
+        outcome = self.store.commit(requests)
+        for _ in range(NAMESPACE_TRIES if self._creates_namespaces else 0):
+            if not isinstance(outcome, Refused) or not isinstance(outcome.error, NoSuchNamespaceError):
+                break
+            try:
+                for create in self._creates_namespaces:
+                    create()
+            except IcefloeError as error:
+                return Refused(error=error)
+            outcome = self.store.commit(requests)
+        return outcome
+
+    def _search_winners(self, outcome: Conflicted) -> Outcome:
+        """Return the outcome of a commit whose reply was lost, by searching the tables that other writers committed since."""
+        try:
+            for table in self.tables:
+                table.reload()
+        except IcefloeError as error:
+            return Unknown(reason=f"the reply was lost, and then: {error.message}")
+        statuses = [table.is_committed() for table in self.tables]
+        if True in statuses:
+            return Committed()
+        if False in statuses:
+            return outcome
+        return Unknown(reason="the reply was lost, and other writers have changed the table so often since that its log no longer shows it")
+
+    def _is_committed(self) -> bool:
+        """Return whether an earlier attempt, thought lost, is part of the tables as last loaded. All tables were committed or none."""
+        return any(table.is_committed() for table in self.tables)
+
+    def is_committed_after_all(self, outcome: Conflicted) -> bool:
+        if outcome.current_location is not None:
+            for table in self.tables:
+                table.load()
+        return self._is_committed()
+
+    def abandon(self) -> None:
+        if self.may_be_committed:
+            return
+        if self.commits_begun and not all(table.is_new for table in self.tables):
+            # A conflict reported for an earlier commit can hide a lost reply: only the table itself shows whether it happened.
+            try:
+                for table in self.tables:
+                    table.load()
+            except IcefloeError:
+                return
+            if self._is_committed():
+                return
+        for table in self.tables:
+            delete_quietly(table.handle, [*table.written_files(), *table.new_data_files()])
+
+    def unknown_error(self, outcome: Unknown) -> CommitUnknownError:
+        """Return the error of an unknown commit: what each table has if the commit happened, and the command that shows it."""
+        first = next((table for table in self.tables if table.metadata_location), self.tables[0])
+        snapshot_id = first.attempt.snapshot_id if first.attempt is not None else None
+        command = f"icefloe show snapshots {dotted(first.handle.identifier)} --catalog {first.handle.store.name}"
+        sign = (
+            f"snapshot {snapshot_id} is in its history"
+            if snapshot_id is not None
+            else f"{first.metadata_location} is its metadata file or in its log"
+            if first.metadata_location
+            else "it has this change"
+        )
+        problems = []
+        for table in self.tables:
+            table_snapshot_id = table.attempt.snapshot_id if table.attempt is not None else None
+            signs = [] if table_snapshot_id is None else [f"snapshot {table_snapshot_id}"]
+            signs += [f"metadata file {table.metadata_location}"] if table.metadata_location else []
+            problems.append(
+                Problem(where=table.handle.table_name, what=f"committed if it has {', '.join(signs) or 'the changes of this commit'}")
+            )
+        return CommitUnknownError(
+            f"the commit to {self.name} may or may not have happened: {outcome.reason}",
+            table=self.name,
+            path=first.metadata_location,
+            snapshot_id=snapshot_id,
+            problems=problems,
+            next_step=f"look before writing again, with `{command}`: where {sign} the commit is there and a retry would write twice, else repeat it; "
+            "no file was deleted",
+        )
+
+
+def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
+    """Commit an action to a table, and retry lost races by the table's `commit.retry.*` properties. Raises as `commit_together`."""
+    return commit_together([TableChange(handle=handle, base=base, action=action)])[0]
+
+
+def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
+    """Commit the changes of several tables of one catalog, all or none. After a lost race on any of them every action is applied again.
+
+    Returns:
+        A report for each change, in order.
+
+    Raises:
+        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; no file of it remains.
+        CommitInvalidatedError: another commit made this one invalid.
+        CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
+        NoSuchTableError: a table was dropped.
+        TableAlreadyExistsError: a new table has been created by another writer.
+        StorageError: the catalog refused the commit, such as for missing rights; no file of it remains.
+    """
+    work, started_ns = _Commit(changes), time.monotonic_ns()
+    try:
+        commit_with_retries(work, work.settings, work.unknown_error)
+    except (CommitConflictError, CommitInvalidatedError) as error:
+        raise _with_winner(error, work) from error
+    finally:
+        work.turn.end()
+    for table in work.tables:
+        table.conclude()
+        delete_quietly(table.handle, table.files_of_lost_attempts())
+        old_files = table.old_metadata_files()
+        if old_files.own:
+            delete_files(
+                table.handle.io, old_files.own, old_files.folders.contains
+            )  # one that cannot be deleted stays, as in `delete_quietly`
+    for table in work.tables:
+        table.report_metrics(work.number, time.monotonic_ns() - started_ns)
+        table.keep_manifests()
+    return [CommitReport(loaded=table.base, attempt=table.attempt, attempts=work.number) for table in work.tables]
+
+
+def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Commit) -> IcefloeError:
+    """Return the error with the table's name and, if its cause is lost races alone, the snapshot that the last winner committed."""
+    snapshot_id, problems = error.snapshot_id, error.problems
+    if len(work.tables) == 1 and snapshot_id is None and not problems:
+        loaded = work.tables[0].base
+        newest = loaded.metadata.current_snapshot()
+        by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
+        snapshot_id = None if newest is None else newest.snapshot_id
+        problems = (
+            Problem(where="expected", what="the catalog still names the metadata file that the attempt was built on"),
+            Problem(where="found", what=f"it names {loaded.location}{by}"),
+            *work.tables[0].attempted(),
+        )
+    return type(error)(
+        error.message,
+        table=error.table or work.name,
+        path=error.path,
+        snapshot_id=snapshot_id,
+        problems=problems,
+        next_step=error.next_step,
+    )
+
+
+def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
+    """Delete files that nothing names. A file that cannot be deleted stays as an orphan, since the outcome of the commit is already decided."""
+    for location in locations:
+        try:
+            handle.io.delete(location)
+        except (StorageError, NoSuchFileError):
+            continue

@@ -1,0 +1,177 @@
+"""`DeletionScope`: the folders in which files may be deleted because a table's metadata names them. Every deletion of this kind is checked here.
+
+Metadata is hostile: its `location`, its configured paths and every path in it may name `/etc`, a bucket, or another table's files. So a folder counts only
+if something other than the metadata vouches for it (`icefloe.operations.own_location`). Files that another table of the catalog reaches are never in the scope.
+The rule of paths is `icefloe.io.locations`. Spec: File Locations in Metadata.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
+from icefloe.io.locations import (
+    LocationPolicy,
+    LocationScope,
+    Place,
+    folders_of,
+    is_relative,
+    join,
+    place_of_file,
+    place_of_folder,
+    qualified,
+)
+from icefloe.operations.expiry.file_cleanup import named_in_metadata
+from icefloe.operations.own_location import folder_of_name, holds_warehouse, is_configured, own_location
+from icefloe.operations.table_handle import TableHandle, metadata_of
+from icefloe.operations.unreachable_files import files_of_snapshots, live_keys
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables
+
+# Properties that name folders of a table's files. The last three are properties of Java, which decide where it writes.
+PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionScope:
+    """The folders where files of one table may be deleted.
+
+    Attributes:
+        table_name: The table.
+        folders: The folders.
+        reached: Places of files there that other tables of the catalog reach.
+        unproven: The table's location, if the answer of the catalog's server is all that it is known by; else empty.
+    """
+
+    table_name: str
+    folders: LocationScope
+    reached: frozenset[Place] = frozenset()
+    unproven: str = ""
+
+    def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
+        """Return whether a file may be deleted; to be called right before its deletion. `real` resolves a folder."""
+        place = place_of_file(location, real)
+        return place is not None and self.folders.holds(place) and place.in_any_spelling not in self.reached
+
+    def divide(self, files: Any) -> tuple[Any, Any]:
+        """Return the files that may be deleted, and the others, of a table with a column `path`."""
+        real = cache(os.path.realpath)
+        inside = pa.array([self.contains(path, real) for path in files["path"].to_pylist()], pa.bool_())
+        return files.filter(inside), files.filter(pc.invert(inside))
+
+
+def deletion_scope(
+    handle: TableHandle, metadata: TableMetadata, metadata_location: str, allow_outside: Iterable[str] = ()
+) -> DeletionScope:
+    """Return the scope of deletions of files that `metadata` leads to.
+
+    Args:
+        handle: the table.
+        metadata: its metadata.
+        metadata_location: the metadata file that the catalog names.
+        allow_outside: folders that the caller vouches for, besides those of the catalog property `io.delete-outside`.
+
+    Raises:
+        StorageError: the catalog's other tables cannot be listed.
+    """
+    vouched = folders_of([*handle.policy.delete_outside, *allow_outside])
+    own = own_location(handle, metadata.location, metadata_location)
+    unproven = metadata.location if own is None and handle.store.writes_metadata else ""
+    own_folders = [] if own is None else [own]
+    for place in folders_of(_configured_paths(metadata)):
+        if place.is_root or holds_warehouse(handle.policy, place):
+            continue
+        if (own is not None and place.is_below(own)) or is_configured(handle.policy, place):
+            own_folders.append(place)
+    if not own_folders and not vouched:
+        return DeletionScope(table_name=handle.table_name, folders=LocationScope(), unproven=unproven)
+    if (
+        isinstance(handle.store, KeepsFolders) and not vouched and len(own_folders) == 1
+    ):  # in such a store no other table can be in the folder
+        return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(own_folders)))
+    return replace(_without_other_tables(handle, own_folders, vouched), unproven=unproven)
+
+
+def _configured_paths(metadata: TableMetadata) -> list[str]:
+    paths = [metadata.properties[name] for name in PATHS if metadata.properties.get(name)]
+    return [join(metadata.location, path) if is_relative(path) else path for path in paths]
+
+
+def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched: tuple[Place, ...]) -> DeletionScope:
+    """Return the scope without the folders of other tables in it, and without the files that tables in the same folder or one above reach.
+
+    A folder with other tables in it is a table's own if the table's name leads to it: namespaces are nested in this way.
+    """
+    others = [(table, folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
+    named = folder_of_name(handle.policy, handle.identifier)
+    own_folders = [
+        place for place in own_folders if place in named or not any(_is_in(folder, place) for _, folders in others for folder in folders)
+    ]
+    without: list[Place] = []
+    reached: set[Place] = set()
+    for table, folders in others:
+        without += [folder for folder in folders if any(_is_in(folder, place) for place in (*own_folders, *vouched))]
+        if not any(folder.overlaps(place) and not _is_in(folder, place) for folder in folders for place in (*own_folders, *vouched)):
+            continue
+        files = _reached_by(handle, table)
+        if files is None:  # the files that it needs are unknown, so nothing in the folders that it shares is deleted
+            own_folders = [place for place in own_folders if not any(place.overlaps(folder) for folder in folders)]
+        reached |= files or set()
+    return DeletionScope(
+        table_name=handle.table_name,
+        folders=LocationScope((*own_folders, *vouched), tuple(dict.fromkeys(without))),
+        reached=frozenset(reached),
+    )
+
+
+def _is_in(folder: Place, place: Place) -> bool:
+    return folder.in_any_spelling.is_below(place.in_any_spelling)
+
+
+def folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place]:
+    """Return the folders of another table as far as the catalog shows them without its metadata: that of its metadata file, and that of its name.
+
+    A folder that contains the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
+    """
+    folder, _, name = table.metadata_location.rpartition("/")[0].rpartition("/")
+    claimed = [folder] if name == "metadata" else []
+    if table.folder:
+        claimed.append(table.folder)
+    if table.metadata is not None:  # a server sends it with the table, and need not name its file
+        claimed.append(table.metadata.location)
+    around = [place for place in dict.fromkeys(folders_of(claimed)) if not place.is_root]
+    return [*(place for place in around if not holds_warehouse(policy, place)), *folder_of_name(policy, table.identifier)]
+
+
+def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
+    """Return the files that any snapshot of another table reaches, and its metadata files; None if not all of them can be read."""
+    try:
+        metadata = metadata_of(handle.io, table).metadata
+        files = files_of_snapshots(list(metadata.snapshots), handle.io.read, must=True)
+        paths = [*([table.metadata_location] if table.metadata_location else []), *named_in_metadata(metadata).to_pylist()]
+        paths += [*files.manifests["manifest_path"].to_pylist(), *files.lists["path"].to_pylist()]
+        for keys in live_keys(files.manifests, handle.io.read):
+            paths += keys.to_pylist()
+    except (NotFoundError, FormatError, StorageError, UnsupportedError, InvalidInputError):
+        return None
+    real = cache(os.path.realpath)
+    return {place.in_any_spelling for place in (place_of_file(path, real) for path in paths) if place is not None}
+
+
+def folder_names(folders: Any, argument: str) -> tuple[str, ...]:
+    """Return the folders that a caller allows. Raises `InvalidInputError` for anything but a list of texts that name folders."""
+    if isinstance(folders, str):
+        raise InvalidInputError(f"{argument} is the text {folders!r}", next_step=f"pass a list of folders: {argument}=[{folders!r}]")
+    names = tuple(folders)
+    wrong = [name for name in names if not isinstance(name, str) or place_of_folder(name) is None]
+    if wrong:
+        raise InvalidInputError(
+            f"{argument} names {wrong[0]!r}, which is no folder",
+            next_step="give full locations such as /data/x or s3://bucket/x, without . or ..",
+        )
+    return tuple(map(qualified, names))

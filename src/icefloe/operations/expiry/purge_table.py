@@ -1,0 +1,162 @@
+"""Dropping a table with its files: every file that any of its snapshots reaches, after its name was dropped.
+
+The files are found by `unreachable_files.py`, with no snapshot kept. Spec: Table Metadata; Snapshots.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.commit.snapshot_expiry import check_files_may_be_deleted
+from icefloe.display.html import ShownAsText
+from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
+from icefloe.io.locations import place_of_file, place_of_folder
+from icefloe.operations.engine import UnreachableRequest
+from icefloe.operations.expiry.deletion_scope import deletion_scope, folder_names
+from icefloe.operations.expiry.expire_report import FileTotal, no_files, outside_lines, reported, total_lines, totals
+from icefloe.operations.expiry.file_cleanup import delete_in_order, statistics_files
+from icefloe.operations.own_location import check_location_is_proven
+from icefloe.operations.parallel_requests import side_by_side
+from icefloe.operations.table_handle import LoadedMetadata, TableHandle, load_metadata
+from icefloe.operations.unreachable_files import (
+    FileKind,
+    Unreachable,
+    distinct,
+    files_of_snapshots,
+    find_in_process,
+    listed_files,
+    unreachable_files,
+)
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.stores.catalog_store import KeepsFolders
+
+# How often the files of a table are looked up again because another writer committed, before the purge is given up.
+TRIES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PurgeReport(ShownAsText):
+    """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` are those of `ExpireReport`."""
+
+    table: str
+    files: Any = field(default_factory=no_files, repr=False, compare=False)
+    undeleted: tuple[Problem, ...] = ()
+    unreadable: tuple[Problem, ...] = ()
+    outside: Any = field(default_factory=no_files, repr=False, compare=False)
+
+    @property
+    def outside_files(self) -> int:
+        """The number of files that are kept because they are outside the table's location."""
+        return len(self.outside)
+
+    @property
+    def totals(self) -> dict[FileKind, FileTotal]:
+        """The number and size of the files by kind, without those that could not be deleted."""
+        return dict(totals(self.files, self.undeleted))
+
+    def __str__(self) -> str:
+        lines = [f"{self.table}: dropped", *(f"  {line}" for line in total_lines(self.totals, "deleted"))]
+        lines += [f"  {line}" for line in outside_lines(self.outside)]
+        lines += [f"  could not be deleted: {problem}" for problem in self.undeleted]
+        return "\n".join([*lines, *(f"  could not be read, so what it names stays: {problem}" for problem in self.unreadable)])
+
+
+def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> PurgeReport:
+    """Drop a table's name, so that no writer can commit any more, then delete its files; an early end leaves only files that nothing names.
+
+    A commit that another writer makes meanwhile is included, its files and its value of `gc.enabled`: the name is only dropped if its metadata is the one
+    whose files were looked up.
+
+    Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then the files that snapshots reach are
+    looked up before, and those elsewhere are deleted after. A file that cannot be read or deleted is reported, and so is a file outside the table's
+    location and the folders `allow_outside`, which is kept.
+
+    Args:
+        handle: the table.
+        allow_outside: folders outside the table's location whose files may be deleted too.
+
+    Returns:
+        The files deleted and kept.
+
+    Raises:
+        NoSuchTableError: the table does not exist.
+        InvalidInputError: the table's property `gc.enabled` is false. Nothing was changed.
+        NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
+        LocationNotAllowedError: the answer of the catalog's server alone names the table's location. Nothing was changed.
+        CommitConflictError: other writers committed again and again. Nothing was changed.
+    """
+    allowed = folder_names(allow_outside, "allow_outside")
+    loaded, report_before_drop = _drop(handle, allowed)
+    report = report_before_drop or _files_of(handle, loaded)
+    scope = deletion_scope(handle, loaded.metadata, loaded.location, allowed)
+    inside, outside = scope.divide(report.files)
+    remaining = _not_dropped_with_folder(handle, loaded, inside)
+    return replace(report, files=inside, outside=outside, undeleted=delete_in_order(handle.io, remaining, scope.contains))
+
+
+def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
+    """Return the files that were not deleted with the table's folder.
+
+    Files in the folder are not deleted again by their paths: another table may have the name and the folder by now, and its metadata files the same names.
+    """
+    if not handle.store.drops_files:
+        return files
+    folder = place_of_folder(
+        handle.store.table_location(handle.identifier) if isinstance(handle.store, KeepsFolders) else loaded.metadata.location
+    )
+    places = [place_of_file(path) for path in files["path"].to_pylist()]
+    return files.filter(pa.array([folder is None or place is None or not place.is_below(folder) for place in places], pa.bool_()))
+
+
+def _drop(handle: TableHandle, allowed: tuple[str, ...]) -> tuple[LoadedMetadata, PurgeReport | None]:
+    """Drop the table's name. Return its metadata, and its files if they had to be looked up before. Raises as `purge_table`."""
+    for _ in range(TRIES):
+        loaded = load_metadata(handle)
+        check_files_may_be_deleted(loaded.metadata)
+        if handle.store.writes_metadata and not allowed:
+            check_location_is_proven(handle, loaded.metadata.location, loaded.location)
+        report = _files_of(handle, loaded) if handle.store.drops_files else None
+        if handle.store.drop(handle.identifier, expected=loaded.location):
+            return loaded, report
+    raise CommitConflictError(
+        f"{handle.table_name} was not dropped: other writers committed to it while its files were looked up, {TRIES} times",
+        table=handle.table_name,
+        problems=[
+            Problem(where="expected", what=f"the catalog names {loaded.location}, whose files were looked up"),
+            Problem(where="found", what="it names a newer metadata file"),
+        ],
+        next_step="stop its writers, then repeat: a retry makes sense",
+    )
+
+
+def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
+    metadata, io = loaded.metadata, handle.io
+    everything = files_of_snapshots(list(metadata.snapshots), io.read, must=False)
+    nothing = files_of_snapshots((), io.read, must=True)
+
+    def find(gone: Any, kept: Any) -> Unreachable:
+        return find_in_process(UnreachableRequest(table_name=handle.table_name, gone=gone, kept=kept, io=io), io.read)
+
+    reached = unreachable_files(everything, nothing, find)
+    statistics = statistics_files(metadata, metadata.snapshots.ids())
+    files = distinct(pa.concat_tables([reached.files, statistics, _metadata_files(handle, loaded.location, metadata)]))
+    return PurgeReport(table=handle.table_name, files=reported(files), unreadable=reached.unreadable)
+
+
+def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:
+    """Return the existing metadata files, oldest first: the current one leads to all others."""
+    named = [*(entry.metadata_file for entry in metadata.metadata_log), *([location] if location else [])]
+    sizes = list(side_by_side(lambda path: _size(handle, path), named))
+    return listed_files(FileKind.METADATA, [(path, size) for path, size in zip(named, sizes, strict=True) if size != 0])
+
+
+def _size(handle: TableHandle, path: str) -> int | None:
+    """Return the size of a file in bytes; 0 if it does not exist, None if that is unknown."""
+    try:
+        return handle.io.size(path)
+    except NotFoundError:
+        return 0
+    except StorageError:
+        return None

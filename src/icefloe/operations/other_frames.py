@@ -1,0 +1,126 @@
+"""The rows of a scan in other libraries: polars, DuckDB, Ray, Daft, Bodo, DataFusion. Each is imported when its method is called."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from icefloe.lazy_imports import lazy_module
+from icefloe.optional_packages import optional_module
+from icefloe.spec.temporal_arrays import converted_list, has_python_years
+
+if TYPE_CHECKING:
+    from icefloe.operations import scan_dataset
+else:
+    scan_dataset = lazy_module("icefloe.operations.scan_dataset")
+
+
+def pandas_frame(rows: Any, **options: Any) -> Any:
+    """Return Arrow rows as a `pandas.DataFrame`.
+
+    If there is a date or timestamp outside of the years 1 to 9999, dates are pandas' own type, not Python's, and so are dates and timestamps inside the columns
+    of structs and maps that have one.
+    """
+    pandas = optional_module("pandas", extra="pandas", feature="to_pandas()")
+    is_arrow_made = options.get("date_as_object", True) or "types_mapper" in options
+    try:
+        if is_arrow_made or not (far := _far_columns(rows)):
+            return rows.to_pandas(**options)
+    except (OverflowError, ValueError):
+        far = _far_columns(rows)
+        if not (far or any(not has_python_years(column) for column in rows.columns)):
+            raise
+    frame = rows.drop_columns(far).to_pandas(**{**options, "date_as_object": False})
+
+    def timestamp(number: int, kind: Any) -> Any:
+        time = pandas.Timestamp(np.datetime64(number, "D" if pa.types.is_date32(kind) else kind.unit))
+        return time if pa.types.is_date32(kind) or kind.tz is None else time.tz_localize("UTC").tz_convert(kind.tz)
+
+    for place, name in enumerate(rows.column_names):
+        if name in far:
+            frame.insert(place, name, pandas.Series(converted_list(rows[name], timestamp), index=frame.index, dtype=object))
+    return frame
+
+
+def _far_columns(rows: Any) -> list[str]:
+    """Return the columns with a year outside of 1 to 9999 in a struct or map, which Arrow converts to Python's classes, or to bare numbers."""
+    columns = zip(rows.column_names, rows.columns, strict=True)
+    return [name for name, column in columns if _has_fields(column.type) and not has_python_years(column)]
+
+
+def _has_fields(kind: Any) -> bool:
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        return True
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)) and _has_fields(
+        kind.value_type
+    )
+
+
+def polars_frame(scan: Any) -> Any:
+    """Return the rows as a `polars.DataFrame`."""
+    return optional_module("polars", extra="polars", feature="to_polars()").from_arrow(scan.to_arrow())
+
+
+def polars_lazy_frame(scan: Any) -> Any:
+    """Return a `polars.LazyFrame`: a query plans the files when it is collected, and reads only the columns and the number of rows that it needs."""
+    polars = optional_module("polars", extra="polars", feature="to_polars()")
+    plugins = optional_module("polars.io.plugins", extra="polars", feature="to_polars()")
+
+    def rows(columns: list[str] | None, predicate: Any, limit: int | None, _batch_rows: int | None) -> Iterator[Any]:
+        narrow = scan if columns is None else scan.select(*columns)
+        # A predicate of polars is applied to the rows; the limit is on the rows that match it.
+        frame = (narrow if limit is None or predicate is not None else replace(narrow, limit=limit)).to_polars()
+        if predicate is not None:
+            frame = frame.filter(predicate)
+        yield frame if limit is None else frame.head(limit)
+
+    return plugins.register_io_source(rows, schema=polars.from_arrow(scan.projection().as_arrow().empty_table()).schema)
+
+
+def duckdb_connection(scan: Any, table_name: str, connection: Any) -> Any:
+    """Register the rows as a table of a DuckDB connection, of a new one in memory if `connection` is None, and return the connection."""
+    duckdb = optional_module("duckdb", extra="duckdb", feature="to_duckdb()")
+    target = connection or duckdb.connect(database=":memory:")
+    target.register(table_name, scan.to_arrow())
+    return target
+
+
+def ray_dataset(scan: Any) -> Any:
+    """Return the rows as a Ray dataset."""
+    return optional_module("ray.data", extra="ray", feature="to_ray()").from_arrow(scan.to_arrow())
+
+
+def daft_frame(scan: Any) -> Any:
+    """Return the rows as a Daft DataFrame."""
+    return optional_module("daft", extra="daft", feature="to_daft()").from_arrow(scan.to_arrow())
+
+
+def bodo_frame(scan: Any) -> Any:
+    """Return the rows as a Bodo DataFrame."""
+    return optional_module("bodo.pandas", extra="bodo", feature="to_bodo()").from_pandas(scan.to_pandas())
+
+
+def datafusion_provider(table: Any, session: Any) -> Any:
+    """Return the table as a capsule that DataFusion registers. DataFusion takes providers of Rust only; this one is of iceberg-rust, which reads the files."""
+    core = optional_module("pyiceberg_core.datafusion", extra="datafusion", feature="DataFusion")
+    provider = core.IcebergDataFusionTable(
+        identifier=table.name(), metadata_location=table.metadata_location, file_io_properties=dict(getattr(table.io, "properties", {}))
+    )
+    return provider.__datafusion_table_provider__(session)
+
+
+def datafusion_table(table: Any) -> Any:
+    """Return the table as DataFusion's own object where iceberg-rust cannot read it or may read it wrongly, else None; Icefloe reads the rows.
+
+    iceberg-rust resolves locations as URLs, supports no deletion vectors, and reads columns by the schema of the newest snapshot.
+    """
+    metadata = table.metadata
+    if "datafusion" not in sys.modules:  # another library looks for the attribute
+        return None
+    if "://" in table.metadata_location and "://" in metadata.location and metadata.format_version < 3 and len(metadata.schemas) == 1:
+        return None
+    datafusion = optional_module("datafusion", extra="datafusion", feature="DataFusion")
+    return datafusion.Table(scan_dataset.ScanDataset(table.scan()))._inner

@@ -1,0 +1,280 @@
+"""Whether a location or a metadata file that a table's metadata claims is the table's own: something other than the metadata must vouch for it.
+
+Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
+The entries of its log may name any file, too. A server that sends the metadata sends the name of the metadata file with it, so that neither vouches for
+the other: there the user's configuration must, or the creation of the table by this process, or that the server gives the credentials of each deletion.
+The files in the location are `icefloe.operations.expiry.deletion_scope`.
+Spec: Table Metadata Fields (`location`, `metadata-log`).
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from icefloe.errors import FormatError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError, in_one_line
+from icefloe.io.file_io_by_scheme import SchemeFileIO
+from icefloe.io.locations import LocationPolicy, LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder
+from icefloe.operations.table_handle import TableHandle, read_metadata_at
+from icefloe.spec.metadata.naming import metadata_version
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import DATA_PATH, METADATA_PATH
+from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables
+from icefloe.stores.identifier import Identifier
+
+LOG = logging.getLogger(__name__)
+_WARNED: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldMetadataFiles:
+    """The files that may be deleted, the others, and the folders that contain the former."""
+
+    own: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    folders: LocationScope = field(default_factory=LocationScope)
+
+
+def is_configured(policy: LocationPolicy, place: Place) -> bool:
+    """Return whether the catalog's configuration or its user allows a folder: it is in the warehouse, it is or is in an allowed location, or it was created.
+
+    The `location` of a namespace allows nothing: every user who may create a namespace can set it.
+    """
+    return place == policy.created or policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
+
+
+def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
+    """Return the place of the table's location if it is the table's own; None otherwise.
+
+    It is if it is in a folder that the configuration vouches for, or if the metadata file that the catalog names is in its folder `metadata`. A bucket, a
+    folder at the top of a machine, and a folder that contains the warehouse are no table's own. In a file-system catalog the folder of the name is the
+    table's own, and the target of a link at that place is not: another user may have put the link there. Of a server that sends the metadata itself the
+    name of the file proves nothing; there the folder is the table's own if it is deleted from with the server's credentials alone.
+    """
+    if isinstance(handle.store, KeepsFolders):
+        return _folder_in_place(handle.store.table_location(handle.identifier), handle.identifier)
+    place = place_of_folder(location)
+    if place is None or place.is_root or holds_warehouse(handle.policy, place):
+        return None
+    if is_configured(handle.policy, place):
+        return place
+    if handle.store.writes_metadata:
+        return place if _is_given(handle, location) else None
+    is_deep = place.store != "file" or place.path.count("/") > 1
+    return place if is_deep and is_of_metadata_file(place, metadata_location) else None
+
+
+def _is_given(handle: TableHandle, location: str) -> bool:
+    """Return whether the catalog gives the credentials for a folder, so that it could delete there without this process."""
+    access = handle.io.access if isinstance(handle.io, SchemeFileIO) else None
+    return access is not None and access.reserves(location)
+
+
+def proven_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
+    """Return the place of the table's location if every file in it may count as the table's; None otherwise.
+
+    That the folder is in the warehouse is not enough for this, because there are folders of other programs and other catalogs: the metadata file that the
+    catalog names is in its folder `metadata`, or the server gives the credentials for it, or the table's name leads to it, or the configuration names this
+    very folder, or this process created the table.
+    """
+    own = own_location(handle, location, metadata_location)
+    if own is None or isinstance(handle.store, KeepsFolders) or own == handle.policy.created:
+        return own
+    if _is_given(handle, location) if handle.store.writes_metadata else is_of_metadata_file(own, metadata_location):
+        return own
+    return own if own in (*folder_of_name(handle.policy, handle.identifier), *folders_of(handle.policy.allowed_locations)) else None
+
+
+def folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
+    """Return the folder in the warehouse to which a table's name leads; none where the name has a level that is more than one folder's name."""
+    if not policy.warehouse or any("/" in level or level in ("", ".", "..") for level in identifier):
+        return ()
+    return folders_of([join(policy.warehouse, *identifier)])
+
+
+def check_location_is_proven(handle: TableHandle, location: str, metadata_location: str) -> None:
+    """Refuse to delete a table's files if nothing but the answer of the catalog's server names the table's location.
+
+    Raises:
+        LocationNotAllowedError: nothing vouches for the location.
+    """
+    if own_location(handle, location, metadata_location) is None:
+        raise LocationNotAllowedError(
+            f"the files of {handle.table_name} in {location} are not deleted: the answer of the catalog's server is all that makes it the table's location,"
+            " and the server gives no credentials for it",
+            table=handle.table_name,
+            path=location,
+            next_step="if its files may be deleted, add it, or a folder above it, to the catalog property io.allowed-locations; or drop the table's name alone",
+        )
+
+
+def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
+    """Return whether the place is the warehouse, or contains it with every table in it."""
+    warehouse = place_of_folder(policy.warehouse) if policy.warehouse else None
+    return warehouse is not None and (place == warehouse or warehouse.is_below(place))
+
+
+def check_view_location(name: str, policy: LocationPolicy, location: str, metadata_location: str) -> None:
+    """Refuse to write if the metadata of a view that was registered from a file claims a location which nothing vouches for.
+
+    Raises:
+        LocationNotAllowedError: nothing vouches for the location.
+    """
+    place = place_of_folder(location)
+    if place is not None and (is_of_metadata_file(place, metadata_location) or is_configured(policy, place)):
+        return
+    raise _not_own("view", name, location, metadata_location)
+
+
+def is_of_metadata_file(place: Place, metadata_location: str) -> bool:
+    """Return whether the metadata file is in the folder `metadata` of the place.
+
+    A local file must exist, without links on the way: a folder above it may have become a link since the file was read.
+    """
+    file = place_of_file(metadata_location) if metadata_location else None
+    if file is None or Place(file.store, file.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
+        return False
+    return file.store != "file" or (os.path.isfile(file.path) and os.path.realpath(file.path) == file.path)
+
+
+def _folder_in_place(location: str, identifier: Identifier) -> Place | None:
+    """Return the place of a table's folder in a file-system catalog; None if a link below the warehouse leads elsewhere."""
+    below = "/" + "/".join(identifier)
+    place, base = place_of_folder(location), place_of_folder(location.removesuffix(below) or "/")
+    return place if base is not None and place == Place(base.store, base.path + below) else None
+
+
+def _not_own(noun: str, name: str, location: str, metadata_location: str) -> LocationNotAllowedError:
+    return LocationNotAllowedError(
+        f"the location {location} of {noun} {name} is not where its metadata file is, and not in the warehouse, so nothing is written there",
+        table=name,
+        path=metadata_location,
+        next_step=f"if the {noun} may have that folder, add it to the catalog property io.allowed-locations; otherwise give it another location",
+    )
+
+
+def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMetadata, metadata_location: str) -> None:
+    """Refuse to write if the metadata of a table that was registered from a file claims a location which nothing vouches for.
+
+    A location that this commit sets is chosen by the caller. `metadata_location` is the file that the catalog names.
+
+    Raises:
+        LocationNotAllowedError: nothing vouches for the location.
+    """
+    place = place_of_folder(new.location)
+    if new.location != base.location or (place is not None and is_of_metadata_file(place, metadata_location)):
+        return  # a whole bucket may be a table's location as long as nothing is deleted
+    if handle.store.writes_metadata and not metadata_location:
+        return  # a server need not name the file; where it does, it can choose the name
+    if own_location(handle, new.location, metadata_location) is not None:
+        return
+    # A server may name a metadata file by an address of its own; what it gives access to itself, it vouches for.
+    access = handle.io.access if isinstance(handle.io, SchemeFileIO) else None
+    if access is not None and access.gives(new.location):
+        return
+    # With `write.metadata.path` a table's metadata files need not be in its location, but each is in the folder of the one before.
+    path = METADATA_PATH.read(base.properties)
+    if path and place_of_folder(metadata_location.rpartition("/")[0]) in folders_of(
+        [join(base.location, path) if is_relative(path) else path]
+    ):
+        return
+    raise _not_own("table", handle.table_name, new.location, metadata_location)
+
+
+def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None:
+    """Warn once of each path by which the table's properties send new files outside its location; refuse it if the catalog's policy is strict.
+
+    Raises:
+        LocationNotAllowedError: the catalog property `io.location-policy` is `strict`.
+    """
+    for text, folder in _paths_outside(handle, metadata):
+        if handle.policy.is_strict:
+            raise LocationNotAllowedError(
+                text,
+                table=handle.table_name,
+                next_step="add the folder to the catalog property io.allowed-locations, or remove the property",
+            )
+        _warn_once(handle, folder, text)
+
+
+def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_location: str) -> None:
+    """Warn of the places that a table registered from a file claims and that nothing vouches for."""
+    if own_location(handle, metadata.location, metadata_location) is None:
+        text = (
+            f"the location {metadata.location} of table {handle.table_name} is not where its metadata file is, and not in the warehouse: nothing"
+            " will be written or deleted there"
+        )
+        _warn_once(handle, metadata.location, text)
+    for text, folder in _paths_outside(handle, metadata):
+        _warn_once(handle, folder, text)
+
+
+def _paths_outside(handle: TableHandle, metadata: TableMetadata) -> Iterator[tuple[str, str]]:
+    """Yield the warning about each configured path outside the table's location, and the folder."""
+    for name, path in ((setting.name, setting.read(metadata.properties)) for setting in (DATA_PATH, METADATA_PATH)):
+        folder = join(metadata.location, path) if path and is_relative(path) else path
+        if folder and not _is_inside(handle, metadata.location, folder):
+            text = f"the property {name} of table {handle.table_name} sends new files to {folder}, outside the table's location"
+            yield f"{text} {metadata.location}", folder
+
+
+def _warn_once(handle: TableHandle, folder: str, text: str) -> None:
+    if (handle.table_name, folder) not in _WARNED:
+        _WARNED.add((handle.table_name, folder))
+        LOG.warning("%s", in_one_line(text))
+
+
+def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
+    place, own = place_of_folder(folder), place_of_folder(location)
+    if place is None:
+        return False
+    if own is not None and (place == own or place.is_below(own)):
+        return True
+    return is_configured(handle.policy, place)
+
+
+def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> OldMetadataFiles:
+    """Divide the files of `dropped`, which leave a table's log, into those that may be deleted and the others.
+
+    A file may be deleted if it has the name of a metadata file, is in the folder of one of the `current` files, and is in the log of no other table there.
+    Nothing but the catalog's names is read, unless another table has its metadata in the same folder: this runs after every commit of a table with
+    `write.metadata.delete-after-commit.enabled`.
+    """
+    folders = {place for place in (place_of_folder(location.rpartition("/")[0]) for location in current if location) if place is not None}
+    own: list[str] = []
+    others: list[str] = []
+    reached: set[Place] | None = None
+    for location in dropped:
+        place = place_of_file(location)
+        if place is None or metadata_version(location) is None or _folder_of(place) not in folders:
+            others.append(location)
+            continue
+        if reached is None:
+            try:
+                reached = _metadata_files_of_others(handle, folders)
+            except (NotFoundError, FormatError, StorageError, UnsupportedError):
+                return OldMetadataFiles(others=tuple(dropped))  # the files that those tables need are unknown
+        (others if place in reached else own).append(location)
+    return OldMetadataFiles(own=tuple(own), others=tuple(others), folders=LocationScope(tuple(folders)))
+
+
+def _folder_of(place: Place) -> Place:
+    return Place(place.store, place.path.rpartition("/")[0])
+
+
+def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
+    """Return the metadata files of other tables that have theirs in these folders. Raises as `read_metadata_at`."""
+    places: set[Place] = set()
+    for folder in folders:
+        naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"
+        for table in other_tables(handle.store, handle.identifier, naming):
+            if _names_file_in(table, folder):
+                log = read_metadata_at(handle.io, table.metadata_location).metadata.metadata_log
+                locations = [table.metadata_location, *(entry.metadata_file for entry in log)]
+                places |= {place for place in map(place_of_file, locations) if place is not None}
+    return places
+
+
+def _names_file_in(table: TableLocation, folder: Place) -> bool:
+    place = place_of_file(table.metadata_location)
+    return place is not None and _folder_of(place) == folder

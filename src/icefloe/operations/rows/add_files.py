@@ -1,0 +1,213 @@
+"""`AddFiles`: the action of `table.add_files`: data files of other writers become files of the table, unchanged and in place.
+
+Their footers are read by `datafile/foreign_files.py` and `datafile/partition_of_file.py`.
+Spec: Snapshots; Column Projection.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import filterfalse
+
+import pyarrow.compute as pc
+
+from icefloe.commit.append import Append
+from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.live_entries import is_among, live_entries
+from icefloe.commit.snapshot_attempt import parent_snapshot
+from icefloe.datafile.foreign_files import FooterRequest
+from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
+from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
+from icefloe.io.listing import files_of
+from icefloe.io.locations import qualified
+from icefloe.operations.available_engines import IN_PROCESS, running_engine
+from icefloe.operations.engine import Engine
+from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.metadata_updates import apply_updates
+from icefloe.spec.metadata.requirement import AssertCurrentSchemaId
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
+from icefloe.spec.metadata.table_updates import SetProperties
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
+
+# From this many footers on Spark reads them, if it runs already; in this process ten thousand small ones take seconds.
+FOOTERS_FOR_SPARK = 2_000
+# Threads that read footers: on object stores each waits for two replies, and does little else.
+FOOTER_THREADS = 16
+FOOTERS_AT_ONCE, FOOTERS_PER_TASK = 32, 64
+# The number of files that an error names.
+SHOWN_FILES = 5
+_SIGNS = "*?["
+
+
+class AddFiles:
+    """Adds files to the head of a branch; and a name mapping of the table's present names, if files have no field ids and the table has no name mapping.
+
+    After a lost race the check for files that the table has already is repeated. The files are not this commit's own: none is ever deleted.
+    """
+
+    def __init__(
+        self,
+        handle: TableHandle,
+        base: TableMetadata,
+        files: Sequence[DataFile],
+        context: CommitContext,
+        *,
+        check_duplicates: bool,
+        maps_names: bool,
+    ) -> None:
+        self._handle = handle
+        self._files = files
+        self._context = context
+        self._append = Append(files, context)
+        self._check_duplicates = check_duplicates
+        self._maps_names = maps_names
+        self._read_by = (base.current_schema_id, base.properties.get(NAME_MAPPING.name))
+
+    def new_data_files(self) -> Sequence[str]:
+        """Return no file: the files existed before, and stay."""
+        return ()
+
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
+        """See `Action.attempt`.
+
+        Raises:
+            InvalidInputError: the table has one of the files already.
+            CommitInvalidatedError: the schema or the name mapping that the files were checked against has changed.
+        """
+        if not self._files:
+            return None
+        if not self._are_read_alike(base):
+            newest = base.current_snapshot()
+            raise CommitInvalidatedError(
+                f"another writer changed the schema or the name mapping of {self._handle.table_name} while the files to add were checked",
+                table=self._handle.table_name,
+                snapshot_id=None if newest is None else newest.snapshot_id,
+                problems=_read_by_problems(self._read_by, base),
+                next_step="a retry makes sense: refresh the table and add the files again: they are then read by the new schema and name mapping",
+            )
+        if self._check_duplicates:
+            self._refuse_live_files(base, read)
+        if not self._maps_names or NAME_MAPPING.name in base.properties:
+            return self._append.attempt(base, number=number, now_ms=now_ms, read=read)
+        mapping = SetProperties({NAME_MAPPING.name: mapping_to_json(mapping_for(base.schema()))})
+        working = apply_updates(base, (mapping,), max(now_ms, base.last_updated_ms))
+        attempt = self._append.attempt(working, number=number, now_ms=now_ms, read=read)
+        # The mapping has the present names: a column that was renamed meanwhile would no longer be found.
+        return replace(
+            attempt,
+            updates=(mapping, *attempt.updates),
+            requirements=(*attempt.requirements, AssertCurrentSchemaId(base.current_schema_id)),
+        )
+
+    def _are_read_alike(self, base: TableMetadata) -> bool:
+        """Return whether the base has the schema and name mapping that the footers were checked against, or another writer added the same mapping."""
+        schema_id, mapping = self._read_by
+        current_mapping = base.properties.get(NAME_MAPPING.name)
+        is_of_names = mapping is None and current_mapping == mapping_to_json(mapping_for(base.schema()))
+        return base.current_schema_id == schema_id and (current_mapping == mapping or is_of_names)
+
+    def _refuse_live_files(self, base: TableMetadata, read: Read) -> None:
+        parent = parent_snapshot(base, self._context.branch)
+        paths_to_add = {file.file_path for file in self._files}
+        live_paths: list[str] = []
+        for manifest in read_manifests(parent, read) if parent is not None else ():
+            if manifest.has_live_files:
+                entries = live_entries(base, manifest, read)
+                live_paths += pc.unique(entries.filter(is_among(entries["file_path"], paths_to_add))["file_path"]).to_pylist()
+        if live_paths:
+            raise InvalidInputError(
+                f"{_counted(len(live_paths))} of {self._handle.table_name} already: {_shown(sorted(live_paths))}",
+                table=self._handle.table_name,
+                path=sorted(live_paths)[0],
+                next_step="leave them out: a table that has a file twice has all its rows twice",
+            )
+
+
+def _read_by_problems(read_by: tuple[int, str | None], base: TableMetadata) -> tuple[Problem, Problem]:
+    newest = base.current_snapshot()
+    by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
+    states = [
+        f"schema {schema_id}, {'no' if mapping is None else 'the'} name mapping{'' if mapping is None else f' {mapping}'}"
+        for schema_id, mapping in (read_by, (base.current_schema_id, base.properties.get(NAME_MAPPING.name)))
+    ]
+    return Problem(where="expected", what=states[0]), Problem(where="found", what=states[1] + by)
+
+
+def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, missing_is_empty: bool = False) -> list[str]:
+    """Return the files' locations as manifests will contain them.
+
+    A single text may be a folder or a pattern, and so may those of a list that end with a slash or contain a `*`.
+
+    Raises:
+        InvalidInputError: a location occurs twice, or is not a text.
+        NoSuchFileError: a folder or pattern has no files, unless `missing_is_empty`.
+    """
+    locations = [file_paths] if isinstance(file_paths, str) else list(file_paths)
+    invalid = list(filterfalse(lambda location: isinstance(location, str), locations))
+    if invalid:
+        raise InvalidInputError(
+            f"the files to add contain {invalid[0]!r:.200}, which is not a location",
+            table=handle.table_name,
+            next_step="pass locations as text",
+        )
+    files: list[str] = []
+    for given in locations:
+        expands = isinstance(file_paths, str) or given.endswith("/") or any(sign in given for sign in _SIGNS)
+        location = qualified(given)
+        try:
+            files += files_of(handle.io, location) if expands else [location]
+        except NoSuchFileError:
+            if not missing_is_empty:
+                raise
+    twice = sorted(location for location, count in Counter(files).items() if count > 1)
+    if twice:
+        raise InvalidInputError(
+            f"{len(twice):,} of the files to add {'is' if len(twice) == 1 else 'are'} in the list twice: {_shown(twice)}",
+            path=twice[0],
+            next_step="name each file once",
+        )
+    return files
+
+
+def engine_for_footers(locations: Sequence[str]) -> Engine:
+    """Return the engine that reads the footers: Spark if it runs already and they are many, else the in-process engine."""
+    return running_engine() if len(locations) >= FOOTERS_FOR_SPARK else IN_PROCESS
+
+
+def read_footers(
+    engine: Engine, handle: TableHandle, base: TableMetadata, locations: Sequence[str], spec: PartitionSpec
+) -> list[FileToAdd]:
+    """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong one.
+
+    They are checked against the table's columns, found by its name mapping, or by their present names if it has none.
+    """
+    request = FooterRequest(
+        schema=base.schema(),
+        properties=base.properties,
+        name_mapping=NAME_MAPPING.read(base.properties) or mapping_for(base.schema()),
+        io=handle.io,
+        table_name=handle.table_name,
+        sort_order=base.sort_order(),
+    )
+    # One call for several: a task of a pool for each of a hundred thousand files would cost more than the files.
+    groups = [locations[start : start + FOOTERS_AT_ONCE] for start in range(0, len(locations), FOOTERS_AT_ONCE)]
+    files = engine.map(
+        FilesToAdd(request, spec).files_to_add,
+        groups,
+        f"read footers of files to add to {handle.table_name}",
+        tasks=len(locations) // FOOTERS_PER_TASK,
+        threads=FOOTER_THREADS,
+    )
+    return [file for group in files for file in group]
+
+
+def _shown(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:SHOWN_FILES]) + (", ..." if len(paths) > SHOWN_FILES else "")
+
+
+def _counted(files: int) -> str:
+    return "1 file is one" if files == 1 else f"{files:,} files are"

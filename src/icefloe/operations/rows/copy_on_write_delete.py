@@ -1,0 +1,113 @@
+"""`CopyOnWriteDelete`: deletion of rows by copying their files without them, and without the rows that deletes had removed before.
+
+Files are copied by `datafile/copy_data_file.py` and `datafile/copy_file_group.py`; which files are merged into one is decided by `copy_on_write_groups.py`;
+merge-on-read is `merge_on_read_delete.py`. Spec: Row-level Deletes; Row Lineage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from icefloe.datafile.copy_data_file import RewrittenFile
+from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.operations.available_engines import engine_for_files
+from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.engine import Engine
+from icefloe.operations.rows.copy_on_write_groups import groups_of
+from icefloe.operations.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, rows_of_files, task_key
+from icefloe.operations.table_handle import TableHandle
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_metadata import TableMetadata
+
+
+class CopyOnWriteDelete:
+    """The copies of one operation over all attempts of its commit: copies whose source is unchanged are used again."""
+
+    def __init__(self, removal: Removal) -> None:
+        self._removal = removal
+        self._copies: dict[TaskKey, RewrittenFile] = {}
+        self._copied_under: int | None = None  # the schema id that the copies were made with
+        self.engine_name: str | None = None
+
+    def new_files(self) -> list[str]:
+        """Return the locations of the copies."""
+        return [file.file_path for copy in self._copies.values() for file in copy.added]
+
+    def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
+        """Make the missing copies, and return the change of the table's files. Raises as `rewrite_task`."""
+        self._keep({task_key(task) for task in tasks} if self._copied_under == base.current_schema_id else set())
+        self._copied_under = base.current_schema_id
+        missing = [task for task in tasks if task_key(task) not in self._copies]
+        if missing:
+            engine = engine_for_files(missing)
+            self.engine_name = engine.name
+            copies = self._removal.copies(engine, missing, base)
+            self._copies.update((task_key(task), copy) for task, copy in zip(missing, copies, strict=True))
+        touched = [copy for copy in self._copies.values() if not copy.unchanged]
+        return RowChange(
+            added=tuple(file for copy in touched for file in copy.added),
+            removed=tuple(copy.source for copy in touched),
+            removed_deletes=tuple(file for copy in touched for file in copy.dangling_deletes),
+            rewritten_files=len(touched),
+            deleted_rows=sum(copy.deleted_rows for copy in touched),
+        )
+
+    def discard(self) -> None:
+        """Delete every copy."""
+        self._keep(set())
+
+    def _keep(self, keys: set[TaskKey]) -> None:
+        """Keep the copies for these keys, and delete the others. Under another schema the filter may mean other columns, so no copy is valid then."""
+        stale = [self._copies.pop(key) for key in list(self._copies) if key not in keys]
+        delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
+
+
+def copies_without(
+    handle: TableHandle,
+    engine: Engine,
+    base: TableMetadata,
+    rows_to_delete: Sequence[tuple[FileScanTask, Any]],
+    new_files: Sequence[DataFile],
+    target: WriteTarget,
+) -> tuple[RowChange, list[DataFile]]:
+    """Write the remaining rows of files together with new rows of their partitions, so that no file becomes two.
+
+    Args:
+        handle: the table.
+        engine: the engine that writes.
+        base: the metadata that the operation is planned on.
+        rows_to_delete: files, each with the positions, ascending, of the rows to delete.
+        new_files: files of new rows, which no commit names yet. Those whose rows are written into other files are deleted.
+        target: the write that the new files are of.
+
+    Returns:
+        The change of the table's files, and those of the new files that stay.
+
+    Raises:
+        NoSuchFileError, DataFileFormatError, StorageError: as `rewrite_group`; all new files remain then.
+    """
+    if not rows_to_delete:
+        return RowChange(), list(new_files)
+    target = replace(target, operation_uuid=handle.ids.uuid())  # else the new files could get names that the operation has used already
+    groups = groups_of(rows_to_delete, new_files, target, keeps_row_ids=base.format_version > 2)
+    copied = {task.file.file_path for group in groups for task, _ in group.sources}
+    emptied = [task for task, _ in rows_to_delete if task.file.file_path not in copied]
+    function = partial(rewrite_group, rows_of_files(base, target))
+    rewritten: list[RewrittenGroup] = list(engine.map(function, groups, f"rewrite {handle.table_name}", target=target))
+    replaced = {file.file_path for group in rewritten for file in group.replaced}
+    delete_quietly(handle, replaced)
+    change = RowChange(
+        added=tuple(file for group in rewritten for file in group.added),
+        removed=(*(file for group in rewritten for file in group.sources), *(task.file for task in emptied)),
+        removed_deletes=(
+            *(file for group in rewritten for file in group.dangling_deletes),
+            *(file for task in emptied for file in deletes_about_alone(task)),
+        ),
+        rewritten_files=sum(group.rewritten_files for group in rewritten),
+        deleted_rows=sum(len(positions) for _, positions in rows_to_delete),
+        copied_rows=sum(group.kept_rows for group in rewritten),
+    )
+    return change, [file for file in new_files if file.file_path not in replaced]

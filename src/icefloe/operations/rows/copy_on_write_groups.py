@@ -1,0 +1,103 @@
+"""`groups_of`: which files of a copy-on-write operation are written together, so that the number of files does not grow with every statement.
+
+A group is written by `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write); Sorting.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from icefloe.datafile.copy_data_file import SORTED_BYTES, row_bytes
+from icefloe.datafile.copy_file_group import RewriteGroup
+from icefloe.datafile.write_target import WriteTarget
+from icefloe.operations.rows.row_change import records_left
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES
+
+Positions = NDArray[np.int64]
+# Bytes of the files of a group, unless a property advises another size. Their rows are about the 64 MB that Spark's adaptive execution gives a task: one task
+# writes a group, and larger groups would leave other tasks idle.
+GROUP_BYTES = 32 * 1024 * 1024
+# New files from these sizes on are not written again: in partitions with files that are rewritten anyway, and in those with new files only.
+LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 8 * 1024 * 1024, 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Group:
+    size: int = 0
+    memory: int = 0
+    sources: list[tuple[FileScanTask, Positions]] = field(default_factory=list)
+    new_files: list[DataFile] = field(default_factory=list)
+
+
+def groups_of(
+    rows_to_delete: Sequence[tuple[FileScanTask, Positions]], new_files: Sequence[DataFile], target: WriteTarget, *, keeps_row_ids: bool
+) -> list[RewriteGroup]:
+    """Return the groups to write: files of one partition and spec, up to the advisory size together; new files join the smallest group there.
+
+    Files of which no row remains are in no group, nor are new files that stay as they are. A table with a sort order has groups that can be sorted in
+    memory; a file that is too large for that is alone in its group.
+
+    Args:
+        rows_to_delete: files, each with the positions, ascending, of the rows to delete.
+        new_files: files of new rows of the same operation.
+        target: the write, whose properties determine the sizes.
+        keeps_row_ids: whether rows have row ids.
+    """
+    limit = min(ADVISORY_PARTITION_SIZE_BYTES.read(target.properties) or GROUP_BYTES, TARGET_FILE_SIZE_BYTES.read(target.properties))
+    is_sorted = not target.sort_order.is_unsorted
+    bytes_of_row = row_bytes(target.schema)
+    by_partition: dict[tuple[int, str], list[_Group]] = defaultdict(list)
+
+    def fits(group: _Group, size: int, memory: int, limit: int) -> bool:
+        return group.size + size <= limit and not (is_sorted and group.memory + memory > SORTED_BYTES)
+
+    for task, positions in rows_to_delete:
+        live_records = records_left(task)
+        rows = (task.file.record_count if live_records is None else live_records) - len(positions)
+        if rows <= 0 and live_records is not None:
+            continue
+        size, memory = task.file.file_size_in_bytes * rows // max(1, task.file.record_count), rows * bytes_of_row
+        groups = by_partition[_partition_key(task.file)]
+        if not groups or not fits(groups[-1], size, memory, limit):
+            groups.append(_Group())
+        groups[-1].sources.append((task, positions))
+        groups[-1].size += size
+        groups[-1].memory += memory
+    for file in new_files:
+        groups = by_partition[_partition_key(file)]
+        beside = [group for group in groups if group.sources]
+        size, memory = file.file_size_in_bytes, file.record_count * bytes_of_row
+        if size >= (LARGE_NEW_FILE_BYTES if beside else LARGE_AMONG_NEW_BYTES):
+            continue
+        if beside:
+            chosen = min(beside, key=lambda group: group.size)
+            if is_sorted and chosen.memory + memory > SORTED_BYTES:
+                continue
+        else:
+            if not groups or not fits(groups[-1], size, memory, limit):
+                groups.append(_Group())
+            chosen = groups[-1]
+        chosen.new_files.append(file)
+        chosen.size += size
+        chosen.memory += memory
+    return [
+        RewriteGroup(
+            sources=tuple(group.sources),
+            new_files=tuple(group.new_files),
+            sorts=is_sorted and group.memory <= SORTED_BYTES,
+            keeps_row_ids=keeps_row_ids,
+        )
+        for groups in by_partition.values()
+        for group in groups
+        if group.sources or len(group.new_files) > 1
+    ]
+
+
+def _partition_key(file: DataFile) -> tuple[int, str]:
+    # Values of a partition may be NaN, which is not equal to itself; their text identifies partitions as well.
+    return file.spec_id, repr(file.partition)

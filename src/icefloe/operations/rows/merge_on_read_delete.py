@@ -1,0 +1,57 @@
+"""`MergeOnReadDelete`: deletion of the rows that match a filter by writing their positions into delete files.
+
+The rows are found by `datafile/deletes/matching_positions.py`, the delete files written by `delete_file_writer.py`; copy-on-write is
+`copy_on_write_delete.py`. Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
+"""
+
+from collections.abc import Sequence
+
+from icefloe.operations.available_engines import engine_for_files
+from icefloe.operations.rows.delete_file_writer import DeleteFileWriter, Positions
+from icefloe.operations.rows.row_change import Removal, RowChange, TaskKey, task_key
+from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spec.metadata.table_metadata import TableMetadata
+
+
+class MergeOnReadDelete:
+    """The positions and delete files of one operation over all attempts of its commit.
+
+    After a lost race the files whose deletes have changed are searched again, and their deletes written again, together with those that the winner added.
+    """
+
+    def __init__(self, removal: Removal) -> None:
+        self._removal = removal
+        self._delete_files = DeleteFileWriter(removal.handle)
+        self._found: dict[TaskKey, Positions] = {}
+        self._found_under: int | None = None  # the schema id under which the rows were found
+        self.engine_name: str | None = None
+
+    def new_files(self) -> list[str]:
+        """Return the locations of the delete files; deletion vectors share theirs."""
+        return self._delete_files.new_files()
+
+    def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
+        """Find the rows, write the missing delete files, and return the change of the table's files. A file without remaining rows is removed.
+
+        Raises:
+            UnsupportedFeatureError: rows of a file are to be deleted by position, and the table's format version is 1.
+            NoSuchFileError, DataFileFormatError, PuffinFormatError: a file, or its deletes, cannot be read.
+        """
+        return self._delete_files.change(list(zip(tasks, self._positions(tasks, base), strict=True)), base)
+
+    def discard(self) -> None:
+        """Delete the delete files that were written so far."""
+        self._delete_files.discard()
+
+    def _positions(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[Positions]:
+        # Under another schema the filter may mean other columns.
+        if self._found_under != base.current_schema_id:
+            self._found = {}
+        self._found_under = base.current_schema_id
+        missing = [task for task in tasks if task_key(task) not in self._found]
+        if missing:
+            engine = engine_for_files(missing)
+            self.engine_name = engine.name
+            positions_of_tasks = self._removal.positions(engine, missing, base)
+            self._found.update((task_key(task), positions) for task, positions in zip(missing, positions_of_tasks, strict=True))
+        return [self._found[task_key(task)] for task in tasks]

@@ -1,0 +1,275 @@
+"""The files of a table by kind, and which of them nothing needs after some of its snapshots are removed: those that no kept snapshot reaches.
+
+Manifests are read here, side by side; `icefloe.spark.maintenance.unreachable_files_job` does the same as a Spark job. Files of kept snapshots must be readable,
+or nothing counts as unreachable; files of removed snapshots may be damaged, and are then reported. Files are columns: kind, path, key, size. They are deleted
+by `expiry/file_cleanup.py`. Spec: Snapshots; Manifest Lists; Manifests; File Locations in Metadata.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, NotFoundError, Problem, StorageError, UnsupportedFeatureError
+from icefloe.operations.engine import UnreachableRequest
+from icefloe.operations.parallel_requests import side_by_side
+from icefloe.spec.manifest.entry import ManifestEntryStatus
+from icefloe.spec.manifest.file_paths import PATH_FIELDS, read_file_paths
+from icefloe.spec.manifest_list.manifest_list_columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.ports import FileIO
+
+
+class FileKind(StrEnum):
+    """Kinds of files in the order of deletion: files that lead to others come after them, so that an interrupted run can be continued."""
+
+    DATA = "data files"
+    POSITION_DELETES = "position delete files"
+    EQUALITY_DELETES = "equality delete files"
+    DELETION_VECTORS = "deletion vector files"
+    MANIFESTS = "manifests"
+    MANIFEST_LISTS = "manifest lists"
+    STATISTICS = "statistics files"
+    PARTITION_STATISTICS = "partition statistics files"
+    METADATA = "metadata files"
+
+
+# `key` is equal for two paths of one file; the size is in bytes, and null if unknown.
+FILES = pa.schema(
+    [pa.field("kind", pa.string()), pa.field("path", pa.string()), pa.field("key", pa.string()), pa.field("size_in_bytes", pa.int64())]
+)
+
+# Ways to write one location: Hadoop's `file:/x`, `file:///x` and `/x`; schemes that are names of one store; doubled slashes of local paths.
+_SAME = (
+    (r"^(?i:file):(//(?i:localhost)/|/*)", "/"),
+    (r"^(?i:s3a|s3n|s3)://", "s3://"),
+    (r"^(?i:gcs|gs)://", "gs://"),
+    (r"^(?i:abfss?|wasbs?)://", "abfs://"),
+    (r"^(?i:memory):/*", "memory://"),
+)
+
+# The number of manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
+GROUP = 64
+
+Read = Callable[[str], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreachable:
+    """Files that nothing needs (a table of `FILES`), and files of the expired snapshots that could not be read, so that their content is unknown."""
+
+    files: Any
+    unreadable: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFiles:
+    """The manifests (`MANIFEST_FIELDS` and `key`, each once) and manifest lists (`FILES`) of some snapshots, without lists that could not be read."""
+
+    manifests: Any
+    lists: Any
+    unreadable: tuple[Problem, ...] = ()
+
+
+_MANIFESTS = MANIFEST_FIELDS.append(pa.field("key", pa.string()))
+# Files that entries name. A file is live if a snapshot reads it; otherwise a snapshot only removed it from the table.
+NAMED = FILES.append(pa.field("is_live", pa.bool_()))
+
+
+def files_of_snapshots(snapshots: Sequence[Snapshot], read: Read, *, must: bool) -> SnapshotFiles:
+    """Return the manifests that the snapshots' manifest lists name.
+
+    Raises:
+        NotFoundError, FormatError, StorageError: with `must`, a list cannot be read; it is named. Without, it is among the unreadable.
+    """
+    manifests, lists, unreadable = _MANIFESTS.empty_table(), [], []
+    for group in _groups(snapshots):
+        tables = []
+        results = side_by_side(lambda snapshot: _attempt(lambda: _manifests_of(snapshot, read), must=must), group)
+        for snapshot, result in zip(group, results, strict=True):
+            if isinstance(result, IcefloeError):
+                unreadable.append(_problem(snapshot.manifest_list or f"snapshot {snapshot.snapshot_id}", result))
+                continue
+            table, size = result
+            tables.append(table)
+            if snapshot.manifest_list is not None:
+                lists.append((snapshot.manifest_list, size))
+        if tables:
+            joined = pa.concat_tables(tables)
+            keyed = joined.append_column("key", location_keys(joined["manifest_path"])).cast(_MANIFESTS)
+            manifests = distinct(pa.concat_tables([manifests, keyed]))
+    return SnapshotFiles(manifests=manifests, lists=distinct(listed_files(FileKind.MANIFEST_LISTS, lists)), unreadable=tuple(unreadable))
+
+
+def _manifests_of(snapshot: Snapshot, read: Read) -> tuple[Any, int | None]:
+    if snapshot.key_id is not None:
+        raise UnsupportedFeatureError(
+            f"snapshot {snapshot.snapshot_id} is encrypted with the key {snapshot.key_id!r}, so what it needs cannot be known",
+            snapshot_id=snapshot.snapshot_id,
+            next_step="expire snapshots of this table with an engine that has its keys",
+        )
+    if snapshot.manifest_list is None:
+        return manifests_by_path(snapshot.manifest_paths or ()), None
+    content = read(snapshot.manifest_list)
+    return read_manifest_columns(content, snapshot.manifest_list), len(content)
+
+
+def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callable[[Any, Any], Unreachable]) -> Unreachable:
+    """Return the files of expired snapshots that kept ones do not reach: manifest lists, manifests, and the files that these name.
+
+    `find(gone, kept)` receives manifests (tables of `MANIFEST_FIELDS`) that no kept snapshot has, and all that kept ones have, and reads them. A manifest
+    that could not be read is not deleted: it is the only trace of the files that it names.
+    """
+    gone = without(expired.manifests, kept.manifests["key"])
+    found = find(gone.drop_columns("key"), kept.manifests.drop_columns("key")) if len(gone) else Unreachable(files=FILES.empty_table())
+    unreadable = location_keys(pa.array([problem.where for problem in found.unreadable], pa.string()))
+    manifests = without(as_files(FileKind.MANIFESTS, gone["manifest_path"], gone["manifest_length"]), unreadable)
+    files = pa.concat_tables([found.files, manifests, expired.lists])
+    # A path that anything kept has, whatever it is there, is never deleted.
+    for keys in (kept.manifests["key"], kept.lists["key"]):
+        files = without(files, keys)
+    return Unreachable(files=files, unreadable=(*expired.unreadable, *found.unreadable))
+
+
+def find_in_process(request: UnreachableRequest, read: Read) -> Unreachable:
+    """Return the files that manifests of `request.gone` name, and that no manifest of `request.kept` has a live entry of.
+
+    Raises:
+        NotFoundError, FormatError, StorageError: a kept manifest cannot be read; it is named.
+    """
+    unreadable, parts = [], [NAMED.empty_table()]
+    for group in _groups(request.gone.to_pylist()):
+        for result in side_by_side(lambda row: read_row_or_problem(read, row), group):
+            if isinstance(result, Problem):
+                unreadable.append(result)
+            else:
+                parts.append(named_files(result))
+        parts = [distinct_files(pa.concat_tables(parts))]
+    files = parts[0]
+    for live in live_keys(request.kept, read) if len(files) else ():
+        files = without(files, live)
+        if not len(files):
+            break
+    return Unreachable(files=existing(files, request.io), unreadable=tuple(unreadable))
+
+
+def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
+    """Yield the keys of the files that live entries of kept manifests name, in groups. Raises as `find_in_process`."""
+    for group in _groups(manifests.to_pylist()):
+        tables = list(side_by_side(lambda row: read_row(read, row), group))
+        entries = pa.concat_tables([PATH_FIELDS.empty_table(), *tables])
+        live = entries.filter(pc.not_equal(entries["status"], int(ManifestEntryStatus.DELETED)))
+        yield location_keys(live["file_path"])
+
+
+def read_row(read: Read, row: dict[str, Any]) -> Any:
+    """Return the entries of one manifest, given as a row of `MANIFEST_FIELDS`, as a table of `PATH_FIELDS`."""
+    counts = (row["added_files_count"], row["existing_files_count"], row["deleted_files_count"])
+    return read_file_paths(read(row["manifest_path"]), row["manifest_path"], length=row["manifest_length"], counts=counts)
+
+
+def read_row_or_problem(read: Read, row: dict[str, Any]) -> Any:
+    """Return the entries as `read_row` does, or the `Problem` that the manifest cannot be read."""
+    result = _attempt(lambda: read_row(read, row), must=False)
+    return _problem(row["manifest_path"], result) if isinstance(result, IcefloeError) else result
+
+
+def named_files(entries: Any) -> Any:
+    """Return entries as `FILES`, with `is_live` false for those that were only removed from the table."""
+    is_vector = pc.equal(pc.utf8_upper(pc.fill_null(entries["file_format"], "")), "PUFFIN")
+    content = pc.fill_null(entries["content"], 0)
+    kinds = pc.case_when(
+        pc.make_struct(pc.equal(content, 2), pc.and_(pc.equal(content, 1), is_vector), pc.equal(content, 1)),
+        FileKind.EQUALITY_DELETES.value,
+        FileKind.DELETION_VECTORS.value,
+        FileKind.POSITION_DELETES.value,
+        FileKind.DATA.value,
+    )
+    paths = entries["file_path"]
+    live = pc.not_equal(entries["status"], int(ManifestEntryStatus.DELETED))
+    return pa.table([kinds, paths, location_keys(paths), entries["file_size_in_bytes"], live], schema=NAMED)
+
+
+def existing(files: Any, io: FileIO) -> Any:
+    """Return named files as `FILES`.
+
+    Files that were only removed from the table were mostly deleted with the snapshot that had them: their existence is checked, so that none is counted
+    twice.
+    """
+    live, removed = files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))
+    may_exist = list(side_by_side(lambda path: _may_exist(io, path), removed["path"].to_pylist()))
+    remaining = pa.concat_tables([live, removed.filter(pa.array(may_exist, pa.bool_()))])
+    return remaining.select(FILES.names)
+
+
+def _may_exist(io: FileIO, path: str) -> bool:
+    try:
+        return io.exists(path)
+    except StorageError:
+        return True
+
+
+def distinct_files(files: Any) -> Any:
+    """Return each file once; live if any of its entries is."""
+    return distinct(pa.concat_tables([files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))]))
+
+
+def _attempt(action: Callable[[], Any], *, must: bool) -> Any:
+    """Return the action's result, or the error that prevents reading a file."""
+    try:
+        return action()
+    except (NotFoundError, FormatError, StorageError, UnsupportedFeatureError) as error:
+        if must:
+            raise
+        return error
+
+
+def _problem(path: str, error: IcefloeError) -> Problem:
+    what = "it does not exist" if isinstance(error, NoSuchFileError) else "; ".join([error.message, *map(str, error.problems)])
+    return Problem(where=path, what=what)
+
+
+def _groups(items: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while group := list(islice(iterator, GROUP)):
+        yield group
+
+
+def location_keys(paths: Any) -> Any:
+    """Return the keys by which paths are compared: equal for all spellings of a location that readers of tables accept. Arrow strings in and out."""
+    for pattern, written in _SAME:
+        paths = pc.replace_substring_regex(paths, pattern, written)
+    return pc.if_else(pc.starts_with(paths, "/"), pc.replace_substring_regex(paths, "/+", "/"), paths)
+
+
+def as_files(kind: FileKind, paths: Any, sizes: Any) -> Any:
+    """Return paths and sizes (Arrow arrays) as a table of `FILES`."""
+    keys = location_keys(paths)
+    return pa.table([pa.repeat(kind.value, len(paths)), paths, keys, sizes], schema=FILES)
+
+
+def listed_files(kind: FileKind, files: Iterable[tuple[str, int | None]]) -> Any:
+    """Return pairs of path and size as a table of `FILES`."""
+    listed = list(files)
+    return as_files(kind, pa.array([path for path, _ in listed], pa.string()), pa.array([size for _, size in listed], pa.int64()))
+
+
+def without(files: Any, keys: Any) -> Any:
+    """Return the rows whose `key` is not among these keys (an Arrow array)."""
+    return files.filter(pc.invert(pc.is_in(files["key"], value_set=_array(keys)))) if len(files) and len(keys) else files
+
+
+def distinct(files: Any) -> Any:
+    """Return the first row of each `key`."""
+    others = [name for name in files.column_names if name != "key"]
+    grouped = files.group_by("key", use_threads=False).aggregate([(name, "first") for name in others])
+    columns = [grouped["key" if name == "key" else f"{name}_first"] for name in files.column_names]
+    return pa.table(columns, schema=files.schema)
+
+
+def _array(keys: Any) -> Any:
+    return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys

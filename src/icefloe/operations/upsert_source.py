@@ -1,0 +1,144 @@
+"""The rows of an upsert before the join: checks that they fit and are complete, their keys, and that no two rows have the same.
+
+The join with a table's rows is `arrow_upsert.py`. Spec: Identifier Field IDs; Primitive Types.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icefloe.datafile.row_keys import RowKeys, key_columns
+from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
+from icefloe.operations.engine import KeyValues, UpsertSource
+from icefloe.spec.arrow_values import positions_array
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_cast import cast_to_schema
+from icefloe.spec.temporal_arrays import python_list
+from icefloe.spec.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+# The number of values. Filters with more are tested against bounds as a range.
+MOST_LISTED_KEYS = 200
+# The number of repeated keys that an error names.
+SHOWN_KEYS = 5
+_COUNTED = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType, TimeType)
+# Types that bounds order as Arrow does. Bounds distinguish -0.0 from 0.0, which are the same key here, so floats are looked up in every file.
+_RANGED = (IntegerType, LongType, DateType, StringType, DecimalType, BinaryType, *_COUNTED)
+_LISTED = (*_RANGED, BooleanType, UUIDType, FixedType)
+# The fields of the structs of rows by name; None for a column that is not a struct.
+Names = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowRows:
+    """The rows of a source in memory, with the table's columns and types."""
+
+    table: Any
+    keys: RowKeys
+
+
+def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+    """See `Engine.upsert_source`."""
+    if updates:
+        check_complete(arrow_names(list(rows.schema)), schema)
+    table = cast_to_schema(rows, schema).combine_chunks()
+    keys = RowKeys(key_columns(table, schema, key_ids))
+    repeated = keys.repeated()
+    if len(repeated):
+        names = [schema.find_column_name(field_id) or "" for field_id in key_ids]
+        raise repeated_keys(names, shown_keys(table, schema, key_ids, repeated), len(repeated))
+    values = tuple(_key_values(field_id, schema.find_type(field_id), found) for field_id, found in zip(key_ids, keys.values, strict=True))
+    return UpsertSource(rows=ArrowRows(table, keys), keys=values if keys.count else None)
+
+
+def check_complete(names: Names, schema: Schema) -> None:
+    """Raise `SchemaMismatchError` if the rows lack columns of the table, or fields of its structs: an update would have to invent their values."""
+    problems = [Problem(where=where, what="is a column of the table, and the rows lack it") for where in lacking(names, schema.fields)]
+    if problems:
+        raise SchemaMismatchError(
+            "the rows lack columns that an update needs values for",
+            problems=problems,
+            next_step="provide every column, with the table's value if it must not change, or pass when_matched_update_all=False",
+        )
+
+
+def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
+    """Return the error of rows with the same key; `shown` are some of the keys, `count` is the number of repeated ones."""
+    more = ", ..." if count > len(shown) else ""
+    return InvalidInputError(
+        f"the rows to upsert have {_counted(count)} ({', '.join(names)}) more than once: {'; '.join(shown)}{more}",
+        next_step="keep one row of each key",
+    )
+
+
+def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
+    """Return the error of keys that match several rows of the table."""
+    more = ", ..." if count > len(shown) else ""
+    return InvalidInputError(
+        f"{_counted(count)} ({', '.join(names)}) of the rows to upsert match several rows of {table_name}: {'; '.join(shown)}{more}",
+        table=table_name,
+        next_step="name key columns that identify the table's rows, or delete the duplicate rows",
+    )
+
+
+def shown_keys(table: Any, schema: Schema, key_ids: Sequence[int], rows: Any) -> list[str]:
+    """Return the keys of the first few of these rows, as text."""
+    columns = [python_list(column) for column in key_columns(table.take(positions_array(rows[:SHOWN_KEYS])), schema, key_ids)]
+    return [", ".join(repr(column[place]) for column in columns) for place in range(len(columns[0]))]
+
+
+def _counted(keys: int) -> str:
+    return "1 key" if keys == 1 else f"{keys:,} keys"
+
+
+def lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the full names of the fields, also of structs, that rows with these names lack. A row itself may be given, as a dictionary."""
+    for field in fields:
+        field_path = (*path, field.name)
+        if field.name not in names:
+            yield ".".join(field_path)
+        elif isinstance(field.field_type, StructType) and isinstance(names[field.name], Mapping):
+            yield from lacking(names[field.name], field.field_type.fields, field_path)
+
+
+def arrow_names(fields: Sequence[Any]) -> Names:
+    """Return the names of Arrow fields, with those of their structs."""
+    return {field.name: arrow_names(list(field.type.fields)) if pa.types.is_struct(field.type) else None for field in fields}
+
+
+def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
+    """Return the values of a key column that filters can use; `values` are its distinct ones, without null."""
+    if len(values) and len(values) <= MOST_LISTED_KEYS and isinstance(kind, _LISTED):
+        return KeyValues(field_id=field_id, values=tuple(_natives(kind, values)))
+    if len(values) and isinstance(kind, _RANGED):
+        bounds = pc.min_max(values)
+        low, high = _natives(kind, pa.array([bounds["min"], bounds["max"]], values.type))
+        return KeyValues(field_id=field_id, low=low, high=high)
+    return KeyValues(field_id=field_id)
+
+
+def _natives(kind: IcebergType, values: Any) -> list[Any]:
+    # A number of days or microseconds is a literal too, of any year.
+    is_counted = isinstance(kind, (DateType, *_COUNTED))
+    literals: list[Any] = (values.view(pa.int32() if isinstance(kind, DateType) else pa.int64()) if is_counted else values).to_pylist()
+    return literals

@@ -1,0 +1,83 @@
+"""`maintain_catalog`: maintenance of every table of a catalog or a namespace, within one budget.
+
+A table that cannot be loaded or maintained does not stop the others. Spec: Snapshots (operation replace).
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from icefloe.catalog.catalog import Catalog
+from icefloe.inspect.catalog_contents import table_names
+from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceProgress, TableMaintenanceRun, within_budget
+from icefloe.maintenance.maintenance_actions import Work
+from icefloe.maintenance.maintenance_report import MaintenanceReport, in_words, log_failure
+from icefloe.stores.identifier import dotted
+
+LOG = logging.getLogger(__name__)
+
+
+def maintain_catalog(
+    catalog: Catalog, namespace: str = "", arguments: MaintenanceArguments | None = None, progress: MaintenanceProgress | None = None
+) -> tuple[MaintenanceReport, ...]:
+    """Maintain every table of a catalog, or of a namespace and those below it.
+
+    With `max_bytes` the budget is that of all tables: every table is looked at first, and the work of the highest worth gets it. A table that cannot be
+    maintained does not stop the others.
+
+    Args:
+        catalog: The catalog.
+        namespace: The namespace; empty for all.
+        arguments: The arguments.
+        progress: Is updated while the run lasts.
+
+    Returns:
+        A report for each table, by name.
+
+    Raises:
+        InvalidInputError: A limit is negative.
+        NoSuchNamespaceError: The namespace does not exist.
+    """
+    arguments = arguments or MaintenanceArguments()
+    arguments.check()
+    progress = progress or MaintenanceProgress()
+    deadline = None if arguments.max_minutes is None else time.monotonic() + arguments.max_minutes * 60
+    names = [dotted(name) for name in table_names(catalog, namespace)]
+    budgets: Mapping[str, int] | None = None
+    if arguments.max_bytes is not None:
+        budgets = _budgets(catalog, names, arguments)
+        names.sort(key=lambda name: -budgets.get(name, 0))
+    reports = []
+    for name in names:
+        own = arguments if budgets is None else replace(arguments, max_bytes=budgets.get(name, 0))
+
+        def run(name: str = name, own: MaintenanceArguments = own) -> MaintenanceReport:
+            return TableMaintenanceRun(catalog.load_table(name), own, deadline, progress).run()
+
+        reports.append(_reported(name, run, dry_run=arguments.dry_run))
+    return tuple(sorted(reports, key=lambda one: one.table))
+
+
+def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArguments) -> dict[str, int]:
+    """Return the part of the budget of each table."""
+    work: list[tuple[str, Work]] = []
+    for name in names:
+        try:
+            run = TableMaintenanceRun(catalog.load_table(name), arguments, None, MaintenanceProgress())
+            work += [(name, one) for one in run.work()]
+        except Exception:
+            LOG.info("%s cannot be looked at, which the run reports", name, exc_info=True)
+    names_of = {id(one): name for name, one in work}
+    budgets: dict[str, int] = {}
+    for one in within_budget([one for _, one in work], arguments.max_bytes):
+        budgets[names_of[id(one)]] = budgets.get(names_of[id(one)], 0) + one.cost_bytes
+    return budgets
+
+
+def _reported(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
+    try:
+        return run()
+    except Exception as error:  # noqa: BLE001  it is in the report
+        log_failure(name, "it cannot be maintained", error)
+        return MaintenanceReport(table=name, dry_run=dry_run, error=in_words(error))

@@ -1,0 +1,195 @@
+"""`Merge`: UPDATE and MERGE of a table from Python, written as expressions of Spark SQL and run by Spark under its own rules.
+
+This module builds the statement's text and quotes its names; an engine runs it (`Engine.run_statement`). Spec: Row-level Deletes; Row Lineage.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icefloe.errors import InvalidInputError
+from icefloe.operations.available_engines import engine_named
+from icefloe.operations.engine import Statement
+from icefloe.operations.write_result import WriteResult
+
+Run = Callable[[Statement], WriteResult]
+_UPDATE_EXAMPLE = """pass expressions as text: update({"fare": "fare * 2"}, where="id = 20")"""
+
+
+def run_statement(table: Any, statement: Statement) -> WriteResult:
+    """Run a statement on a table in the Spark session of this process, and commit it.
+
+    Raises:
+        UnsupportedFeatureError: no classic Spark session runs in this process.
+    """
+    check_runs_statements(statement.operation)
+    return engine_named("spark").run_statement(table, statement)
+
+
+def check_runs_statements(operation: str) -> None:
+    """Refuse a statement, before it is built, where no classic Spark session runs in this process. Raises `UnsupportedFeatureError`."""
+    engine_named("spark").check_runs_statements(operation)
+
+
+def update_statement(
+    assignments: Mapping[str, str], where: str | None, branch: str, snapshot_properties: Mapping[str, str] | None
+) -> Statement:
+    """Return an UPDATE. Raises `InvalidInputError` if no column is assigned, or an argument has another type."""
+    if where is not None and not isinstance(where, str):
+        raise InvalidInputError(f"where is a {type(where).__name__}, not a condition of Spark SQL", next_step=_UPDATE_EXAMPLE)
+    text = f"UPDATE {{target}} AS t SET {_assignments(assignments)}" + (f" WHERE {where}" if where is not None else "")  # noqa: S608 expressions are SQL by intent
+    return Statement(operation="update", text=text, branch=branch, snapshot_properties=dict(snapshot_properties or {}))
+
+
+def merge_statement(run: Run, source: Any, on: str, branch: str, snapshot_properties: Mapping[str, str] | None) -> "Merge":
+    """Return a MERGE without clauses, which `run` will run."""
+    statement = Statement(
+        operation="merge",
+        text=f"MERGE INTO {{target}} AS t USING {{source}} AS s ON {on}",
+        branch=branch,
+        snapshot_properties=dict(snapshot_properties or {}),
+        source=source,
+    )
+    return Merge(run=run, statement=statement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """A MERGE statement under construction; each clause returns a new one."""
+
+    run: Run
+    statement: Statement
+    clauses: tuple[str, ...] = ()
+
+    def when_matched(self, condition: str | None = None) -> "MergeClause":
+        """Start a clause for rows of the table with a match; it takes `update_all`, `update` or `delete`.
+
+        Args:
+            condition: a further condition of Spark SQL over `t` and `s`.
+
+        Returns:
+            The clause, which is complete with its action.
+        """
+        return MergeClause(merge=self, when="MATCHED", condition=condition, allowed=("update", "delete"))
+
+    def when_not_matched(self, condition: str | None = None) -> "MergeClause":
+        """Start a clause for rows of the source without a match; it takes `insert_all` or `insert`.
+
+        Args:
+            condition: a further condition of Spark SQL over `s`.
+
+        Returns:
+            The clause, which is complete with its action.
+        """
+        return MergeClause(merge=self, when="NOT MATCHED", condition=condition, allowed=("insert",))
+
+    def when_not_matched_by_source(self, condition: str | None = None) -> "MergeClause":
+        """Start a clause for rows of the table without a match; it takes `update` or `delete`.
+
+        Args:
+            condition: a further condition of Spark SQL over `t`.
+
+        Returns:
+            The clause, which is complete with its action.
+        """
+        return MergeClause(merge=self, when="NOT MATCHED BY SOURCE", condition=condition, allowed=("update", "delete"))
+
+    def merge(self) -> WriteResult:
+        """Run the statement and commit it.
+
+        Returns:
+            The number of rows and files changed.
+
+        Raises:
+            InvalidInputError: there is no clause.
+            pyspark.errors.SparkRuntimeException: a row of the table matches several rows of the source that would change it.
+            UnsupportedFeatureError, CommitInvalidatedError, CommitConflictError, CommitUnknownError: as for `Table.update`.
+        """
+        if not self.clauses:
+            raise InvalidInputError("a merge without clauses does nothing", next_step="add one, such as .when_matched().update_all()")
+        return self.run(replace(self.statement, text=" ".join((self.statement.text, *self.clauses))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """A clause that has a condition and no action yet."""
+
+    merge: Merge
+    when: str
+    condition: str | None
+    allowed: Sequence[str]
+
+    def update_all(self) -> Merge:
+        """Set every column to the value of the source's column of the same name.
+
+        Returns:
+            The statement with this clause.
+        """
+        return self._then("update", "UPDATE SET *")
+
+    def update(self, assignments: Mapping[str, str]) -> Merge:
+        """Set columns.
+
+        Args:
+            assignments: expressions of Spark SQL by column.
+
+        Returns:
+            The statement with this clause.
+        """
+        return self._then("update", f"UPDATE SET {_assignments(assignments)}")
+
+    def delete(self) -> Merge:
+        """Delete the row.
+
+        Returns:
+            The statement with this clause.
+        """
+        return self._then("delete", "DELETE")
+
+    def insert_all(self) -> Merge:
+        """Insert the source's row, matching columns by name.
+
+        Returns:
+            The statement with this clause.
+        """
+        return self._then("insert", "INSERT *")
+
+    def insert(self, values: Mapping[str, str]) -> Merge:
+        """Insert a row; columns that are not named are null, or have their defaults.
+
+        Args:
+            values: expressions of Spark SQL by column.
+
+        Returns:
+            The statement with this clause.
+        """
+        _check_expressions(values)
+        names = ", ".join(map(_quoted, values))
+        return self._then("insert", f"INSERT ({names}) VALUES ({', '.join(map(str, values.values()))})")  # noqa: S608 expressions are SQL by intent
+
+    def _then(self, action: str, text: str) -> Merge:
+        if action not in self.allowed:
+            raise InvalidInputError(f"WHEN {self.when} does not support {action.upper()}", next_step=f"use {' or '.join(self.allowed)}")
+        condition = "" if self.condition is None else f" AND ({self.condition})"
+        return replace(self.merge, clauses=(*self.merge.clauses, f"WHEN {self.when}{condition} THEN {text}"))
+
+
+def _check_expressions(expressions: Any) -> None:
+    """Check expressions by column, which may be numbers too."""
+    if not isinstance(expressions, Mapping):
+        raise InvalidInputError(f"expressions by column are a {type(expressions).__name__}, not a dict", next_step=_UPDATE_EXAMPLE)
+    if not expressions:
+        raise InvalidInputError("no column is assigned", next_step='pass {"column": "expression"}')
+    for column, expression in expressions.items():
+        if not isinstance(column, str) or not isinstance(expression, str | int | float):
+            raise InvalidInputError(f"{column!r}: {expression!r} is not a column and an expression of Spark SQL", next_step=_UPDATE_EXAMPLE)
+
+
+def _assignments(assignments: Mapping[str, str]) -> str:
+    _check_expressions(assignments)
+    return ", ".join(f"{_quoted(name)} = {value}" for name, value in assignments.items())
+
+
+def _quoted(name: str) -> str:
+    """Quote a dotted name for SQL."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
