@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
 from icefloe.errors import EngineError, NoSuchFileError
-from icefloe.spark.maintenance import column_sketches_job
+from icefloe.operations import engine
+from icefloe.spark.jobs import map_job
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -39,7 +40,7 @@ def test_spark_counts_the_same_values_as_this_process(spark: SparkSession, table
     names = ["id", "kind", "place.town"]
     here = table.compute_statistics(names, engine="in-process")
     written = blobs(table)
-    monkeypatch.setattr(column_sketches_job, "BYTES_PER_TASK", 1)  # a task for each file, and tasks that merge
+    monkeypatch.setattr(engine, "BYTES_PER_TASK", 1)  # a task for each file, and tasks that merge
     by_spark = table.compute_statistics(names, engine="spark")
     assert here is not None
     assert by_spark is not None
@@ -51,13 +52,13 @@ def test_spark_counts_the_same_values_as_this_process(spark: SparkSession, table
 
 def test_spark_is_used_where_it_runs(spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[str] = []
-    run_job = column_sketches_job.run_job
+    run_job = map_job.run_job
 
     def watched(spark: SparkSession, description: str, action: object) -> object:
         jobs.append(description)
         return run_job(spark, description, action)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(column_sketches_job, "run_job", watched)
+    monkeypatch.setattr(map_job, "run_job", watched)
     table.compute_statistics(["id"])
     assert jobs == ["count distinct values of lake.db.t"]
 

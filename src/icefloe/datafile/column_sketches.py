@@ -3,15 +3,22 @@
 The sketches are `spec/puffin/theta_sketch.py`, the hashes of values `spec/distinct_values.py`. Spec: Puffin file format.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.compute as pc
 
+from icefloe.datafile.data_file_reader import read_task
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.distinct_values import column_hashes
-from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.ports import FileIO
+from icefloe.spec.puffin.theta_sketch import EMPTY_SKETCH, ThetaSketch, sketch_from_bytes, union
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import PrimitiveType
 
 # Threads that hash columns side by side; hashing is numpy's and Arrow's native code for the most part.
@@ -24,6 +31,48 @@ class SketchedColumn:
 
     kind: PrimitiveType
     path: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSketcher:
+    """The counting of distinct values of data files, as a function that pickles.
+
+    Attributes:
+        io: The storage.
+        schema: The table's schema.
+        projection: The outermost columns of those whose values are counted.
+        specs: Partition specs of the table, by id.
+        name_mapping: Field ids for the columns of files without ids.
+        deletes: Loader that keeps delete files for other data files.
+        columns: The columns whose values are counted.
+    """
+
+    io: FileIO
+    schema: Schema
+    projection: Schema
+    specs: Mapping[int, PartitionSpec]
+    name_mapping: NameMapping | None
+    deletes: DeleteLoader
+    columns: tuple[SketchedColumn, ...]
+
+    def __call__(self, task: FileScanTask) -> list[bytes]:
+        """Return a serialized sketch for each column, of the rows of one scan task. Raises as `read_task`."""
+        batches = read_task(
+            self.io,
+            task,
+            schema=self.schema,
+            projection=self.projection,
+            specs=self.specs,
+            name_mapping=self.name_mapping,
+            deletes=self.deletes,
+        )
+        return [sketch.to_bytes() for sketch in column_sketches(batches, self.columns)]
+
+
+def merge_sketches(left: Sequence[bytes], right: Sequence[bytes]) -> list[bytes]:
+    """Return the serialized unions of the sketches of two files, column by column."""
+    pairs = zip(left, right, strict=True)
+    return [union((sketch_from_bytes(of_left), sketch_from_bytes(of_right))).to_bytes() for of_left, of_right in pairs]
 
 
 def column_sketches(batches: Iterable[Any], columns: Sequence[SketchedColumn]) -> list[ThetaSketch]:

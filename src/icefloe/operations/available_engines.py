@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, reduce
 from importlib.metadata import entry_points
 from itertools import islice, starmap
 from threading import Event
@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from icefloe.datafile.column_sketches import column_sketches
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_batches, write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
@@ -30,9 +29,7 @@ from icefloe.operations.engine import (
     READ_THREADS,
     Engine,
     ScanRequest,
-    SketchRequest,
     Statement,
-    UnreachableRequest,
     UpsertedRows,
     UpsertRequest,
     UpsertSource,
@@ -41,13 +38,11 @@ from icefloe.operations.orphans.orphan_search import OrphanRequest
 from icefloe.operations.orphans.orphan_search import find_in_process as orphans_in_process
 from icefloe.operations.pandas_rows import arrow_of_frame
 from icefloe.operations.parallel_requests import side_by_side
-from icefloe.operations.unreachable_files import Unreachable, find_in_process
 from icefloe.operations.upsert_source import arrow_source
 from icefloe.operations.write_result import WriteResult
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
-from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_cast import cast_to_schema
@@ -108,12 +103,6 @@ class InProcessEngine:
         reader = self.read_batches(request)
         return reader.read_all()
 
-    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
-        """See `Engine.sketches`. Files are read ahead side by side."""
-        batches = _read_ahead(request.scan)
-        with closing(counted(f"count distinct values of {request.scan.table_name}", "batches", batches, 0)) as counted_batches:
-            return column_sketches(counted_batches, request.columns)
-
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
         return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates)
@@ -137,10 +126,6 @@ class InProcessEngine:
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
 
-    def unreachable(self, request: UnreachableRequest) -> Unreachable:
-        """See `Engine.unreachable`. Manifests are read side by side."""
-        return find_in_process(request, request.io.read)
-
     def map(
         self,
         function: Callable[..., Any],
@@ -150,11 +135,16 @@ class InProcessEngine:
         tasks: int | None = None,  # noqa: ARG002
         threads: int = 1,
         target: WriteTarget | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
         """Yield the results of a function for items, by threads of this process."""
         if target is not None:
             return iter(_write_all(function, items, description, min(threads, READ_THREADS), target))
-        return map(function, items) if threads < 2 else side_by_side(function, items, threads)
+        results = map(function, items) if threads < 2 else side_by_side(function, items, threads)
+        if combine is None or not items:
+            return results
+        with closing(counted(description, "files", results, len(items))) as counted_results:
+            return iter((reduce(combine, counted_results),))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
         """See `Engine.orphans`. Folders are listed and manifests are read by threads; both are compared on the local disk."""

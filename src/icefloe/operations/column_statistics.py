@@ -11,11 +11,13 @@ from typing import cast
 
 from icefloe.commit.change_properties import property_requirements
 from icefloe.commit.metadata_change import MetadataChange
-from icefloe.datafile.column_sketches import SketchedColumn
-from icefloe.errors import FormatError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
-from icefloe.operations.available_engines import engine_for_files, engine_named
+from icefloe.datafile.column_sketches import FileSketcher, SketchedColumn, merge_sketches
+from icefloe.datafile.deletes.delete_loader import DeleteLoader
+from icefloe.errors import FormatError, IcefloeError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
+from icefloe.io.locations import scheme_of
+from icefloe.operations.available_engines import IN_PROCESS, engine_for_files, engine_named
 from icefloe.operations.data_scan import DataScan
-from icefloe.operations.engine import SketchRequest
+from icefloe.operations.engine import READ_THREADS, tasks_of_bytes
 from icefloe.operations.pending_change import Commit
 from icefloe.operations.statistics_plan import StatisticsPlan
 from icefloe.operations.table_handle import metadata_folder
@@ -27,7 +29,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO, IdSource
 from icefloe.spec.puffin.puffin_codec import ZSTD
 from icefloe.spec.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
-from icefloe.spec.puffin.theta_sketch import BLOB_TYPE, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
+from icefloe.spec.puffin.theta_sketch import BLOB_TYPE, EMPTY_SKETCH, NDV_PROPERTY, ThetaSketch, sketch_from_bytes
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import NestedField, PrimitiveType, StructType
 from icefloe.version import __version__
@@ -154,8 +156,31 @@ def _sketches(scan: DataScan, schema: Schema, fields: Sequence[NestedField], eng
     columns = [SketchedColumn(cast(PrimitiveType, field.field_type), schema.path_of(field.field_id) or ()) for field in fields]
     request = scan.select(*(".".join(column.path) for column in columns)).request()
     tasks = tuple(request.plan.tasks())
+    sketcher = FileSketcher(
+        io=request.io,
+        schema=request.schema,
+        projection=request.projection,
+        specs=request.specs,
+        name_mapping=request.name_mapping,
+        deletes=DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping),
+        columns=tuple(columns),
+    )
     chosen = engine_for_files(tasks) if engine is None else engine_named(engine)
-    return chosen.sketches(SketchRequest(scan=request, tasks=tasks, columns=tuple(columns)))
+    if any(scheme_of(task.file.file_path) == "memory" for task in tasks):
+        chosen = IN_PROCESS
+    try:
+        merged = chosen.map(
+            sketcher,
+            tasks,
+            f"count distinct values of {request.table_name}",
+            tasks=tasks_of_bytes(sum(task.length for task in tasks)),
+            threads=READ_THREADS,
+            combine=merge_sketches,
+        )
+        return [sketch_from_bytes(content) for content in next(merged, ())] or [EMPTY_SKETCH] * len(columns)
+    except IcefloeError as error:
+        error.table = error.table or request.table_name
+        raise
 
 
 def _blob(field: NestedField, sketch: ThetaSketch, snapshot: Snapshot) -> Blob:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.datafile.column_sketches import SketchedColumn
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.operations.write_result import WriteResult
 from icefloe.scan.file_scan_task import FileScanTask
@@ -21,7 +20,6 @@ from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.ports import FileIO
-from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 
@@ -54,15 +52,6 @@ class ScanRequest:
     limit: int | None = None
     # Ids of required columns that files of the plan may lack, because they were written with older schemas. A file that lacks one is refused.
     may_be_missing: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SketchRequest:
-    """Columns whose distinct values are counted, in the rows of the tasks of a scan that selects them."""
-
-    scan: ScanRequest
-    tasks: Sequence[FileScanTask]
-    columns: tuple[SketchedColumn, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,16 +115,6 @@ class Statement:
     source: Any = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreachableRequest:
-    """Manifests that no kept snapshot has, and all manifests of kept snapshots: `pyarrow.Table`s of `MANIFEST_FIELDS`."""
-
-    table_name: str
-    gone: Any
-    kept: Any
-    io: FileIO
-
-
 class Engine(Protocol):
     """Reads and writes rows; it decides nothing about the table."""
 
@@ -159,15 +138,6 @@ class Engine(Protocol):
     def read(self, request: ScanRequest) -> Any:
         """Return the rows in the engine's own form: an Arrow table, a Spark DataFrame."""
 
-    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
-        """Return a sketch of the values of each column, in the order of the columns."""
-
-    def unreachable(self, request: UnreachableRequest) -> Any:
-        """Return an `unreachable_files.Unreachable`: the files that removed manifests name and no live entry of a kept one does.
-
-        Every kept manifest must be readable.
-        """
-
     def map(
         self,
         function: Callable[..., Any],
@@ -177,8 +147,9 @@ class Engine(Protocol):
         tasks: int | None = None,
         threads: int = 1,
         target: WriteTarget | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Yield the results of a function for items, in their order.
+        """Yield the results of a function for items, in their order; with `combine` one result of all items, if there are any.
 
         Args:
             function: Takes an item, and with `target` also the `WritingTask` that writes. It pickles, and so do the items and the results.
@@ -188,6 +159,7 @@ class Engine(Protocol):
             threads: How many items are worked on at once in this process.
             target: The write whose data files the function writes, where it writes any: those of a result are its `added`. Each item is a task of its own.
                 After a failure no file of any item remains.
+            combine: Returns one result of two. It pickles; where and in which order results are combined is the engine's choice.
 
         Raises:
             IcefloeError: As the function raises it, of the first item that fails.

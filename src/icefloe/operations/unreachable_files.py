@@ -1,6 +1,6 @@
 """The files of a table by kind, and which of them nothing needs after some of its snapshots are removed: those that no kept snapshot reaches.
 
-Manifests are read here, side by side; `icefloe.spark.maintenance.unreachable_files_job` does the same as a Spark job. Files of kept snapshots must be readable,
+Manifests are read by an engine, in this process or in Spark's tasks. Files of kept snapshots must be readable,
 or nothing counts as unreachable; files of removed snapshots may be damaged, and are then reported. Files are columns: kind, path, key, size. They are deleted
 by `expiry/file_cleanup.py`. Spec: Snapshots; Manifest Lists; Manifests; File Locations in Metadata.
 """
@@ -8,15 +8,20 @@ by `expiry/file_cleanup.py`. Spec: Snapshots; Manifest Lists; Manifests; File Lo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Any
 
+import mmh3
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, NotFoundError, Problem, StorageError, UnsupportedFeatureError
-from icefloe.operations.engine import UnreachableRequest
+from icefloe.operations.engine import Engine
 from icefloe.operations.parallel_requests import side_by_side
+from icefloe.spec.arrow_values import mask_array
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.file_paths import PATH_FIELDS, read_file_paths
 from icefloe.spec.manifest_list.manifest_list_columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
@@ -53,7 +58,7 @@ _SAME = (
 )
 
 # The number of manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
-GROUP = 64
+GROUP = 32
 
 Read = Callable[[str], bytes]
 
@@ -135,30 +140,60 @@ def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callabl
     return Unreachable(files=files, unreadable=(*expired.unreadable, *found.unreadable))
 
 
-def find_in_process(request: UnreachableRequest, read: Read) -> Unreachable:
-    """Return the files that manifests of `request.gone` name, and that no manifest of `request.kept` has a live entry of.
+def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read: Read, io: FileIO) -> Unreachable:
+    """Return the files that removed manifests name, and that no kept manifest has a live entry of.
+
+    Live files are compared by hashes of their paths, 8 bytes a file, so that neither their paths nor those of files that stay are in the memory of one process.
+    Where two paths have one hash, a file stays that could be deleted.
+
+    Args:
+        engine: Runs the reading of manifests.
+        table_name: The table, for people.
+        gone: Manifests that no kept snapshot has, a table of `MANIFEST_FIELDS`.
+        kept: All manifests of kept snapshots, a table of `MANIFEST_FIELDS`.
+        read: Reads a manifest; it pickles, unless the engine is that of this process.
+        io: The storage of the files.
 
     Raises:
         NotFoundError, FormatError, StorageError: a kept manifest cannot be read; it is named.
     """
-    unreadable, parts = [], [NAMED.empty_table()]
-    for group in _groups(request.gone.to_pylist()):
-        for result in side_by_side(lambda row: read_row_or_problem(read, row), group):
-            if isinstance(result, Problem):
-                unreadable.append(result)
-            else:
-                parts.append(named_files(result))
-        parts = [distinct_files(pa.concat_tables(parts))]
-    files = parts[0]
-    for live in live_keys(request.kept, read) if len(files) else ():
-        files = without(files, live)
-        if not len(files):
-            break
-    return Unreachable(files=existing(files, request.io), unreadable=tuple(unreadable))
+
+    def of_groups(function: Callable[[list[dict[str, Any]]], Any], manifests: Any) -> Iterator[Any]:
+        groups = list(_groups(manifests.to_pylist()))
+        return engine.map(function, groups, f"find files of {table_name} that nothing needs", tasks=len(groups))
+
+    live = np.unique(np.concatenate([np.empty(0, np.int64), *of_groups(partial(_live_hashes, read), kept)]))
+    files, unreadable = NAMED.empty_table(), list[Problem]()
+    for unneeded, problems in of_groups(partial(_unneeded_files, read, live), gone):
+        files = distinct_files(pa.concat_tables([files, unneeded]))
+        unreadable += problems
+    return Unreachable(files=existing(files, io), unreadable=tuple(unreadable))
+
+
+def _live_hashes(read: Read, manifests: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
+    """Return the hashes of the keys of the files that manifests have live entries of."""
+    named = [named_files(entries) for entries in side_by_side(partial(read_row, read), manifests)]
+    return np.unique(np.concatenate([_hashes(files.filter(files["is_live"])["key"]) for files in named]))
+
+
+def _unneeded_files(read: Read, live: NDArray[np.int64], manifests: Sequence[dict[str, Any]]) -> tuple[Any, list[Problem]]:
+    """Return the files that manifests name and whose hash is not that of a live file, as `NAMED`; and the manifests that cannot be read."""
+    parts, unreadable = [NAMED.empty_table()], list[Problem]()
+    for entries in side_by_side(partial(read_row_or_problem, read), manifests):
+        if isinstance(entries, Problem):
+            unreadable.append(entries)
+        else:
+            files = named_files(entries)
+            parts.append(files.filter(mask_array(~np.isin(_hashes(files["key"]), live))))
+    return distinct_files(pa.concat_tables(parts)), unreadable
+
+
+def _hashes(keys: Any) -> NDArray[np.int64]:
+    return np.fromiter((mmh3.hash64(key)[0] for key in keys.to_pylist()), np.int64, len(keys))
 
 
 def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
-    """Yield the keys of the files that live entries of kept manifests name, in groups. Raises as `find_in_process`."""
+    """Yield the keys of the files that live entries of kept manifests name, in groups. Raises as `find_unreachable`."""
     for group in _groups(manifests.to_pylist()):
         tables = list(side_by_side(lambda row: read_row(read, row), group))
         entries = pa.concat_tables([PATH_FIELDS.empty_table(), *tables])

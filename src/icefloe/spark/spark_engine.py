@@ -14,16 +14,13 @@ from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.io.locations import scheme_of
 from icefloe.operations.available_engines import IN_PROCESS
-from icefloe.operations.engine import ScanRequest, SketchRequest, Statement, UnreachableRequest, UpsertedRows, UpsertRequest, UpsertSource
+from icefloe.operations.engine import ScanRequest, Statement, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.operations.orphans.orphan_search import OrphanRequest
-from icefloe.operations.unreachable_files import Unreachable
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.jobs.map_job import map_in_tasks
-from icefloe.spark.maintenance.column_sketches_job import sketches
 from icefloe.spark.maintenance.orphan_files_job import files_of_view, find_orphans
-from icefloe.spark.maintenance.unreachable_files_job import unreachable
 from icefloe.spark.row_level.upsert_job import upsert_rows
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
 from icefloe.spark.runtime.start_session import WITHOUT_JVM, active_session, session, uses_connect
@@ -34,7 +31,6 @@ from icefloe.spark.write.file_job import write_in_tasks
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.puffin.theta_sketch import ThetaSketch
 from icefloe.spec.schema.schema import Schema
 
 
@@ -78,12 +74,6 @@ class SparkEngine:
         _check_reachable(target.table_name, target.data_location)
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
-    def sketches(self, request: SketchRequest) -> Sequence[ThetaSketch]:
-        """Run `Engine.sketches` by tasks that each read many files. Files in memory, and those of a client of Connect, are read in this process."""
-        if _is_client() or any(scheme_of(task.file.file_path) == "memory" for task in request.tasks):
-            return IN_PROCESS.sketches(request)
-        return sketches(session(), request)
-
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Run `Engine.upsert_source`. Rows of Spark Connect come to this process, which joins them. Raises as `spark_source` and `arrow_source`."""
         if not has_jvm(rows.sparkSession):
@@ -114,10 +104,6 @@ class SparkEngine:
             _check_classic(statement.source)
         return run_statement(table, statement)
 
-    def unreachable(self, request: UnreachableRequest) -> Unreachable:
-        """Return the files that manifests of expired snapshots name and kept ones do not, by a Spark job that reads and joins them."""
-        return unreachable(session(), request)
-
     def map(
         self,
         function: Callable[..., Any],
@@ -127,6 +113,7 @@ class SparkEngine:
         tasks: int | None = None,
         threads: int = 1,
         target: WriteTarget | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
         """Yield the results of a function for items, by the tasks of one Spark job; for a client of Connect by this process.
 
@@ -135,9 +122,9 @@ class SparkEngine:
             IcefloeError: As `map_in_tasks` and `write_in_tasks`.
         """
         if _is_client():
-            return IN_PROCESS.map(function, items, description, threads=threads, target=target)
+            return IN_PROCESS.map(function, items, description, threads=threads, target=target, combine=combine)
         if target is None:
-            return map_in_tasks(session(), description, function, items, tasks)
+            return map_in_tasks(session(), description, function, items, tasks, combine)
         _check_reachable(target.table_name, target.data_location)
         return iter(write_in_tasks(session(), description, function, items, target))
 

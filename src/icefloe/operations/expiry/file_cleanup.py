@@ -14,14 +14,14 @@ import pyarrow as pa
 from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
 from icefloe.io.bulk_delete import delete_files
 from icefloe.operations.available_engines import IN_PROCESS, engine_named, running_engine
-from icefloe.operations.engine import Engine, UnreachableRequest
+from icefloe.operations.engine import Engine
 from icefloe.operations.unreachable_files import (
     FileKind,
     SnapshotFiles,
     Unreachable,
     distinct,
     files_of_snapshots,
-    find_in_process,
+    find_unreachable,
     listed_files,
     live_keys,
     location_keys,
@@ -98,13 +98,11 @@ class Cleaner:
         return replace(plan, found=replace(plan.found, files=files))
 
     def _find(self, gone: Any, kept: Any) -> Unreachable:
-        request = UnreachableRequest(table_name=self.table_name, gone=gone, kept=kept, io=self.io)
         engine = self._engine(len(gone) + len(kept))
         # A transaction's manifests are in this process until they are written.
         if engine is IN_PROCESS or not self.is_written:
-            return find_in_process(request, self.read)
-        found: Unreachable = engine.unreachable(request)
-        return found
+            return find_unreachable(IN_PROCESS, self.table_name, gone, kept, self.read, self.io)
+        return find_unreachable(engine, self.table_name, gone, kept, self.io.read, self.io)
 
     def _engine(self, manifests: int) -> Engine:
         if self.engine is not None:

@@ -13,7 +13,7 @@ from icefloe.commit.snapshot_expiry import check_files_may_be_deleted
 from icefloe.display.html import ShownAsText
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
 from icefloe.io.locations import place_of_file, place_of_folder
-from icefloe.operations.engine import UnreachableRequest
+from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.expiry.deletion_scope import deletion_scope, folder_names
 from icefloe.operations.expiry.expire_report import FileTotal, no_files, outside_lines, reported, total_lines, totals
 from icefloe.operations.expiry.file_cleanup import delete_in_order, statistics_files
@@ -25,7 +25,7 @@ from icefloe.operations.unreachable_files import (
     Unreachable,
     distinct,
     files_of_snapshots,
-    find_in_process,
+    find_unreachable,
     listed_files,
     unreachable_files,
 )
@@ -137,7 +137,7 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
     nothing = files_of_snapshots((), io.read, must=True)
 
     def find(gone: Any, kept: Any) -> Unreachable:
-        return find_in_process(UnreachableRequest(table_name=handle.table_name, gone=gone, kept=kept, io=io), io.read)
+        return find_unreachable(IN_PROCESS, handle.table_name, gone, kept, io.read, io)
 
     reached = unreachable_files(everything, nothing, find)
     statistics = statistics_files(metadata, metadata.snapshots.ids())

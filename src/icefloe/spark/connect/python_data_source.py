@@ -31,8 +31,8 @@ from icefloe.spark.connect.connect_options import (
 )
 from icefloe.spark.connect.read_tasks import BYTES_PER_TASK, packed
 from icefloe.spark.connect.table_writer import TableWriter
-from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.scan.python_scan import UNSEEN_FILE, TaskReader
+from icefloe.spark.jobs.task_errors import UNSEEN_FILE, TaskErrors
+from icefloe.spark.scan.python_scan import TaskReader
 from icefloe.spark.scan.read_options import UNUSED_READ_OPTIONS
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import And, BooleanExpression

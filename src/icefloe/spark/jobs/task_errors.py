@@ -24,6 +24,11 @@ from icefloe.errors import IcefloeError, Problem
 
 # Name of the local property of Spark that holds the id of the running job. It is public; the key is not.
 JOB_PROPERTY = "icefloe.job"
+# What to do about a file that a task does not find.
+UNSEEN_FILE = (
+    "Spark's workers do not see the file: if it is in a local folder, run them on the machine that has the folder, or mount it there; "
+    "else check the path, as the file may have been deleted or moved"
+)
 # Most characters of one text of an error, most problems, and most characters of one problem; the text has the number of those that are cut.
 MOST_TEXT, MOST_PROBLEMS, MOST_PROBLEM_TEXT = 16_384, 100, 2_000
 _MOST_ENCODED = 4 * 1024 * 1024

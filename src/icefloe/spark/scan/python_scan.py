@@ -17,6 +17,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import NoSuchFileError
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.bridge.gateway import executors_have_classes, java_array, java_class
+from icefloe.spark.jobs.task_errors import UNSEEN_FILE
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.runtime.spark_versions import is_proven
 from icefloe.spark.scan.native_scan import rows_of_batches
@@ -30,10 +31,6 @@ from icefloe.spec.schema.schema import Schema
 # Bytes of data files per Spark task, the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024
 TASKS_COLUMN = "tasks"
-UNSEEN_FILE = (
-    "Spark's workers do not see the file: if it is in a local folder, run them on the machine that has the folder, or mount it there; "
-    "else check the path, as the file may have been deleted or moved"
-)
 _VALUES = TaskValues()
 
 
