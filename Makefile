@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql mutants check docs format bench wheel sbom release-check notices native lock clean
+.PHONY: help setup demo test test-changed test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql mutants check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in as many processes as there are cores, at most four; each process starts a Spark session of its own.
 SIDE_BY_SIDE := -n auto --maxprocesses 4
@@ -15,6 +15,9 @@ demo: setup ## files become Iceberg tables on Spark, and a walk through every la
 
 test: setup ## the tests, without the slow ones and those that need another engine
 	$(PYTHON) -m pytest $(SIDE_BY_SIDE) -m "not oracle and not slow" $(ARGS)
+
+test-changed: setup ## of those, the tests that a change concerns: those that ran a changed function last time; the first call runs all and remembers
+	$(PYTHON) -m pytest --testmon --testmon-forceselect $(SIDE_BY_SIDE) -m "not oracle and not slow" $(ARGS)
 
 test-all: setup ## every test
 	$(PYTHON) -m pytest $(ARGS)
@@ -100,4 +103,4 @@ lock: ## make the pins in requirements/ anew (ARGS=--upgrade for the newest vers
 	@scripts/lock $(ARGS)
 
 clean: ## remove what was built here, but not the environments
-	rm -rf site .benchmarks demo-warehouse .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache dist spark-warehouse
+	rm -rf site .benchmarks demo-warehouse .testmondata* .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache dist spark-warehouse
