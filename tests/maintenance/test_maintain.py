@@ -25,6 +25,7 @@ from icefloe.errors import (
 )
 from icefloe.inspect import health
 from icefloe.maintenance import maintain as module
+from icefloe.maintenance import maintenance_action, rewrite_actions
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.procedures import call
@@ -167,7 +168,7 @@ def test_nothing_follows_a_commit_of_unknown_state(tmp_path: Path, monkeypatch: 
     def unknown(*_: Any, **__: Any) -> None:
         raise CommitUnknownError("the reply was lost")
 
-    monkeypatch.setattr(module, "remove_dangling_deletes", unknown)
+    monkeypatch.setattr(rewrite_actions, "remove_dangling_deletes", unknown)
     report = table.maintenance.maintain(min_age_minutes=0)
     assert report.actions[-1].action is MaintenanceAction.REMOVE_DANGLING_DELETES
     assert report.actions[-1].state is ActionState.FAILED
@@ -180,7 +181,7 @@ def test_an_action_whose_commit_others_overtake_is_left_for_the_next_run(tmp_pat
         raise CommitConflictError("others won every retry")
 
     monkeypatch.setattr(Table, "rewrite_manifests", overtaken)
-    monkeypatch.setattr(module, "remove_dangling_deletes", overtaken)
+    monkeypatch.setattr(rewrite_actions, "remove_dangling_deletes", overtaken)
     report = table.maintenance.maintain(min_age_minutes=0)
     found = states(report)
     assert (found["remove-dangling-deletes"], found["compute-partition-stats"]) == ("left", "done"), str(report)
@@ -339,14 +340,14 @@ def test_deletes_of_others_between_the_plan_and_the_expiry_are_applied(tmp_path:
     table = made(tmp_path, 2, (), **properties)
     for number in range(8):
         table.append(pa.table({"id": [number * 2, number * 2 + 1], "kind": ["a", "a"]}, schema=SCHEMA))
-    looks = module.TableMaintenanceRun._looks
+    rank, deletions = module.within_budget, iter(["id = 3"])
 
-    def looks_and_delete(run: Any, state: Any) -> Any:
-        found = looks(run, state)
-        other_writer(tmp_path).delete("id = 3")
-        return found
+    def rank_and_delete(*arguments: Any) -> Any:
+        for deletion in deletions:  # when every action is planned
+            other_writer(tmp_path).delete(deletion)
+        return rank(*arguments)
 
-    monkeypatch.setattr(module.TableMaintenanceRun, "_looks", looks_and_delete)
+    monkeypatch.setattr(module, "within_budget", rank_and_delete)
     report = table.maintenance.maintain(min_age_minutes=0)
     assert (states(report)["expire-snapshots"], states(report)["rewrite-data-files"]) == ("done", "done")
     assert sorted(table.refresh().scan().to_arrow()["id"].to_pylist()) == [number for number in range(16) if number != 3]
@@ -383,7 +384,7 @@ def test_a_failure_in_a_later_commit_keeps_the_report_of_those_before(
     table = made(tmp_path, 2, ("kind",))
     for _ in range(6):
         table.append(pa.table({"id": [1, 2, 3], "kind": ["a", "b", "c"]}))
-    monkeypatch.setattr(module, "SLICE_BYTES", 1)
+    monkeypatch.setattr(maintenance_action, "SLICE_BYTES", 1)
     commit, calls = DataFileRewrite._commit_together, []
 
     def second_fails(self: DataFileRewrite, *arguments: Any) -> None:
@@ -460,7 +461,7 @@ def test_the_reason_names_the_engine_that_a_large_sort_lacks(tmp_path: Path, mon
     with table.update_sort_order() as update:
         update.asc("id")
     small_files(table, 6)
-    monkeypatch.setattr("icefloe.maintenance.maintenance_actions.WORK_ON_SPARK_BYTES", 1)
+    monkeypatch.setattr("icefloe.maintenance.rewrite_actions.WORK_ON_SPARK_BYTES", 1)
     report = table.maintenance.maintain(dry_run=True, min_age_minutes=0, engine="in-process")
     assert "the engine in-process was chosen" in str(report)
 
@@ -565,7 +566,7 @@ def test_no_orphan_file_is_searched_after_a_commit_of_unknown_state(tmp_path: Pa
     def unknown(*_: Any, **__: Any) -> None:
         raise CommitUnknownError("the reply was lost")
 
-    monkeypatch.setattr(module, "remove_dangling_deletes", unknown)
+    monkeypatch.setattr(rewrite_actions, "remove_dangling_deletes", unknown)
     report = table.maintenance.maintain(min_age_minutes=0, remove_orphan_files=True)
     assert ORPHANS not in states(report)
     assert lists_of(table) == []

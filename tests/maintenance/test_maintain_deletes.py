@@ -94,7 +94,7 @@ def test_deletes_are_not_converted_where_all_data_files_are_written_again(tmp_pa
     assert table.maintenance.maintain(min_age_minutes=0).is_nothing_to_do
     table.delete_keys(pa.table({"id": [7]}), ["id"])
     with monkeypatch.context() as patch:
-        patch.setattr("icefloe.maintenance.maintenance_actions.EQUALITY_SHARE", 0.0)
+        patch.setattr("icefloe.maintenance.rewrite_actions.EQUALITY_SHARE", 0.0)
         assert converted(table.maintenance.maintain(min_age_minutes=0)) == "done"  # one file of the right size is not written again
     assert (equality_deletes(table), 7 in table.scan().to_arrow()["id"].to_pylist()) == (0, False)
 

@@ -15,7 +15,8 @@ from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable, json_ready
 from icefloe.errors import NoSuchNamespaceError
 from icefloe.formatting import count_text, shortened, size_text
-from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceProgress, maintain_table
+from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
+from icefloe.maintenance.maintenance_action import MaintenanceProgress
 from icefloe.maintenance.maintenance_report import ActionReport, MaintenanceReport
 from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.stores.identifier import dotted

@@ -4,9 +4,10 @@ import numpy as np
 
 from icefloe.display.figures.bars import Bar, Bars, mini_bars
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.live_files import LiveFiles, Longs, SpecFiles
+from icefloe.explorer.live_files import LiveFiles, NamedPartitions
 from icefloe.explorer.section import Request, drawn, pager, panel, table
 from icefloe.formatting import count_text, share_text, size_text
+from icefloe.maintenance.health_measures import Longs
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
@@ -128,12 +129,12 @@ def _by_partition(request: Request, files: LiveFiles, least: int) -> Markup | No
     )
 
 
-def _small(spec: SpecFiles, least: int) -> list[int]:
+def _small(spec: NamedPartitions, least: int) -> list[int]:
     counts: list[int] = spec.total((spec.sizes < least).astype(np.float64)).astype(np.int64).tolist()
     return counts
 
 
-def _row(spec: SpecFiles, code: int, small: int) -> tuple[str | Markup, ...]:
+def _row(spec: NamedPartitions, code: int, small: int) -> tuple[str | Markup, ...]:
     mine = spec.codes == code
     sizes = spec.sizes[mine]
     counts = np.bincount(np.searchsorted(EDGES, sizes, "right"), minlength=len(EDGES) + 1)

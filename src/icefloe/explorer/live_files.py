@@ -1,62 +1,35 @@
-"""`LiveFiles`: the live data files of a snapshot as arrays, by partition: sizes, rows, deleted rows and ages.
+"""`LiveFiles`: the live data files of a snapshot by partition, with names and an order of partitions.
 
 Everything is counted in arrays, so that a million files take about a second; texts are made only of the partitions that a page shows. Spec: Manifests.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
-from icefloe.maintenance.health_measures import FilesOfBranch
-from icefloe.maintenance.rewrite_planner import delete_shares, deleted_rows
-from icefloe.scan.scan_plan import PlannedFiles
-from icefloe.spec.arrow_values import array_of_chunks, filled, numbers_array, numpy_of
+from icefloe.maintenance.health_measures import FilesOfBranch, Longs, SpecFiles, files_by_spec
+from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.spec.manifest.manifest_columns import partition_column
+from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.values import physical_list
-
-Longs = NDArray[np.int64]
-_UNKNOWN_SNAPSHOT = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpecFiles:
-    """The files of one partition spec; arrays have one element for each file, `values` one row for each partition.
+class NamedPartitions(SpecFiles):
+    """The files of one partition spec, whose partitions are in the order of their values, nulls last.
 
     Attributes:
-        spec_id: The partition spec.
-        columns: Its fields.
-        values: The partition values, a column for each field, in the order of the values, nulls last.
-        codes: The partition of each file, as a row of `values`.
-        sizes: Bytes.
-        records: Rows, deleted ones included.
-        deleted: About how many of them are deleted.
-        snapshot_ids: The snapshot that added the file; -1 where it is unknown.
+        columns: The partition fields.
+        values: The partition values, a column for each field and a row for each partition.
     """
 
-    spec_id: int
     columns: tuple[PartitionColumn, ...]
     values: Any
-    codes: Longs
-    sizes: Longs
-    records: Longs
-    deleted: NDArray[np.float64]
-    snapshot_ids: Longs
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions."""
-        return int(self.values.num_rows) if self.columns else int(len(self.sizes) > 0)
-
-    def total(self, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a total for each partition: of its files, or of weights of its files."""
-        return np.bincount(self.codes, weights=weights, minlength=self.partitions)
 
     def texts(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
         """Return the values of some partitions as text."""
@@ -86,7 +59,7 @@ class SpecFiles:
 class LiveFiles:
     """The live data files of a snapshot by partition spec, the newest spec last."""
 
-    specs: tuple[SpecFiles, ...]
+    specs: tuple[NamedPartitions, ...]
 
     @property
     def sizes(self) -> Longs:
@@ -101,47 +74,24 @@ class LiveFiles:
 
 def live_files(files: FilesOfBranch) -> LiveFiles:
     """Return the live data files of a plan of all files."""
-    shares = delete_shares(files.plan)
-    by_spec: dict[int, list[PlannedFiles]] = {}
-    for part in files.plan.parts:
-        by_spec.setdefault(part.spec_id, []).append(part)
-    return LiveFiles(
-        specs=tuple(
-            _spec_files(parts, partition_columns(files.metadata, spec_id), np.concatenate([deleted_rows(part, shares) for part in parts]))
-            for spec_id, parts in sorted(by_spec.items())
-        )
-    )
+    by_spec = sorted(files_by_spec(files.plan), key=lambda spec: spec.spec_id)
+    return LiveFiles(specs=tuple(_named_partitions(files.metadata, spec) for spec in by_spec))
 
 
-def _spec_files(parts: Sequence[PlannedFiles], columns: tuple[PartitionColumn, ...], deleted: NDArray[np.float64]) -> SpecFiles:
-    names = ["file_size_in_bytes", "record_count", "snapshot_id", *(partition_column(column.field_id) for column in columns)]
-    entries = pa.concat_tables([part.entries.select(names) for part in parts]).combine_chunks()
-    codes = np.zeros(entries.num_rows, np.int64)
-    for column in columns:
-        ranks = _dense_ranks(entries[partition_column(column.field_id)])
-        codes = np.unique(codes * (ranks.max(initial=0) + 1) + ranks, return_inverse=True)[1].astype(np.int64)
-    first = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    values = entries.select(names[3:]).take(numbers_array(first, pa.int64())).combine_chunks()
-    number = partial(_numbers, entries)
-    return SpecFiles(
-        spec_id=parts[0].spec_id,
+def _named_partitions(metadata: TableMetadata, spec: SpecFiles) -> NamedPartitions:
+    columns = partition_columns(metadata, spec.spec_id)
+    values = spec.part.entries.select([partition_column(column.field_id) for column in columns]).take(numbers_array(spec.first, pa.int64()))
+    order = np.lexsort([_dense_ranks(values[place]) for place in reversed(range(len(columns)))]) if columns else np.arange(spec.partitions)
+    return NamedPartitions(
+        part=spec.part,
+        codes=np.argsort(order)[spec.codes],
+        deleted=spec.deleted,
         columns=columns,
-        values=values,
-        codes=codes,
-        sizes=number("file_size_in_bytes"),
-        records=number("record_count"),
-        deleted=deleted,
-        snapshot_ids=number("snapshot_id"),
+        values=values.take(numbers_array(order, pa.int64())).combine_chunks(),
     )
-
-
-def _numbers(entries: Any, name: str) -> Longs:
-    return numpy_of(filled(array_of_chunks(entries[name]), _UNKNOWN_SNAPSHOT)).astype(np.int64)
 
 
 def _dense_ranks(values: Any) -> Longs:
     """Return the place of each value among the distinct ones: in their order, nulls last."""
-    plain = array_of_chunks(values)
-    ranks = numpy_of(pc.rank(plain, tiebreaker="dense").cast(pa.int64()))
+    ranks = numpy_of(pc.rank(array_of_chunks(values), tiebreaker="dense").cast(pa.int64()))
     return ranks - 1

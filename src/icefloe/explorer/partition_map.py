@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from icefloe.display.figures.cells import Cell, Cells
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.live_files import Longs, SpecFiles
+from icefloe.explorer.live_files import NamedPartitions
 from icefloe.explorer.section import Request, drawn, panel
 from icefloe.formatting import count_text, size_text
+from icefloe.maintenance.health_measures import Longs
 
 # Rows and columns that are drawn; neighbours share a cell where there are more partitions.
 _MOST_ROWS, _MOST_COLUMNS = 40, 60
@@ -61,7 +62,7 @@ def _tabs(request: Request, chosen: str) -> Markup:
     return element("nav", *links, class_="tabs", aria_label="what the colour shows")
 
 
-def _spec_panel(spec: SpecFiles, measures: Sequence[str], *, is_only: bool, tabs: Markup | None) -> Markup:
+def _spec_panel(spec: NamedPartitions, measures: Sequence[str], *, is_only: bool, tabs: Markup | None) -> Markup:
     fields = ", ".join(f"{column.transform}: {column.name}" for column in spec.columns)
     title = "Partitions" if is_only else f"Partitions of spec {spec.spec_id}"
     return panel(
@@ -72,7 +73,7 @@ def _spec_panel(spec: SpecFiles, measures: Sequence[str], *, is_only: bool, tabs
     )
 
 
-def cells(spec: SpecFiles, measure: str) -> Cells:
+def cells(spec: NamedPartitions, measure: str) -> Cells:
     """Return the heat map of a partition spec by one of `MEASURES`."""
     grid = _matrix(spec) if len(spec.columns) > 1 else _wrapped(spec)
     places = grid.row * len(grid.columns) + grid.column
@@ -128,7 +129,7 @@ def _measured(measure: str, value: float) -> str:
     return f"{value:.1%}" if measure == "deletes" else count_text(int(value), "file" if measure == "files" else "row")
 
 
-def _wrapped(spec: SpecFiles) -> _Grid:
+def _wrapped(spec: NamedPartitions) -> _Grid:
     """Place the partitions of one field one after the other, in rows."""
     count = spec.partitions
     group = max(1, ceil(count / (_MOST_ROWS * _WRAPPED)))
@@ -142,7 +143,7 @@ def _wrapped(spec: SpecFiles) -> _Grid:
     return _Grid(row, column, names, ("",) * across, spec.columns[0].name, "")
 
 
-def _matrix(spec: SpecFiles) -> _Grid:
+def _matrix(spec: NamedPartitions) -> _Grid:
     """Place partitions by two fields: the one with fewer values in rows. Further fields share the cells."""
     ordinals = [spec.ordinals(place) for place in range(len(spec.columns))]
     sizes = [int(one.max(initial=0)) + 1 for one in ordinals]
@@ -152,7 +153,7 @@ def _matrix(spec: SpecFiles) -> _Grid:
     return _Grid(row, column, rows, columns, spec.columns[down].name, spec.columns[across].name)
 
 
-def _binned(spec: SpecFiles, ordinals: Longs, field: int, most: int) -> tuple[Longs, tuple[str, ...]]:
+def _binned(spec: NamedPartitions, ordinals: Longs, field: int, most: int) -> tuple[Longs, tuple[str, ...]]:
     """Return the place of each partition by one field, in at most so many places, and the first value of each."""
     count = int(ordinals.max(initial=0)) + 1
     group = max(1, ceil(count / most))

@@ -6,7 +6,7 @@ measures, and `maintain.py` decides by them. Spec: Scan Planning; Manifests; Del
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ SIZE_CLASSES = (1 * MIB, 8 * MIB, 32 * MIB, 128 * MIB, 512 * MIB)
 MEASURED_COLUMNS = 4
 # Partitions that are named, those with the most files to save first; all are counted.
 NAMED_PARTITIONS = 1_000
+_COUNTED = ("file_size_in_bytes", "record_count")
 
 Longs = NDArray[np.int64]
 
@@ -205,11 +206,7 @@ def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = Non
     """
     metadata, plan = files.metadata, files.plan
     options = rewrite_options({}, metadata, UNSORTED_SORT_ORDER)
-    shares = delete_shares(plan)
-    partitions: list[_Counted] = [
-        _count_partitions(metadata, spec_id, parts, [deleted_rows(part, shares) for part in parts], options)
-        for spec_id, parts in _by_spec(plan.parts).items()
-    ]
+    partitions: list[_Counted] = [_count_partitions(metadata, spec_files, options) for spec_files in files_by_spec(plan)]
     named = sorted((one for counted in partitions for one in counted.named), key=lambda one: one.best_files - one.files)
     times = [snapshot.timestamp_ms for snapshot in metadata.snapshots]
     return TableMeasures(
@@ -248,39 +245,82 @@ class _Counted:
     deleted_files: int
 
 
-def _by_spec(parts: Sequence[PlannedFiles]) -> dict[int, list[PlannedFiles]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecFiles:
+    """The planned data files of one partition spec, by partition. Arrays have one element for each file.
+
+    Attributes:
+        part: All files; of their columns those of the partition, sizes and rows.
+        codes: The partition of each file, from 0 on.
+        deleted: About how many of its rows are deleted.
+    """
+
+    part: PlannedFiles
+    codes: Longs
+    deleted: NDArray[np.float64]
+
+    @property
+    def spec_id(self) -> int:
+        """The partition spec."""
+        return self.part.spec_id
+
+    @property
+    def sizes(self) -> Longs:
+        """Bytes."""
+        return numpy_of(array_of_chunks(self.part.entries["file_size_in_bytes"])).astype(np.int64, copy=False)
+
+    @property
+    def records(self) -> Longs:
+        """Rows, deleted ones included."""
+        return numpy_of(array_of_chunks(self.part.entries["record_count"])).astype(np.int64, copy=False)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return int(self.codes.max(initial=-1)) + 1
+
+    @property
+    def first(self) -> Longs:
+        """The first file of each partition."""
+        first = np.zeros(self.partitions, dtype=np.int64)
+        first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]
+        return first
+
+    def total(self, weights: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a total for each partition: of its files, or of weights of its files."""
+        return np.bincount(self.codes, weights=weights, minlength=self.partitions)
+
+
+def files_by_spec(plan: ScanPlan) -> list[SpecFiles]:
+    """Return the data files of a plan by partition spec."""
+    shares = delete_shares(plan)
     by_spec: dict[int, list[PlannedFiles]] = {}
-    for part in parts:
+    for part in plan.parts:
         by_spec.setdefault(part.spec_id, []).append(part)
-    return by_spec
+    files = []
+    for parts in by_spec.values():
+        names = [name for name in parts[0].entries.column_names if name in _COUNTED or name.startswith("partition.")]
+        whole = replace(parts[0], entries=pa.concat_tables([part.entries.select(names) for part in parts]).combine_chunks())
+        deleted = np.concatenate([deleted_rows(part, shares) for part in parts])
+        files.append(SpecFiles(part=whole, codes=partition_numbers(whole), deleted=deleted))
+    return files
 
 
-def _count_partitions(
-    metadata: TableMetadata, spec_id: int, parts: Sequence[PlannedFiles], deleted_of: Sequence[NDArray[np.float64]], options: RewriteOptions
-) -> _Counted:
+def _count_partitions(metadata: TableMetadata, spec_files: SpecFiles, options: RewriteOptions) -> _Counted:
     """Count the files of one partition spec by partition."""
-    whole = replace(
-        parts[0], entries=pa.concat_tables([part.entries.drop_columns(_without_partition(part)) for part in parts]).combine_chunks()
-    )
-    entries, codes = whole.entries, partition_numbers(whole)
-    count = int(codes.max(initial=-1)) + 1
-    sizes = numpy_of(array_of_chunks(entries["file_size_in_bytes"])).astype(np.int64)
-    records = numpy_of(array_of_chunks(entries["record_count"])).astype(np.int64)
-    deleted = np.concatenate(deleted_of) if deleted_of else np.zeros(0)
-    total = partial(np.bincount, codes, minlength=count)
+    spec_id, codes, count = spec_files.spec_id, spec_files.codes, spec_files.partitions
+    sizes, records, deleted, total = spec_files.sizes, spec_files.records, spec_files.deleted, spec_files.total
     is_small = sizes < options.sizes.least
-    files, small, bytes_of = total(), total(weights=is_small), total(weights=sizes)
+    files, small, bytes_of = total(), total(is_small), total(sizes)
     classes = np.searchsorted(SIZE_CLASSES, sizes, "right")
     by_class = np.bincount(codes * (len(SIZE_CLASSES) + 1) + classes, minlength=count * (len(SIZE_CLASSES) + 1)).reshape(count, -1)
     best = np.maximum(np.minimum(np.ceil(bytes_of / options.sizes.target), files), 1)
-    small_bytes = total(weights=np.where(is_small, sizes, 0))
+    small_bytes = total(np.where(is_small, sizes, 0))
     pays = (small >= options.min_input_files) | ((small > 1) & (small_bytes > options.sizes.target))
-    first = np.zeros(count, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
     worst = np.argsort(best - files, kind="stable")[:NAMED_PARTITIONS]
     spec, schema = metadata.spec_by_id(spec_id), spec_schema(metadata, spec_id)
-    values = whole.partitions(entries.take(numbers_array(first[worst], pa.int64())))
-    rows_of, deleted_in = total(weights=records), total(weights=deleted)
+    values = spec_files.part.partitions(spec_files.part.entries.take(numbers_array(spec_files.first[worst], pa.int64())))
+    rows_of, deleted_in = total(records), total(deleted)
     named = [
         PartitionMeasures(
             partition=partition_path(spec, schema, partition, metadata.schemas) if spec.fields else "",
@@ -304,12 +344,6 @@ def _count_partitions(
         mergeable=int(small[pays].sum()),
         deleted_files=int((many & (deleted > 0)).sum()),
     )
-
-
-def _without_partition(part: PlannedFiles) -> list[str]:
-    """Return the names of the columns that are neither of the partition nor counted."""
-    counted = ("file_size_in_bytes", "record_count")
-    return [name for name in part.entries.column_names if name not in counted and not name.startswith("partition.")]
 
 
 def _delete_kinds(plan: ScanPlan) -> Mapping[str, int]:

@@ -1,19 +1,62 @@
-"""`MaintenanceReport`: what a run of maintenance did to a table, action by action, and what is left undone and why."""
+"""`MaintenanceReport`: what a run of maintenance did to a table, action by action; the work that would pay, and what is left undone and why."""
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from icefloe.display.html import ShownAsText
 from icefloe.errors import IcefloeError, in_one_line
 from icefloe.formatting import count_text, size_text
-from icefloe.maintenance.maintenance_actions import LeftWork, Work
+from icefloe.maintenance.maintenance_thresholds import FILE_OPEN_BYTES, REWRITE_COST, SCANS
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 
 LOG = logging.getLogger(__name__)
 # Pieces of left work that a report names for each action; the others are counted.
 NAMED_LEFT = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWork:
+    """A piece of work that would pay.
+
+    Attributes:
+        action: The action that does it.
+        what: What is done.
+        files: The files that are rewritten, removed or written.
+        files_less: Files that a scan opens less afterwards.
+        bytes_less: Bytes that a scan reads less afterwards.
+        cost_bytes: Bytes of files that are rewritten, or read for statistics.
+        payload: What the action needs to do it, such as the group of files; None for actions that are done as a whole.
+    """
+
+    action: MaintenanceAction
+    what: str
+    files: int
+    files_less: int = 0
+    bytes_less: int = 0
+    cost_bytes: int = 0
+    payload: Any = field(default=None, repr=False)
+
+    @property
+    def benefit_bytes(self) -> int:
+        """The benefit for one scan, in bytes that it reads less; opening a file counts as `FILE_OPEN_BYTES`."""
+        return self.bytes_less + self.files_less * FILE_OPEN_BYTES
+
+    @property
+    def worth(self) -> float:
+        """The benefit of `SCANS` scans for the cost: from 1 on the work pays."""
+        return self.benefit_bytes * SCANS / max(1, self.cost_bytes * REWRITE_COST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftWork:
+    """Work that is not done, and why."""
+
+    action: MaintenanceAction
+    what: str
+    reason: str
 
 
 class ActionState(StrEnum):
@@ -107,10 +150,10 @@ class MaintenanceReport(ShownAsText):
                 yield f"  left: {one.left_count - len(one.left):,} more"
 
 
-def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[Work], left: Sequence[LeftWork]) -> ActionReport:
+def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
     """Return the report of an action that did, or would do, some work and left other work."""
     cost, benefit = sum(one.cost_bytes for one in work), sum(one.benefit_bytes for one in work)
-    total = Work(action=action, what="", files=0, bytes_less=benefit, cost_bytes=cost)
+    total = PlannedWork(action=action, what="", files=0, bytes_less=benefit, cost_bytes=cost)
     return ActionReport(
         action=action,
         state=state,
@@ -132,6 +175,12 @@ def failure_of(action: MaintenanceAction, error: Exception) -> ActionReport:
 def in_words(error: Exception) -> str:
     """Return an error as one line of a report, with its class unless it is an `IcefloeError`."""
     return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")
+
+
+def lost_to_others(action: MaintenanceAction, error: IcefloeError) -> LeftWork:
+    """Return an action that lost to other writers, as work that is left."""
+    reason = f"other writers committed first, so that it is left for the next run: {in_words(error)}"
+    return LeftWork(action=action, what="the action", reason=reason)
 
 
 def log_failure(table: str, what: str, error: Exception) -> None:

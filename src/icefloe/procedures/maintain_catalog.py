@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.inspect.catalog_contents import table_names
-from icefloe.maintenance.maintain import MaintenanceArguments, MaintenanceProgress, TableMaintenanceRun, within_budget
-from icefloe.maintenance.maintenance_actions import Work
-from icefloe.maintenance.maintenance_report import MaintenanceReport, in_words, log_failure
+from icefloe.maintenance.maintain import MaintenanceArguments, TableMaintenanceRun, within_budget
+from icefloe.maintenance.maintenance_action import MaintenanceProgress
+from icefloe.maintenance.maintenance_report import MaintenanceReport, PlannedWork, in_words, log_failure
 from icefloe.stores.identifier import dotted
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def maintain_catalog(
 
 def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArguments) -> dict[str, int]:
     """Return the part of the budget of each table."""
-    work: list[tuple[str, Work]] = []
+    work: list[tuple[str, PlannedWork]] = []
     for name in names:
         try:
             run = TableMaintenanceRun(catalog.load_table(name), arguments, None, MaintenanceProgress())

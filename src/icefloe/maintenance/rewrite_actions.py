@@ -1,0 +1,403 @@
+"""Actions of maintenance that rewrite files, each with what it costs and saves: data files, deletes and manifests.
+
+Spec: Scan Planning; Row-level Deletes; Snapshots (operation replace).
+"""
+
+# ruff: noqa: ARG002  an action uses what it needs of the run, the state and the work
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from icefloe.commit.new_manifest import merge_rules
+from icefloe.errors import CommitConflictError, CommitInvalidatedError, EngineError, NotInstalledError
+from icefloe.formatting import count_text, size_text
+from icefloe.maintenance.clustering_depth import clustering_depths
+from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesResult, EqualityDeleteConversion
+from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
+from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, equality_delete_groups
+from icefloe.maintenance.health_measures import ManifestMeasures
+from icefloe.maintenance.maintenance_action import (
+    MINUTE_MS,
+    ActionPlan,
+    ActionRun,
+    Slice,
+    SlicedAction,
+    SlicesDone,
+    TableState,
+    WholeAction,
+)
+from icefloe.maintenance.maintenance_report import LeftWork, PlannedWork, lost_to_others
+from icefloe.maintenance.maintenance_thresholds import EQUALITY_SHARE, FILE_OPEN_BYTES, FILTERED_SHARE, has_too_many_manifests
+from icefloe.maintenance.position_delete_planner import DeleteGroup
+from icefloe.maintenance.recent_changes import PartitionChange, RecentChanges
+from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
+from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
+from icefloe.maintenance.rewrite_planner import FileGroup, Reason, delete_shares, deleted_rows
+from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
+from icefloe.operations.available_engines import WORK_ON_SPARK_BYTES, engine_named
+from icefloe.operations.files.manifest_rewrite import rewrite_manifests
+from icefloe.scan.scan_plan import PlannedFiles
+from icefloe.spec.arrow_values import array_of_chunks, numpy_of
+from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
+from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
+
+
+class RemoveDanglingDeletes(WholeAction):
+    """Remove the delete files that apply to no data file."""
+
+    name = MaintenanceAction.REMOVE_DANGLING_DELETES
+
+    def plan(self, state: TableState) -> ActionPlan:
+        """Return the delete files that apply to no data file."""
+        count = state.measures.dangling_deletes
+        if not count:
+            return ActionPlan()
+        what = count_text(count, "delete file")
+        return ActionPlan((PlannedWork(action=self.name, what=what, files=count, files_less=count),))
+
+    def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:
+        removal = remove_dangling_deletes(run.table, branch=run.settings.branch, snapshot_properties=run.summary(self.name, work))
+        snapshots = () if removal.snapshot_id is None else (removal.snapshot_id,)
+        return f"{count_text(removal.removed_files, 'delete file')} removed, {size_text(removal.removed_bytes)}", snapshots
+
+
+class RewriteDataFiles(SlicedAction[RewriteDataFilesResult]):
+    """Rewrite data files, and then remove the deletes that apply to none any more."""
+
+    name = MaintenanceAction.REWRITE_DATA_FILES
+
+    def plan(self, state: TableState) -> ActionPlan:
+        """Return the groups of data files that pay, and those that are left."""
+        plan = state.rewrite
+        cost_of_deletes = _DeleteCosts(state)
+        work: list[PlannedWork] = []
+        left: list[LeftWork] = []
+        for planned in plan.groups:
+            group, reason = _without_recent(state, planned)
+            what = f"{count_text(len(planned), 'file')}, {size_text(planned.size)}"
+            if group is None:
+                left.append(self.leave(what, reason))
+                continue
+            one = _group_work(state, group, cost_of_deletes)
+            if one.worth < 1:
+                left.append(self.leave(what, _not_worth(one)))
+            elif missing := _missing_spark(state, group):
+                left.append(self.leave(what, missing))
+            else:
+                work.append(one)
+        if plan.left_files:
+            reason = "too few in a partition to pay"
+            if state.settings.max_bytes is not None:  # groups are at most so large
+                reason += f", or more than the {size_text(state.settings.max_bytes)} of max-bytes together"
+            left.append(self.leave(count_text(plan.left_files, "file"), reason))
+        return ActionPlan(tuple(work), tuple(left))
+
+    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[RewriteDataFilesResult]:
+        rewrite = DataFileRewrite(
+            run.table,
+            state.files.plan.row_filter,
+            state.options,
+            state.metadata.sort_order(),
+            branch=run.settings.branch,
+            engine=run.settings.engine,
+            snapshot_properties=run.summary(self.name, work),
+        )
+        groups = [one.payload for one in work if isinstance(one.payload, FileGroup)]
+        return Slice(run=partial(rewrite.run_groups, state.rewrite, groups), committed=partial(rewrite.committed, state.rewrite))
+
+    def finish(self, run: ActionRun, slices: SlicesDone[RewriteDataFilesResult]) -> None:
+        """Remove the delete files that apply to no data file any more."""
+        if not slices.snapshot_ids or run.is_unknown or MaintenanceAction.REMOVE_DANGLING_DELETES in run.settings.skipped:
+            return
+
+        def remove() -> None:
+            try:
+                removal = remove_dangling_deletes(run.table, branch=run.settings.branch, snapshot_properties=run.summary(self.name, ()))
+            except (CommitConflictError, CommitInvalidatedError) as error:
+                slices.left.append(lost_to_others(MaintenanceAction.REMOVE_DANGLING_DELETES, error))
+            else:
+                slices.snapshot_ids.extend(() if removal.snapshot_id is None else (removal.snapshot_id,))
+
+        failure = run.failure_of(remove)
+        slices.failures += [f"dangling deletes were not removed: {failure}"] if failure else ()
+
+    def outcome(self, slices: SlicesDone[RewriteDataFilesResult]) -> tuple[str, int, int | None]:
+        files, rewritten, added = slices.totals("rewritten_files", "rewritten_bytes", "added_files")
+        detail = f"{count_text(files, 'file')}, {size_text(rewritten)}, became {added:,}" if files else ""
+        return detail, files, rewritten
+
+
+class _DeleteCosts:
+    """What the deletes of a group cost a scan."""
+
+    def __init__(self, state: TableState) -> None:
+        self._shares = delete_shares(state.files.plan)
+        self._is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in state.files.plan.delete_files], dtype=bool)
+
+    def of(self, part: Any) -> tuple[float, int]:
+        """Return bytes that a scan of a part reads or compares because of deletes, and the number of delete files that it opens."""
+        if part.delete_indices is None or part.delete_offsets is None or not len(part.delete_indices):
+            return 0.0, 0
+        sizes = numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).astype(np.float64)
+        records = numpy_of(array_of_chunks(part.entries["record_count"])).astype(np.float64)
+        share = deleted_rows(part, self._shares) / np.maximum(records, 1)
+        files = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
+        compared = np.bincount(files, weights=self._is_equality[part.delete_indices], minlength=len(part)) > 0
+        return float((sizes * (share + EQUALITY_SHARE * compared)).sum()), len(np.unique(part.delete_indices))
+
+
+def _group_work(state: TableState, group: FileGroup, costs: _DeleteCosts) -> PlannedWork:
+    deletes = [costs.of(part) for part in group.files]
+    bytes_less = sum(size for size, _ in deletes)
+    files_less = max(0, len(group) - group.output_files) + sum(count for _, count in deletes)
+    if group.reasons.get(Reason.OVERLAP):
+        key = state.metadata.sort_order().fields[0].source_id
+        depths = [clustering_depths(part, key, state.files.schema) for part in group.files]
+        known = np.concatenate([one.depths[one.known] for one in depths])
+        depth = float(known.mean()) if len(known) else 0.0
+        bytes_less += FILTERED_SHARE * max(0.0, depth - 2) * (group.size / len(group) + FILE_OPEN_BYTES)
+    return PlannedWork(
+        action=MaintenanceAction.REWRITE_DATA_FILES,
+        what=f"{count_text(len(group), 'file')}, {size_text(group.size)}, to {group.output_files:,}",
+        files=len(group),
+        files_less=files_less,
+        bytes_less=int(bytes_less),
+        cost_bytes=group.size,
+        payload=group,
+    )
+
+
+def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | None, str]:
+    """Return a group without the files that are left to their writers; None and the reason if all are."""
+    changes = [change for part in group.files for change in state.recent.of(part)]
+    if not changes:
+        return group, ""
+    reason = _young(state, changes)
+    waited = state.now_ms - state.recent.oldest_ms(group.files) >= state.settings.max_wait_minutes * MINUTE_MS
+    if any(change.changed_rows for change in changes) or not waited:
+        return None, reason
+    kept = tuple(part.take(np.flatnonzero(mask)) for part, mask in _old(state.recent, group) if mask.any())
+    count = sum(map(len, kept))
+    size = sum(int(numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).sum()) for part in kept)
+    if count < 2 or (count < state.options.min_input_files and size <= state.options.sizes.target):
+        return None, reason
+    return replace(group, files=kept, size=size, output_files=state.options.sizes.output_files(size), reasons={Reason.SMALL: count}), ""
+
+
+def _old(recent: RecentChanges, group: FileGroup) -> Iterator[tuple[Any, Any]]:
+    return ((part, recent.is_old(part)) for part in group.files)
+
+
+def _missing_spark(state: TableState, group: FileGroup) -> str:
+    """Return why a sort that would hold more rows in this process than it should cannot be done; empty if it can."""
+    if state.metadata.sort_order().is_unsorted or group.size < WORK_ON_SPARK_BYTES or state.settings.engine == "spark":
+        return ""
+    if state.settings.engine == "in-process":
+        return "so large a sort needs Spark, and the engine in-process was chosen"
+    try:
+        engine_named("spark")
+    except (EngineError, NotInstalledError):
+        return "so large a sort needs Spark, which is not available"
+    return ""
+
+
+class ConvertEqualityDeletes(SlicedAction[ConvertEqualityDeletesResult]):
+    """Convert equality deletes into positions."""
+
+    name = MaintenanceAction.CONVERT_EQUALITY_DELETES
+
+    def plan(self, state: TableState) -> ActionPlan:
+        """Return the equality deletes that become positions, by the partitions that share them, and those that are left.
+
+        The conversion replaces no data file, and no writer that adds rows and equality deletes loses to it, however young its commits are. A writer that
+        deletes rows by position, or replaces files, may lose: its partitions are left.
+        """
+        if not state.measures.delete_files["equality"]:
+            return ActionPlan()
+        work: list[PlannedWork] = []
+        left: list[LeftWork] = []
+        groups = equality_delete_groups(state.files.plan)
+        if _rewrites_all(state, groups):
+            count = count_text(sum(len(group.equality_deletes) for group in groups), "equality delete file")
+            return ActionPlan(left=(self.leave(count, "rewrite-data-files writes all of their data files again"),))
+        for group in groups:
+            one = _conversion_work(state, group)
+            changes = [change for part in group.files for change in state.recent.of(part) if change.changed_rows]
+            if changes:
+                reason = f"{_young(state, changes)}, and not by equality deletes alone"
+                left.append(self.leave(one.what, reason))
+            else:
+                work.append(one)
+        return ActionPlan(tuple(work), tuple(left))
+
+    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[ConvertEqualityDeletesResult]:
+        conversion = EqualityDeleteConversion(
+            run.table,
+            None,
+            conversion_options({"partial-progress.enabled": True}),
+            branch=run.settings.branch,
+            engine=run.settings.engine,
+            snapshot_properties=run.summary(self.name, work),
+        )
+        groups = [one.payload for one in work if isinstance(one.payload, EqualityDeleteGroup)]
+        plan = conversion.plan_of(state.files.plan.snapshot_id, groups)
+        return Slice(run=partial(conversion.run_groups, plan, plan.groups), committed=partial(conversion.committed, plan))
+
+    def outcome(self, slices: SlicesDone[ConvertEqualityDeletesResult]) -> tuple[str, int, int | None]:
+        converted, searched, added = slices.totals("converted_delete_files", "searched_data_files", "added_delete_files")
+        became = f"{count_text(converted, 'equality delete file')} became {count_text(added, 'delete file')}"
+        return f"{became}, {count_text(searched, 'data file')} searched" if converted or added else "", converted, None
+
+
+def _rewrites_all(state: TableState, groups: Iterable[EqualityDeleteGroup]) -> bool:
+    """Return whether this run writes all data files of some groups again, and so applies their deletes. A budget of bytes may leave some."""
+    if state.settings.max_bytes is not None:
+        return False
+    work = state.plan_of(RewriteDataFiles()).work
+    rewritten = _paths(part for piece in work for part in piece.payload.files)
+    return _paths(part for group in groups for part in group.files) <= rewritten
+
+
+def _paths(parts: Iterable[PlannedFiles]) -> set[str]:
+    return {path for part in parts for path in part.entries["file_path"].to_pylist()}
+
+
+def _conversion_work(state: TableState, group: EqualityDeleteGroup) -> PlannedWork:
+    size, deletes = group.size, len(group.equality_deletes)
+    # A vector of each data file is in one Puffin file for all; a position delete file is written for each data file that loses rows.
+    scoped = state.metadata.format_version < 3 and DELETE_GRANULARITY.read(state.metadata.properties) == "file"
+    added = min(len(group), sum(file.record_count for file in group.equality_deletes)) if scoped else 1
+    keys = min(1.0, len(group.key_ids) / max(1, len(state.metadata.schema().fields)))
+    return PlannedWork(
+        action=MaintenanceAction.CONVERT_EQUALITY_DELETES,
+        what=f"{count_text(deletes, 'equality delete file')} of {count_text(len(group), 'data file')}, {size_text(size)}",
+        files=deletes,
+        files_less=max(0, deletes - added),
+        bytes_less=int(EQUALITY_SHARE * size),
+        cost_bytes=int(keys * size),
+        payload=group,
+    )
+
+
+class RewritePositionDeleteFiles(SlicedAction[RewritePositionDeleteFilesResult]):
+    """Rewrite position delete files and deletion vectors."""
+
+    name = MaintenanceAction.REWRITE_POSITION_DELETE_FILES
+
+    def plan(self, state: TableState) -> ActionPlan:
+        """Return the groups of position delete files and deletion vectors that pay, and those that are left.
+
+        They are looked at after data files, because a data file that is written again needs its deletes no more. Partitions in which young commits deleted
+        rows by position, or replaced files, are left: their writers replace vectors too.
+        """
+        kinds = state.measures.delete_files
+        if not kinds["position"] and not kinds["vector"]:
+            return ActionPlan()
+        plan = state.position_deletes
+        work = [_delete_group_work(group) for group in plan.groups if group.tasks]  # dangling deletes are an action of their own
+        left = [self.leave(one.what, _not_worth(one)) for one in work if one.worth < 1]
+        if plan.busy_files:
+            reason = _young(state, [change for change in state.recent.partitions.values() if change.changed_rows])
+            left.append(self.leave(count_text(plan.busy_files, "delete file"), reason))
+        if plan.left_files:
+            left.append(self.leave(count_text(plan.left_files, "delete file"), "too few together to pay"))
+        return ActionPlan(tuple(one for one in work if one.worth >= 1), tuple(left))
+
+    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[RewritePositionDeleteFilesResult]:
+        rewrite = PositionDeleteRewrite(
+            run.table,
+            None,
+            position_delete_options({"partial-progress.enabled": True}, state.metadata),
+            branch=run.settings.branch,
+            engine=run.settings.engine,
+            snapshot_properties=run.summary(self.name, work),
+        )
+        groups = [one.payload for one in work if isinstance(one.payload, DeleteGroup)]
+        plan = state.position_deletes
+        return Slice(run=partial(rewrite.run_groups, plan, groups), committed=partial(rewrite.committed, plan))
+
+    def outcome(self, slices: SlicesDone[RewritePositionDeleteFilesResult]) -> tuple[str, int, int | None]:
+        files, rewritten, added = slices.totals("rewritten_files", "rewritten_bytes", "added_files")
+        detail = f"{count_text(files, 'delete file')}, {size_text(rewritten)}, became {added:,}" if files else ""
+        return detail, files, rewritten
+
+
+def _delete_group_work(group: DeleteGroup) -> PlannedWork:
+    return PlannedWork(
+        action=MaintenanceAction.REWRITE_POSITION_DELETE_FILES,
+        what=f"{count_text(len(group), 'delete file')}, {size_text(group.size)}, to {group.added_stored_files:,}",
+        files=len(group),
+        files_less=max(0, group.stored_files - group.added_stored_files),
+        cost_bytes=group.size,
+        payload=group,
+    )
+
+
+class RewriteManifests(WholeAction):
+    """Merge the manifests of partition specs that have too many."""
+
+    name = MaintenanceAction.REWRITE_MANIFESTS
+
+    def plan(self, state: TableState) -> ActionPlan:
+        """Return the partition specs with too many manifests of data files or of delete files. Both kinds of a spec are rewritten together."""
+        by_spec: dict[int, list[ManifestMeasures]] = {}
+        for one in state.measures.manifests:
+            by_spec.setdefault(one.spec_id, []).append(one)
+        unmergeable = merge_rules(state.metadata).unmergeable_specs
+        work = []
+        for spec_id, ones in by_spec.items():
+            if spec_id in unmergeable or not any(has_too_many_manifests(one.manifests, one.best_manifests) for one in ones):
+                continue
+            rewritten = _rewritten_manifests(state.files.manifests, spec_id)
+            contents = {one.content for one in rewritten}
+            best = sum(one.best_manifests for one in ones if one.content in contents)
+            work.append(
+                PlannedWork(
+                    action=self.name,
+                    what=f"{count_text(len(rewritten), 'manifest')} of spec {spec_id}, at best {best:,}",
+                    files=len(rewritten),
+                    files_less=sum(one.manifests - one.best_manifests for one in ones),
+                    cost_bytes=sum(one.manifest_length for one in rewritten),
+                    payload=spec_id,
+                )
+            )
+        return ActionPlan(tuple(work))
+
+    def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:
+        results = [
+            rewrite_manifests(
+                run.table,
+                one.payload if isinstance(one.payload, int) else None,
+                snapshot_properties=run.summary(self.name, [one]),
+                branch=run.settings.branch,
+            )
+            for one in work
+        ]
+        before, after = sum(one.rewritten_manifests for one in results), sum(one.added_manifests for one in results)
+        ids = tuple(one.snapshot_id for one in results if one.snapshot_id is not None)
+        return f"{count_text(before, 'manifest')} became {after:,}", ids
+
+
+def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> list[ManifestFile]:
+    """Return the manifests of a spec that are rewritten: of each content all that are not encrypted, unless that is one without removed entries."""
+    rewritten: list[ManifestFile] = []
+    for content in ManifestContent:
+        ones = [one for one in manifests if one.content is content and one.partition_spec_id == spec_id and one.key_metadata is None]
+        rewritten += ones if len(ones) > 1 or any(one.deleted_files_count != 0 for one in ones) else ()
+    return rewritten
+
+
+def _young(state: TableState, changes: Sequence[PartitionChange]) -> str:
+    """Return which property leaves a partition with these changes."""
+    minutes = max(0, state.now_ms - max(change.timestamp_ms for change in changes)) // MINUTE_MS
+    return f"a commit {count_text(minutes, 'minute')} ago changed the partition (maintenance.min-age-minutes)"
+
+
+def _not_worth(work: PlannedWork) -> str:
+    return f"not worth it: {work.files_less:,} files and {size_text(work.bytes_less)} less for each scan"
