@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from icefloe.checks.issue import Remedy
 from icefloe.display.figures.ranges import Ranges, Span
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.section import Request, copyable, drawn, panel
+from icefloe.explorer.section import Request, copyable, drawn, facts, panel, tabs
 from icefloe.formatting import count_text
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths
 from icefloe.maintenance.health_measures import FilesOfBranch
@@ -104,18 +104,16 @@ def comparable_columns(schema: Schema) -> dict[int, str]:
 
 
 def _chooser(request: Request, fields: dict[int, str], chosen: int, keys: list[int]) -> Markup:
-    links = [
-        element(
-            "a",
-            name,
-            " (sort key)" if field_id in keys else None,
-            href=request.links.to("clustering", column=field_id, snapshot=request.opened.snapshot),
-            aria_current="true" if field_id == chosen else None,
+    choices = [
+        (
+            request.links.to("clustering", column=field_id, snapshot=request.opened.snapshot),
+            (name, " (sort key)" if field_id in keys else None),
+            field_id == chosen,
         )
         for field_id, name in list(fields.items())[:_MOST_COLUMNS]
     ]
     more = element("span", f"… and {len(fields) - _MOST_COLUMNS:,} more columns", class_="dim") if len(fields) > _MOST_COLUMNS else None
-    return element("nav", *links, more, class_="tabs", aria_label="columns")
+    return tabs("columns", choices, more)
 
 
 def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: list[int]) -> Markup:
@@ -151,13 +149,13 @@ def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: l
 
 def _explanation(ranges: ColumnRanges) -> Markup:
     unknown = ranges.files - len(ranges.low)
-    facts = [
+    pairs = [
         ("a filter on one value opens", f"{ranges.opened:,.1f} of {ranges.files:,} files on average"),
         ("clustering depth", f"{ranges.mean_depth:.2f} (1 is best: no file overlaps another of its partition)"),
     ]
     if unknown:
-        facts.append(("files without bounds", f"{unknown:,}, which every filter opens"))
-    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts), class_="facts")
+        pairs.append(("files without bounds", f"{unknown:,}, which every filter opens"))
+    return facts(pairs)
 
 
 def column_ranges(files: FilesOfBranch, field_id: int) -> ColumnRanges | None:

@@ -8,7 +8,7 @@ from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.opened_table import MOST_CHECKED_FILES
 from icefloe.explorer.report_markup import report_markup
-from icefloe.explorer.section import Request, anchor, copyable, panel
+from icefloe.explorer.section import Request, anchor, copyable, fault, panel
 from icefloe.formatting import count_text
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
@@ -98,21 +98,6 @@ def _retried_commits(metadata: TableMetadata) -> Iterator[Issue]:
             more=max(len(retried) - len(newest), 0),
             next_step="see how one came about with icefloe explain commit; where it happens often, let writers commit less often",
         )
-
-
-def fault(error: IcefloeError) -> Markup:
-    """Return an error of the table as a notice: what failed, where, and what to do."""
-    where = error.path or error.table
-    problems = [element("li", str(problem)) for problem in error.problems[:10]]
-    return element(
-        "div",
-        element("p", element("strong", error.message)),
-        element("p", where, class_="dim path") if where else None,
-        element("ul", *problems) if problems else None,
-        element("p", "Next: ", error.next_step) if error.next_step else None,
-        class_="fault",
-        role="alert",
-    )
 
 
 def _sign(issue: Issue) -> Markup:

@@ -3,9 +3,8 @@
 from icefloe.checks.issue import shell_word
 from icefloe.display.markup import Markup, element
 from icefloe.errors import NoSuchSnapshotError
-from icefloe.explorer.checks import fault
 from icefloe.explorer.report_markup import report_markup
-from icefloe.explorer.section import Request, copyable, panel
+from icefloe.explorer.section import Request, copyable, fault, panel
 from icefloe.formatting import time_text
 from icefloe.inspect.commit_explanation import explain_commit
 from icefloe.inspect.lookup import snapshot_id_of

@@ -7,12 +7,11 @@ rules of the table's storage. Long content is divided into pages.
 from collections.abc import Callable
 
 from icefloe.display.markup import Markup, element
-from icefloe.display.report import Facts, Report
+from icefloe.display.report import Report
 from icefloe.display.reportable import json_ready
 from icefloe.errors import IcefloeError, InvalidInputError, LocationNotAllowedError, MetadataFormatError
-from icefloe.explorer.checks import fault
-from icefloe.explorer.report_markup import DOCUMENT_LINES, document_lines, document_text, facts, report_markup
-from icefloe.explorer.section import PAGE_LINES, Request, anchor, pager, panel, table
+from icefloe.explorer.report_markup import DOCUMENT_LINES, document_lines, document_text, report_markup
+from icefloe.explorer.section import PAGE_LINES, Request, anchor, facts, fault, pager, panel, table
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.inspect.data_file_contents import data_file_contents
@@ -101,10 +100,10 @@ def _metadata(request: Request) -> Markup:
         ("json", location), lambda: document_text(parsed(inflated(stored, location), location)), "Decoding the metadata file"
     )
     start = request.number("line", most=max(len(lines) - 1, 0))
-    about = Facts((("file", location), ("size", size_text(len(stored))), ("lines", f"{len(lines):,}")))
+    about = (("file", location), ("size", size_text(len(stored))), ("lines", f"{len(lines):,}"))
     query = {"kind": "metadata", "log": place or None}
     lines_after = pager(request, "contents", "line", start, len(lines), DOCUMENT_LINES, query)
-    return panel(f"Metadata file {file_name(location)}", facts(about), lines_after, document_lines(lines, start), lines_after)
+    return panel(f"Metadata file {file_name(location)}", facts(about, "rows"), lines_after, document_lines(lines, start), lines_after)
 
 
 def _manifest_list(request: Request) -> Markup:
@@ -123,7 +122,7 @@ def _manifest_list(request: Request) -> Markup:
         "div",
         panel(
             f"Manifest list {file_name(location or '')}",
-            facts(Facts(head)),
+            facts(head, "rows"),
             table(columns, rows, numbers=frozenset({0, 3, 4, 5, 6, 7, 8}), caption="manifests of the list"),
             pager(request, "contents", "from", start, len(manifests), query={"kind": "manifest-list", "snapshot": request.opened.snapshot}),
         ),
@@ -186,7 +185,7 @@ def _manifest(request: Request) -> Markup:
         "div",
         panel(
             f"Manifest {number}: {file_name(manifest.manifest_path)}",
-            facts(Facts(head)),
+            facts(head, "rows"),
             table(names, rows, numbers=frozenset({0, 4, 5, 6}), caption="entries of the manifest"),
             pager(request, "contents", "from", start, len(entries), query=query),
         ),
@@ -216,7 +215,7 @@ def _header(request: Request, location: str) -> Markup:
     """Return the header of an Avro file: its schema, codec and properties."""
     container = open_container(request.opened.reader.io.read(location), location)
     pairs = tuple((key, value.decode("utf-8", "replace")) for key, value in list(container.metadata.items())[:_MOST_HEADER])
-    return panel("Header of the Avro file", facts(Facts(pairs)))
+    return panel("Header of the Avro file", facts(pairs, "rows"))
 
 
 def _file(request: Request) -> Markup:
@@ -286,7 +285,8 @@ def _blobs(request: Request, location: str) -> Markup:
     return panel(
         f"Puffin file {file_name(location)}",
         facts(
-            Facts((("file", location), ("size", size_text(size)), ("blobs", count_text(len(metadata.blobs))), *metadata.properties.items()))
+            (("file", location), ("size", size_text(size)), ("blobs", count_text(len(metadata.blobs))), *metadata.properties.items()),
+            "rows",
         ),
         table(columns, rows, numbers=frozenset({0, 3, 4}), caption="blobs of the file"),
         element("p", f"… and {len(metadata.blobs) - len(rows):,} more", class_="dim") if len(metadata.blobs) > len(rows) else None,

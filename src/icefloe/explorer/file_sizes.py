@@ -5,7 +5,7 @@ import numpy as np
 from icefloe.display.figures.bars import Bar, Bars, mini_bars
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import LiveFiles, NamedPartitions
-from icefloe.explorer.section import Request, drawn, pager, panel, table
+from icefloe.explorer.section import Request, drawn, facts, pager, panel, table
 from icefloe.formatting import count_text, share_text, size_text
 from icefloe.maintenance.health_measures import Longs
 from icefloe.maintenance.rewrite_options import rewrite_options
@@ -98,7 +98,7 @@ def _facts(files: LiveFiles) -> Markup:
     if not len(sizes):
         return element("p", "Nothing has been written to the table.")
     deleted = sum(float(spec.deleted.sum()) for spec in files.specs)
-    facts = (
+    pairs = (
         ("data files", f"{len(sizes):,}"),
         ("bytes", size_text(int(sizes.sum()))),
         ("rows", f"{int(records.sum()):,}"),
@@ -107,7 +107,7 @@ def _facts(files: LiveFiles) -> Markup:
         ("smallest", size_text(int(sizes.min()))),
         ("largest", size_text(int(sizes.max()))),
     )
-    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts), class_="facts")
+    return facts(pairs)
 
 
 def _by_partition(request: Request, files: LiveFiles, least: int) -> Markup | None:

@@ -1,11 +1,9 @@
 """The first page of a table: its numbers, what needs attention, its hierarchy, and what its metadata costs."""
 
 from icefloe.display.markup import Markup, element
-from icefloe.errors import IcefloeError
-from icefloe.explorer.checks import attention, fault
+from icefloe.explorer.checks import attention
 from icefloe.explorer.hierarchy import hierarchy
-from icefloe.explorer.opened_table import StillRunningError
-from icefloe.explorer.section import Request, panel
+from icefloe.explorer.section import Request, facts, panel, panel_or_notice
 from icefloe.formatting import count_text, share_text, size_text
 from icefloe.inspect.metadata_overhead import LevelSize, MetadataOverhead
 from icefloe.inspect.table_overview import TableOverview, table
@@ -16,42 +14,28 @@ _LARGE_LOG = 400  # snapshots whose manifests are not all opened for the cost of
 def overview(request: Request) -> Markup:
     """Return the page. What takes long is left out until it is there."""
     reader = request.opened.reader
-    parts: list[Markup | None] = [_numbers(request, table(reader))]
-    waits = False
-    try:
-        parts.append(attention(request))
-    except StillRunningError as running:
-        waits = True
-        parts.append(panel("What needs attention", element("p", f"{running} …", class_="waiting", role="status")))
-    except IcefloeError as error:
-        parts.append(panel("What needs attention", fault(error)))
-    parts.append(panel("From the catalog to the files", hierarchy(request)))
-    try:
-        parts.append(_overhead(request))
-    except StillRunningError as running:
-        waits = True
-        parts.append(panel("Metadata compared with data", element("p", f"{running} …", class_="waiting", role="status")))
-    except IcefloeError as error:
-        parts.append(panel("Metadata compared with data", fault(error)))
-    return element("div", *parts, data_waits="true" if waits else None)
+    issues, issues_wait = panel_or_notice("What needs attention", lambda: attention(request))
+    picture = panel("From the catalog to the files", hierarchy(request))
+    overhead, overhead_waits = panel_or_notice("Metadata compared with data", lambda: _overhead(request))
+    waits = "true" if issues_wait or overhead_waits else None
+    return element("div", _numbers(request, table(reader)), issues, picture, overhead, data_waits=waits)
 
 
-def _numbers(request: Request, facts: TableOverview) -> Markup:
+def _numbers(request: Request, totals: TableOverview) -> Markup:
     metadata = request.opened.reader.metadata
     pairs = (
-        ("rows", count_text(facts.total_records) + (", before deletes" if facts.total_delete_files else "")),
-        ("data files", f"{count_text(facts.total_data_files)}"),
-        ("size", size_text(facts.total_files_size)),
-        ("delete files", count_text(facts.total_delete_files or 0)),
-        ("snapshots", f"{facts.snapshots:,}"),
+        ("rows", count_text(totals.total_records) + (", before deletes" if totals.total_delete_files else "")),
+        ("data files", f"{count_text(totals.total_data_files)}"),
+        ("size", size_text(totals.total_files_size)),
+        ("delete files", count_text(totals.total_delete_files or 0)),
+        ("snapshots", f"{totals.snapshots:,}"),
         ("columns", f"{len(metadata.schema().fields):,}"),
-        ("partitioned by", facts.partitioning),
-        ("sorted by", ", ".join(facts.sort_order) or "nothing"),
-        ("format version", str(facts.format_version)),
-        ("last commit", request.age(facts.last_updated_ms)),
+        ("partitioned by", totals.partitioning),
+        ("sorted by", ", ".join(totals.sort_order) or "nothing"),
+        ("format version", str(totals.format_version)),
+        ("last commit", request.age(totals.last_updated_ms)),
     )
-    cards = [element("div", element("dt", name), element("dd", value)) for name, value in pairs]
-    return element("dl", *cards, class_="facts numbers", aria_label="the table in numbers")
+    return facts(pairs, "facts numbers", "the table in numbers")
 
 
 def _overhead(request: Request) -> Markup | None:

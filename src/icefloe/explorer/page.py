@@ -7,19 +7,17 @@ from functools import cache
 from importlib import resources
 
 from icefloe.display.markup import Child, Markup, element, joined
-from icefloe.errors import IcefloeError
 from icefloe.explorer.bounds_overlap import bounds_overlap
-from icefloe.explorer.checks import checks, fault
+from icefloe.explorer.checks import checks
 from icefloe.explorer.comparison import comparison
 from icefloe.explorer.contents import contents
 from icefloe.explorer.evolution import evolution
 from icefloe.explorer.file_sizes import file_sizes
 from icefloe.explorer.history import history
-from icefloe.explorer.opened_table import StillRunningError
 from icefloe.explorer.overview import overview
 from icefloe.explorer.partition_map import partition_map
 from icefloe.explorer.query import query
-from icefloe.explorer.section import Request, Section, panel
+from icefloe.explorer.section import Request, Section, panel, panel_or_notice
 from icefloe.version import __version__
 
 SECTIONS = (
@@ -41,13 +39,8 @@ MOST_BYTES = 2_000_000
 
 def section_of(request: Request, section: Section) -> tuple[Markup, bool]:
     """Return the content of a section, and whether a part of it is not there yet. An error of the table is shown in its place."""
-    try:
-        content = section.content(request)
-    except StillRunningError as running:
-        return panel(section.title, element("p", f"{running} …", class_="waiting", role="status")), True
-    except IcefloeError as error:
-        return panel(section.title, fault(error)), False
-    return content, content.startswith('<div data-waits="true"')
+    content, waits = panel_or_notice(section.title, lambda: section.content(request))
+    return content or Markup(), waits or (content or "").startswith('<div data-waits="true"')
 
 
 def table_page(request: Request, chosen: Section, home: str | None) -> tuple[Markup, bool]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from icefloe.display.figures.cells import Cell, Cells
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import NamedPartitions
-from icefloe.explorer.section import Request, drawn, panel
+from icefloe.explorer.section import Request, drawn, panel, tabs
 from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.health_measures import Longs
 
@@ -44,30 +44,21 @@ def partition_map(request: Request) -> Markup:
     chosen = request.query.get("by", "bytes")
     chosen = chosen if chosen in MEASURES else "bytes"
     measures = list(MEASURES) if request.is_file else [chosen]
-    tabs = None if request.is_file else _tabs(request, chosen)
-    parts = [_spec_panel(spec, measures, is_only=len(specs) == 1, tabs=tabs) for spec in reversed(specs)]
+    choices = [
+        (request.links.to("partitions", by=name, snapshot=request.opened.snapshot), title, name == chosen)
+        for name, title in MEASURES.items()
+    ]
+    chooser = None if request.is_file else tabs("what the colour shows", choices)
+    parts = [_spec_panel(spec, measures, is_only=len(specs) == 1, chooser=chooser) for spec in reversed(specs)]
     return element("div", *parts)
 
 
-def _tabs(request: Request, chosen: str) -> Markup:
-    links = [
-        element(
-            "a",
-            title,
-            href=request.links.to("partitions", by=name, snapshot=request.opened.snapshot),
-            aria_current="true" if name == chosen else None,
-        )
-        for name, title in MEASURES.items()
-    ]
-    return element("nav", *links, class_="tabs", aria_label="what the colour shows")
-
-
-def _spec_panel(spec: NamedPartitions, measures: Sequence[str], *, is_only: bool, tabs: Markup | None) -> Markup:
+def _spec_panel(spec: NamedPartitions, measures: Sequence[str], *, is_only: bool, chooser: Markup | None) -> Markup:
     fields = ", ".join(f"{column.transform}: {column.name}" for column in spec.columns)
     title = "Partitions" if is_only else f"Partitions of spec {spec.spec_id}"
     return panel(
         title,
-        tabs,
+        chooser,
         *(drawn(cells(spec, measure)) for measure in measures),
         about=f"{count_text(spec.partitions, 'partition')} by {fields}.",
     )

@@ -3,7 +3,7 @@
 from icefloe.checks.issue import shell_word
 from icefloe.display.markup import Markup, element
 from icefloe.errors import InvalidFilterError, InvalidInputError
-from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, drawn, pager, panel, table
+from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, drawn, facts, pager, panel, table
 from icefloe.formatting import share_text, size_text, within
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
 
@@ -72,15 +72,15 @@ def _form(request: Request, where: str) -> Markup:
 
 def _totals(trace: ScanTrace) -> Markup:
     totals = trace.totals
-    facts = [
+    pairs = [
         ("data files to read", f"{totals.data_files_read:,} of {totals.data_files:,}"),
         ("bytes to read", f"{size_text(totals.data_size_read)} of {size_text(totals.data_size)}"),
         ("rows in them", f"{totals.records_read:,}, {share_text(totals.records_skipped, totals.records)} ruled out unread"),
         ("manifests opened", f"{totals.manifests_read:,} of {totals.manifests:,}"),
     ]
     if totals.delete_files:
-        facts.append(("delete files to read", f"{totals.delete_files_read:,} of {totals.delete_files:,}"))
-    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in facts), class_="facts")
+        pairs.append(("delete files to read", f"{totals.delete_files_read:,} of {totals.delete_files:,}"))
+    return facts(pairs)
 
 
 def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:

@@ -6,7 +6,7 @@ from typing import assert_never
 from icefloe.display.figures.figure import Figure
 from icefloe.display.markup import MOST_CHARACTERS, Markup, element
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
-from icefloe.explorer.section import drawn, table
+from icefloe.explorer.section import drawn, facts, table
 
 # Lines of a JSON document on one page.
 DOCUMENT_LINES = 2_000
@@ -22,7 +22,7 @@ def _part(part: Part) -> Markup:
         case Prose():
             return element("p", part.text)
         case Facts():
-            return element("div", _heading(part.title), facts(part))
+            return element("div", _heading(part.title), facts(part.pairs, "rows"))
         case Grid():
             return element("div", _heading(part.title), _grid(part))
         case Outline():
@@ -33,11 +33,6 @@ def _part(part: Part) -> Markup:
             return drawn(part)
         case _:
             assert_never(part)
-
-
-def facts(part: Facts) -> Markup:
-    """Return names with their values."""
-    return element("dl", *(element("div", element("dt", name), element("dd", value)) for name, value in part.pairs), class_="rows")
 
 
 def document_text(content: object) -> list[str]:

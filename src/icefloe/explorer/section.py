@@ -4,12 +4,13 @@ A section works without scripts: whatever a reader can choose is a link or a for
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from icefloe.display.figures.figure import Figure
 from icefloe.display.markup import Child, Markup, element
-from icefloe.explorer.opened_table import OpenedTable
+from icefloe.errors import IcefloeError
+from icefloe.explorer.opened_table import OpenedTable, StillRunningError
 from icefloe.formatting import age_text
 
 # Lines of a list on one page.
@@ -74,6 +75,50 @@ def panel(title: str, *children: Child, about: str = "", id_: str | None = None)
     return element(
         "section", element("h2", title), element("p", about, class_="about") if about else None, *children, class_="panel", id=id_
     )
+
+
+def panel_or_notice(title: str, content: Callable[[], Markup | None]) -> tuple[Markup | None, bool]:
+    """Return a content, and whether it is not there yet: then a notice is in its place. An error of the table is shown in its place too."""
+    try:
+        return content(), False
+    except StillRunningError as running:
+        return panel(title, element("p", f"{running} …", class_="waiting", role="status")), True
+    except IcefloeError as error:
+        return panel(title, fault(error)), False
+
+
+def fault(error: IcefloeError) -> Markup:
+    """Return an error of the table as a notice: what failed, where, and what to do."""
+    where = error.path or error.table
+    problems = [element("li", str(problem)) for problem in error.problems[:10]]
+    return element(
+        "div",
+        element("p", element("strong", error.message)),
+        element("p", where, class_="dim path") if where else None,
+        element("ul", *problems) if problems else None,
+        element("p", "Next: ", error.next_step) if error.next_step else None,
+        class_="fault",
+        role="alert",
+    )
+
+
+def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts", label: str | None = None) -> Markup:
+    """Return names with their values."""
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in pairs), class_=class_, aria_label=label
+    )
+
+
+def tabs(label: str, choices: Iterable[tuple[str | None, Child, bool]], more: Child = None) -> Markup:
+    """Return links of which one is chosen.
+
+    Args:
+        label: What is chosen, for readers who do not see it.
+        choices: The address, the text, and whether it is the chosen one.
+        more: What follows the links.
+    """
+    links = [element("a", text, href=target, aria_current="true" if is_chosen else None) for target, text, is_chosen in choices]
+    return element("nav", *links, more, class_="tabs", aria_label=label)
 
 
 def drawn(figure: Figure) -> Markup:
