@@ -1,6 +1,6 @@
 """`Action`: one action of maintenance: what it would do to a table, and how it does it. `maintain.py` ranks the work of all actions and runs them.
 
-The actions are in `snapshot_actions.py` and `rewrite_actions.py`. `TableState` is the table at one moment, from which they decide.
+The actions are in `upkeep_actions.py` and `rewrite_actions.py`. `TableState` is the table at one moment, from which they decide.
 """
 
 import time
