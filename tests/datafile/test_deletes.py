@@ -225,7 +225,7 @@ def test_the_cache_stays_within_its_byte_limit(tmp_path: Path) -> None:
         file = one_file(tmp_path / str(number))
         deletes = position_deletes(tmp_path / f"{number}.parquet", [(file.file_path, 1)])
         rows_of(replace(task_of(file), delete_files=(deletes,)), loader=loader)
-        assert 0 < loader._cache.bytes_held <= 3000
+        assert 0 < loader._cache.cost <= 3000
 
 
 # ---- what is refused ----

@@ -3,13 +3,12 @@
 Spec: Table Metadata; Table Metadata Fields (`table-uuid`); Metastore Tables; Appendix F, Path Construction.
 """
 
-import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.local_file_io import FileVersion
@@ -147,12 +146,8 @@ class MetadataCache:
     """
 
     def __init__(self, max_bytes: int = _CACHED_BYTES, max_tables: int = _CACHED_TABLES) -> None:
-        self._max_bytes = max_bytes
-        self._max_tables = max_tables
-        self._lock = threading.Lock()
-        self._tables: OrderedDict[str, _Kept] = OrderedDict()  # by uuid; a table of version 1 without one by location
-        self._key_of: dict[str, str] = {}  # by location
-        self._bytes = 0
+        self._files: BoundedCache[str, _Kept] = BoundedCache(max_tables, most_cost=max_bytes)  # by location
+        self._location_of: BoundedCache[str, str] = BoundedCache(max_tables)  # of a table's file, by uuid
 
     def load(self, io: FileIO, location: str) -> TableMetadata:
         """Return the metadata in the file at a location, as `parsed` does.
@@ -163,8 +158,7 @@ class MetadataCache:
             MetadataFormatError, UnsupportedFormatVersionError: as `read_table_metadata`.
         """
         version = file_version(io, location)
-        with self._lock:
-            kept = self._kept_at(location)
+        kept = self._files.get(location)
         if kept is not None and version is not None and kept.version == version:
             return kept.metadata.for_caller()
         return self.parsed(io.read(location), location, version)
@@ -178,15 +172,13 @@ class MetadataCache:
             version: The version of the file before it was read; None where it is unknown.
         """
         version = version if version is not None and version.shows_next_change else None
-        with self._lock:
-            kept = self._kept_at(location)
+        kept = self._files.get(location)
         if kept is not None and kept.has(content):
             kept.version = version
             return kept.metadata.for_caller()
         metadata = read_table_metadata(content, location)
-        with self._lock:
-            older = self._tables.get(metadata.table_uuid or location)
-        if older is not None:  # another process has committed since
+        older = self._files.get(self._location_of.get(metadata.table_uuid or "") or "")
+        if older is not None and older.metadata.table_uuid == metadata.table_uuid:  # another process has committed since
             metadata = replace(
                 metadata,
                 snapshots=metadata.snapshots.sharing(older.metadata.snapshots),
@@ -218,38 +210,17 @@ class MetadataCache:
 
     def clear(self) -> None:
         """Drop every file."""
-        with self._lock:
-            self._tables.clear()
-            self._key_of.clear()
-            self._bytes = 0
-
-    def _kept_at(self, location: str) -> _Kept | None:
-        """Return what is kept of a file, which is the most recently used one now."""
-        key = self._key_of.get(location)
-        if key is None:
-            return None
-        self._tables.move_to_end(key)
-        return self._tables[key]
+        self._files.clear()
+        self._location_of.clear()
 
     def _keep(self, kept: _Kept) -> None:
-        """Keep a file in the place of the file of the same location, and of the same table."""
-        key = kept.metadata.table_uuid or kept.location
-        with self._lock:
-            for old_key in {key, self._key_of.get(kept.location, key)}:
-                self._drop(old_key)
-            if kept.size > self._max_bytes:
-                return
-            self._tables[key] = kept
-            self._key_of[kept.location] = key
-            self._bytes += kept.size
-            while self._bytes > self._max_bytes or len(self._tables) > self._max_tables:
-                self._drop(next(iter(self._tables)))
-
-    def _drop(self, key: str) -> None:
-        kept = self._tables.pop(key, None)
-        if kept is not None:
-            del self._key_of[kept.location]
-            self._bytes -= kept.size
+        """Keep a file in the place of the file of the same location, and of the same table; a table of version 1 may have no uuid."""
+        uuid = kept.metadata.table_uuid
+        with self._files.lock:
+            if uuid is not None:
+                self._files.pop(self._location_of.get(uuid) or "")
+                self._location_of.put(uuid, kept.location)
+            self._files.put(kept.location, kept, kept.size)
 
 
 # What tables are loaded from in this process.

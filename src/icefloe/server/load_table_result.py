@@ -5,14 +5,13 @@ Spec: REST catalog, LoadTableResult, CommitTableResponse, ETag.
 """
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import msgspec
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.operations.table_handle import LoadedMetadata, has_no_file
 from icefloe.server.request import Answer, Call
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
@@ -55,41 +54,19 @@ class KeptTable:
     content: bytes
 
 
-class TableBodies:
-    """The metadata of the tables whose responses were made last. What else a response has depends on its request. Any number of threads may use it."""
+class TableBodies(BoundedCache[str, KeptTable]):
+    """The metadata of the tables whose responses were made last, by ETag. What else a response has depends on its request."""
 
     def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[str, KeptTable] = OrderedDict()  # by ETag
-
-    def get(self, tag: str) -> KeptTable | None:
-        """Return the metadata of a response by its ETag; None where it is not kept."""
-        with self._lock:
-            if tag in self._kept:
-                self._kept.move_to_end(tag)
-            return self._kept.get(tag)
+        super().__init__(most_cost=max_bytes, largest=max_bytes // 4)
 
     def metadata_json(self, tag: str, metadata: TableMetadata, mode: SnapshotMode) -> bytes:
         """Return the metadata as JSON, and keep it under its ETag."""
-        kept = self.get(tag)
-        if kept is None:
-            kept = KeptTable(metadata.location, write_table_metadata(with_snapshots(metadata, mode)))
-            self._keep(tag, kept)
-        return kept.content
-
-    def _keep(self, tag: str, table: KeptTable) -> None:
-        if len(table.content) > self._max_bytes // 4:
-            return
-        with self._lock:
-            if tag in self._kept:
-                return
-            self._kept[tag] = table
-            self._bytes += len(table.content)
-            while self._bytes > self._max_bytes:
-                _, dropped = self._kept.popitem(last=False)
-                self._bytes -= len(dropped.content)
+        table = self.get(tag)
+        if table is None:
+            table = KeptTable(metadata.location, write_table_metadata(with_snapshots(metadata, mode)))
+            self.put(tag, table, len(table.content))
+        return table.content
 
 
 def with_snapshots(metadata: TableMetadata, mode: SnapshotMode) -> TableMetadata:

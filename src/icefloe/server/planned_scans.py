@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.server.error_response import UNAVAILABLE, RefusedRequest
 
@@ -68,7 +69,7 @@ class PlannedScans:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by key, and by whether all files may be read
-        self._cancelled: OrderedDict[bytes, None] = OrderedDict()  # digests of ids, which may be as long as a request's head
+        self._cancelled: BoundedCache[bytes, bool] = BoundedCache(REMEMBERED)  # by digests of ids, which may be as long as a request's head
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="icefloe-plan")
 
     def plan(self, key: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
@@ -120,10 +121,8 @@ class PlannedScans:
             plan_id: The id that the client has.
             key: The key of the plan, which other clients may wait for: they request it again.
         """
+        self._cancelled.put(_digest(plan_id), True)
         with self._lock:
-            self._cancelled[_digest(plan_id)] = None
-            if len(self._cancelled) > REMEMBERED:
-                self._cancelled.popitem(last=False)
             for place in ((key, True), (key, False)):
                 future = self._plans.get(place)
                 if future is not None and future.cancel():
@@ -131,8 +130,7 @@ class PlannedScans:
 
     def is_cancelled(self, plan_id: str) -> bool:
         """Return whether this process has cancelled the plan."""
-        with self._lock:
-            return _digest(plan_id) in self._cancelled
+        return self._cancelled.get(_digest(plan_id)) is not None
 
     def _drop(self, key: tuple[str, bool]) -> None:
         with self._lock:

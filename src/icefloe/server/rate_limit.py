@@ -1,10 +1,10 @@
 """`RateLimit`: how many requests a user, or an address without a valid token, may send in a second. Each worker counts for itself."""
 
 import math
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+
+from icefloe.bounded_cache import BoundedCache
 
 # Callers that are remembered; the one that was longest quiet is dropped first.
 REMEMBERED = 10_000
@@ -24,8 +24,7 @@ class RateLimit:
         self._rate = per_second
         self._burst = max(burst, 1.0)
         self._clock = clock
-        self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # requests left, and when that was
+        self._buckets: BoundedCache[str, tuple[float, float]] = BoundedCache(REMEMBERED)  # requests left, and when that was
 
     def take(self, caller: str) -> int | None:
         """Take a request of a caller.
@@ -39,11 +38,9 @@ class RateLimit:
         if self._rate <= 0:
             return None
         now = self._clock()
-        with self._lock:
-            left, since = self._buckets.pop(caller, (self._burst, now))
+        with self._buckets.lock:
+            left, since = self._buckets.get(caller) or (self._burst, now)
             left = min(self._burst, left + (now - since) * self._rate)
             is_allowed = left >= 1.0
-            self._buckets[caller] = (left - 1.0 if is_allowed else left, now)
-            if len(self._buckets) > REMEMBERED:
-                self._buckets.popitem(last=False)
+            self._buckets.put(caller, (left - 1.0 if is_allowed else left, now))
         return None if is_allowed else max(1, math.ceil((1.0 - left) / self._rate))

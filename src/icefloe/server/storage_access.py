@@ -8,12 +8,12 @@ import json
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import STORE_OF_SCHEME, scheme_of
 from icefloe.optional_packages import optional_module
@@ -63,7 +63,7 @@ class StorageAccess:
         self._properties = dict(properties)
         self.delegation = delegation
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, bool], TemporaryCredentials] = OrderedDict()
+        self._credentials: BoundedCache[tuple[str, bool], TemporaryCredentials] = BoundedCache(KEPT_CREDENTIALS)
         self._client: Any = None
 
     @property
@@ -116,17 +116,11 @@ class StorageAccess:
         """
         now_ms = time.time_ns() // 1_000_000
         key = (location, may_write)
-        with self._lock:
-            kept = self._kept.get(key)
-        if kept is not None and kept.is_fresh(now_ms):
-            return kept
-        made = self._assume_role(location, may_write, now_ms)
-        with self._lock:
-            self._kept[key] = made
-            self._kept.move_to_end(key)
-            if len(self._kept) > KEPT_CREDENTIALS:
-                self._kept.popitem(last=False)
-        return made
+        credentials = self._credentials.get(key)
+        if credentials is None or not credentials.is_fresh(now_ms):
+            credentials = self._assume_role(location, may_write, now_ms)
+            self._credentials.put(key, credentials)
+        return credentials
 
     def _public_settings(self) -> dict[str, str]:
         """Return the settings of the store that are no secrets."""

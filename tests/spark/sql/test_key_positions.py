@@ -14,6 +14,7 @@ from tests.spark.merge_on_read import add_equality_deletes, delete_keys, delete_
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
+from icefloe.bounded_cache import BoundedCache
 from icefloe.spark.scan import key_positions, scan_plans
 from icefloe.table import Table
 
@@ -119,7 +120,7 @@ def test_positions_that_are_too_large_to_keep_are_not_found_for_ever(
     table = lake.create_table("db.k", SCHEMA)
     append(table, [(number, number * 7919 % 1000, "x") for number in range(5000)])
     delete_keys(table, pa.table({"key": pa.array(range(300), pa.int32())}), ["key"])
-    small = key_positions.ByteCache(700)
+    small = BoundedCache[object, Any](most_cost=700)
     monkeypatch.setattr(scan_plans.ScanPlans, "deletes", property(lambda plans: small))
     for columns in (["id"], ["key"], ["name"], ["id", "key"], ["id", "name"], ["key", "name"], ["id", "key", "name"]):
         counts = ", ".join(f"count({column})" for column in columns)

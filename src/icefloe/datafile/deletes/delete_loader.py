@@ -5,11 +5,11 @@ merged.
 Spec: Row-level Deletes; Scan Planning (delete files); Version 2: Row-level Deletes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icefloe.datafile.deletes.byte_cache import ByteCache
+from icefloe.bounded_cache import BoundedCache
 from icefloe.datafile.deletes.delete_file_reader import (
     plain_location,
     read_delete_columns,
@@ -79,11 +79,7 @@ class DeleteLoader:
         self._schemas = tuple(schemas)
         self._name_mapping = name_mapping
         self._cache_bytes = cache_bytes
-        self._cache = ByteCache(cache_bytes)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the loader without its cache."""
-        return _loader, (self._io, self._schemas, self._name_mapping, self._cache_bytes)
+        self._cache: BoundedCache[Hashable, Any] = BoundedCache(most_cost=cache_bytes)
 
     def deletes_of(self, task: FileScanTask, schema: Schema) -> FileDeletes:
         """Return the deletes of the task's data file, from its delete files. `schema` is the one that rows are read with.
@@ -124,10 +120,10 @@ class DeleteLoader:
             return locations, len(locations) * _LOCATION_BYTES
 
         def vector() -> tuple[DeletionVector, int]:
-            decoded = read_deletion_vector(self._io, file, location, self._cache.get(("footer", path), footer))
+            decoded = read_deletion_vector(self._io, file, location, self._cache.get_or_load(("footer", path), footer))
             return decoded, file.content_size_in_bytes or 0
 
-        cached: DeletionVector = self._cache.get(("vector", path, file.content_offset), vector)
+        cached: DeletionVector = self._cache.get_or_load(("vector", path, file.content_offset), vector)
         return cached
 
     def _positions(self, file: DataFile, location: str) -> DeletionVector | None:
@@ -139,7 +135,7 @@ class DeleteLoader:
             by_data_file = read_position_deletes(self._io, file)
             return by_data_file, sum(len(path) + len(vector.bitmap.serialize()) for path, vector in by_data_file.items())
 
-        positions: DeletionVector | None = self._cache.get(("positions", file.file_path), all_positions).get(data_file)
+        positions: DeletionVector | None = self._cache.get_or_load(("positions", file.file_path), all_positions).get(data_file)
         return positions
 
     def _key_set(self, schema: Schema, ids: tuple[int, ...], files: Sequence[DataFile]) -> EqualityKeySet:
@@ -149,7 +145,7 @@ class DeleteLoader:
             key_set = EqualityKeySet(fields, [batch for file in files for batch in self._keys(file, fields)])
             return key_set, key_set.nbytes
 
-        cached: EqualityKeySet = self._cache.get(("keys", fields, tuple(file.file_path for file in files)), keys)
+        cached: EqualityKeySet = self._cache.get_or_load(("keys", fields, tuple(file.file_path for file in files)), keys)
         return cached
 
     def _keys(self, file: DataFile, fields: tuple[NestedField, ...]) -> Sequence[Any]:
@@ -157,7 +153,7 @@ class DeleteLoader:
             batches = list(read_delete_columns(self._io, file, fields, name_mapping=self._name_mapping))
             return batches, sum(batch.nbytes for batch in batches)
 
-        cached: Sequence[Any] = self._cache.get(("rows", fields, file.file_path), read)
+        cached: Sequence[Any] = self._cache.get_or_load(("rows", fields, file.file_path), read)
         return cached
 
     def key_fields(self, schema: Schema, ids: tuple[int, ...], file: DataFile) -> tuple[NestedField, ...]:
@@ -181,10 +177,6 @@ class DeleteLoader:
                 next_step="roll the table back to a snapshot that does not use it",
             )
         return fields
-
-
-def _loader(io: FileIO, schemas: Sequence[Schema], name_mapping: NameMapping | None, cache_bytes: int) -> DeleteLoader:
-    return DeleteLoader(io, schemas=schemas, name_mapping=name_mapping, cache_bytes=cache_bytes)
 
 
 def _joined(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | None:

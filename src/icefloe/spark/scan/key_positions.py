@@ -5,7 +5,7 @@ and it and all later ones leave the rows out as those of a deletion vector. Data
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.datafile.data_file_reader import read_task
-from icefloe.datafile.deletes.byte_cache import ByteCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
@@ -45,7 +45,7 @@ class _Uses:
     searches: int = 0
 
 
-def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGroup, known: ByteCache) -> FileGroup:
+def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGroup, known: BoundedCache[Hashable, Any]) -> FileGroup:
     """Return the group with deleted positions in place of equality deletes, from the second scan of the same files on.
 
     Args:
@@ -68,7 +68,7 @@ def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGr
     columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns), repr(request.name_mapping))
     key = (columns, *((task.file.file_path, *((file.file_path, file.content_offset) for file in task.delete_files)) for task in tasks))
     key_bytes = BYTES_OF_A_KEY * len(tasks)
-    uses = known.get(("uses", key), lambda: (_Uses(), key_bytes))
+    uses = known.get_or_load(("uses", key), lambda: (_Uses(), key_bytes))
     uses.scans += 1
     if uses.scans == 1:
         return group
@@ -83,7 +83,7 @@ def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGr
         rows = DeletedRows(vectors)
         return (rows, rows.size) if rows.size <= MOST_POSITION_BYTES else (None, 0)
 
-    rows = known.get(("positions", key), search)
+    rows = known.get_or_load(("positions", key), search)
     return group if rows is None else replace(group, deleted=rows, equality=None)
 
 

@@ -7,7 +7,7 @@ Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from itertools import product
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.datafile.deletes.byte_cache import ByteCache
+from icefloe.bounded_cache import BoundedCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.projection import lacks_required
 from icefloe.errors import in_one_line
@@ -108,7 +108,9 @@ def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
     return planned_rows(spark, request)
 
 
-def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None) -> DataFrame:
+def planned_rows(
+    spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: BoundedCache[Hashable, Any] | None = None
+) -> DataFrame:
     """Return the rows of a scan as a DataFrame: the union of its file groups.
 
     The frame is lazy: no row is read before an action. Position delete files are read now.
@@ -129,7 +131,11 @@ def planned_rows(spark: SparkSession, request: ScanRequest, kept: float = 1.0, k
 
 
 def plan_of_rows(
-    spark: SparkSession, request: ScanRequest, kept: float = 1.0, known: ByteCache | None = None, non_null: Set[int] = frozenset()
+    spark: SparkSession,
+    request: ScanRequest,
+    kept: float = 1.0,
+    known: BoundedCache[Hashable, Any] | None = None,
+    non_null: Set[int] = frozenset(),
 ) -> tuple[Any, int | None]:
     """Return Spark's optimized logical plan of `planned_rows`, of which the columns with the ids `non_null` hold no null.
 
@@ -154,7 +160,7 @@ def _united(
 
 
 def grouped_files(
-    spark: SparkSession, request: ScanRequest, kept: float, known: ByteCache | None
+    spark: SparkSession, request: ScanRequest, kept: float, known: BoundedCache[Hashable, Any] | None
 ) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
     """Return the part of the table's schema that is read, the file groups, at least one, and the reader of delete files. Takes and raises as `planned_rows`."""
     if request.plan.files.num_rows:
@@ -231,7 +237,7 @@ def file_groups(
     deletes: Callable[[], DeleteLoader],
     read_fields: ReadFields,
     *,
-    known: ByteCache | None = None,
+    known: BoundedCache[Hashable, Any] | None = None,
     positions_reason: str = "",
     loses_structs: bool = False,
     takes_unsigned: bool = False,
@@ -526,7 +532,7 @@ def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozens
     )
 
 
-def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: ByteCache | None) -> Iterator[FileGroup]:
+def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: BoundedCache[Hashable, Any] | None) -> Iterator[FileGroup]:
     """Yield a group with its deleted positions; files without any, and files with positions that Spark's bitmaps cannot hold, are groups of their own."""
     tasks = [task for part in group.parts for task in part.tasks()]
 
@@ -534,7 +540,7 @@ def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: ByteCach
         loaded = load_positions(deletes, tasks)
         return loaded, loaded.rows.size + BYTES_OF_A_KEY * len(tasks)
 
-    loaded = load()[0] if known is None else known.get(key_of_positions(tasks), load)
+    loaded = load()[0] if known is None else known.get_or_load(key_of_positions(tasks), load)
     for kind in np.unique(loaded.kinds).tolist():
         start = 0
         parts = []

@@ -6,14 +6,12 @@ Spec: Scan Planning.
 """
 
 import json
-from collections import OrderedDict
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from icefloe.datafile.deletes.byte_cache import ByteCache
+from icefloe.bounded_cache import BoundedCache
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.rows.write_context import branch_to_read
 from icefloe.scan.scan_plan import ScanPlan
@@ -39,35 +37,20 @@ T = TypeVar("T")
 class ScanCache:
     """Values of the scans of one catalog in one session, for later references and statements that read the same state of a table alike.
 
-    The values that were not used for longest are dropped first. Several threads may use it at once. `deletes` has the deleted positions of data files, by files
-    instead of a table's state.
+    `deletes` has the deleted positions of data files, by files instead of a table's state.
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._values: OrderedDict[tuple[object, ...], tuple[Any, int]] = OrderedDict()
-        self._bytes = 0
-        self.deletes = ByteCache(SHARED_BYTES)
+        self._values: BoundedCache[tuple[object, ...], Any] = BoundedCache(most_cost=SHARED_BYTES)
+        self.deletes: BoundedCache[Hashable, Any] = BoundedCache(most_cost=SHARED_BYTES)
 
     def get(self, key: tuple[object, ...]) -> Any:
         """Return the value with a key, or None."""
-        with self._lock:
-            if key not in self._values:
-                return None
-            self._values.move_to_end(key)
-            return self._values[key][0]
+        return self._values.get(key)
 
     def put(self, key: tuple[object, ...], value: Any, size: int) -> None:
         """Keep a value of a number of bytes, unless it is larger with its key than all kept values may be."""
-        size += _BYTES_OF_A_CHARACTER * sum(len(part) for part in key if isinstance(part, str))
-        with self._lock:
-            if size > SHARED_BYTES or key in self._values:
-                return
-            self._values[key] = value, size
-            self._bytes += size
-            while self._bytes > SHARED_BYTES:
-                _, (_, dropped) = self._values.popitem(last=False)
-                self._bytes -= dropped
+        self._values.put(key, value, size + _BYTES_OF_A_CHARACTER * sum(len(part) for part in key if isinstance(part, str)))
 
 
 class ScanPlans:
@@ -102,7 +85,7 @@ class ScanPlans:
         return None if self._shared is None else repr(self._state)
 
     @property
-    def deletes(self) -> ByteCache | None:
+    def deletes(self) -> BoundedCache[Hashable, Any] | None:
         """Return the deleted positions of other statements; None to share none."""
         return None if self._shared is None else self._shared.deletes
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from threading import Lock
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.errors import (
     FormatError,
     IcefloeError,
@@ -31,7 +32,6 @@ from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint
 from icefloe.stores.rest.scan_planner import RestScanPlanner
 from icefloe.stores.rest.table_access import TableAccess
-from icefloe.stores.rest.table_cache import TableCache
 
 # Tokens of tables that are kept.
 _KEPT_TOKENS = 1_000
@@ -78,7 +78,9 @@ class TableLoader:
     def __init__(self, connection: RestConnection) -> None:
         self._connection = connection
         own = connection.own_properties
-        self._cache = TableCache(settings.number(own, settings.CACHE_ENTRIES, 100), settings.number(own, settings.CACHE_EXPIRY_MS, 300_000))
+        self._cache: BoundedCache[tuple[Identifier, str], tuple[str, TableLocation]] = BoundedCache(  # ETag and table by name and mode
+            settings.number(own, settings.CACHE_ENTRIES, 100), expiry_s=settings.number(own, settings.CACHE_EXPIRY_MS, 300_000) / 1000
+        )
         self._tokens: dict[Identifier, str] = {}
 
     def load(self, identifier: Identifier, mode: str, *, is_folder_enough: bool = False) -> TableLocation | None:
@@ -92,13 +94,13 @@ class TableLoader:
         Raises:
             IcefloeError: it cannot be loaded.
         """
-        kept = self._cache.get(identifier, mode)
+        kept = self._cache.get((identifier, mode))
         headers = {**self._connection.delegation, **({"If-None-Match": kept[0]} if kept else {})}
         reply = self._connection.request(Endpoint.LOAD_TABLE, identifier, query={"snapshots": mode}, headers=headers)
         if reply.status == NOT_MODIFIED and kept is not None:
             return kept[1]
         if reply.status == NOT_FOUND:
-            self._cache.forget(identifier)
+            self.forget(identifier)
             return None
         if not reply.is_success:
             raise reply.error(f"the table {dotted(identifier)!r} could not be loaded from catalog {self._connection.name!r}")
@@ -112,19 +114,27 @@ class TableLoader:
         if mode == settings.REFS and isinstance(table.metadata, TableMetadata):
             whole = _LoadedOnce(partial(self._history, identifier, table.metadata, table.metadata_location))
             table = replace(table, metadata=replace(table.metadata, snapshots=PartialEntries(table.metadata.snapshots, whole)))
-        self._cache.keep(identifier, mode, reply.etag, table)
+        self._keep(identifier, mode, reply.etag, table)
         return table
 
     def forget(self, identifier: Identifier) -> None:
         """Drop what is kept of a table."""
-        self._cache.forget(identifier)
+        for mode in (settings.ALL, settings.REFS):
+            self._cache.pop((identifier, mode))
+
+    def _keep(self, identifier: Identifier, mode: str, etag: str | None, table: TableLocation) -> None:
+        """Keep a table that was loaded; one without a tag replaces the older version by nothing."""
+        if etag:
+            self._cache.put((identifier, mode), (etag, table))
+        else:
+            self._cache.pop((identifier, mode))
 
     def keep_committed(self, name: Identifier, location: str, metadata: TableMetadata, etag: str | None) -> None:
         """Keep the version that a commit made, whose next load is a 304."""
-        kept = self._cache.get(name, settings.ALL)
-        self._cache.forget(name)
-        if kept is not None and etag:
-            self._cache.keep(name, settings.ALL, etag, replace(kept[1], metadata_location=location, metadata=metadata))
+        kept = self._cache.get((name, settings.ALL))
+        self.forget(name)
+        if kept is not None:
+            self._keep(name, settings.ALL, etag, replace(kept[1], metadata_location=location, metadata=metadata))
 
     def token(self, identifier: Identifier) -> str | None:
         """Return the bearer token that the server gave with a table, for the requests about it."""
