@@ -24,13 +24,12 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedError, NoSuchFileError, NoSuchTableError
 from icefloe.io.file_tree import FileState
 from icefloe.io.locations import Place
-from icefloe.maintenance import found_orphans
 from icefloe.maintenance import remove_orphan_files as removal
 from icefloe.maintenance.orphan_scope import OrphanScope
 from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, quarantine_lists
-from icefloe.operations.orphans import orphan_search
+from icefloe.operations.orphans import orphan_search, path_database
+from icefloe.operations.orphans.path_database import LISTED, FoundOrphans
 from icefloe.operations.orphans.path_keys import PathKeys
-from icefloe.operations.orphans.path_spill import LISTED
 from icefloe.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "kind": ["a", "b", "a"]})
@@ -236,7 +235,7 @@ def test_an_interrupted_quarantine_leaves_no_list_and_an_interrupted_purge_is_co
     table = made(tmp_path)
     for number in range(20):
         stray(table, f"data/{number}.parquet")
-    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
+    monkeypatch.setattr(path_database, "ORPHANS_AT_ONCE", 5)
     with monkeypatch.context() as patch:
         patch.setattr(removal.QuarantineWriter, "write", interrupted_after(2, removal.QuarantineWriter.write))
         with pytest.raises(KeyboardInterrupt):
@@ -297,7 +296,7 @@ def test_a_file_that_is_committed_meanwhile_is_never_deleted(tmp_path: Path, mon
     content = Path(next(iter(table.scan().plan_files())).file.file_path).read_bytes()
     paths = [stray(table, f"data/{number:02}.parquet", content) for number in range(20)]
     other = lake(tmp_path).load_table("db.t")
-    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
+    monkeypatch.setattr(path_database, "ORPHANS_AT_ONCE", 5)
     committed = []
 
     def commit(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -328,7 +327,7 @@ def test_a_file_that_is_committed_meanwhile_is_never_deleted(tmp_path: Path, mon
 def test_nothing_more_is_deleted_after_the_table_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     paths = [stray(table, f"data/{number}.parquet") for number in range(20)]
-    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
+    monkeypatch.setattr(path_database, "ORPHANS_AT_ONCE", 5)
     catalog = lake(tmp_path)
     delete = removal.delete_files
 
@@ -490,7 +489,7 @@ def test_a_file_that_another_table_of_the_folder_adds_during_the_deletion_is_kep
     catalog = lake(tmp_path)
     content = Path(next(iter(table.scan().plan_files())).file.file_path).read_bytes()
     paths = [stray(table, f"data/{number:02}.parquet", content) for number in range(20)]
-    monkeypatch.setattr(found_orphans, "ORPHANS_AT_ONCE", 5)
+    monkeypatch.setattr(path_database, "ORPHANS_AT_ONCE", 5)
     monkeypatch.setattr(removal, "OTHERS_KNOWN_MS", 0)
     registered: list[Table] = [] if is_new else [catalog.register_table("db.second", table.metadata_location)]
     added: list[str] = []
@@ -511,21 +510,20 @@ def test_a_file_that_another_table_of_the_folder_adds_during_the_deletion_is_kep
     assert table.scan().count() == 3
 
 
-def test_the_memory_of_a_deletion_does_not_grow_with_the_files_of_later_commits(tmp_path: Path) -> None:
+def test_the_memory_of_a_deletion_does_not_grow_with_the_files_of_later_commits() -> None:
     keys = PathKeys.of({}, {})
-    found = found_orphans.FoundOrphans(str(tmp_path), keys)
+    found = FoundOrphans(keys)
     paths = [f"/lake/t/data/orphan-{number}" for number in range(12_000)]
     orphans = pa.table([pa.array(paths), *[pa.array([1] * len(paths), pa.int64())] * 2], schema=LISTED)
-    with found:
-        found.write(orphans)
-    found.keep(pa.array([paths[7], "/lake/t/data/other"]))
+    found.write(orphans)
+    found.keep([paths[7], "/lake/t/data/other"])
     tracemalloc.start()
     for first in range(0, 400_000, 20_000):
-        found.keep(pa.array([f"/lake/t/data/live-{number}" for number in range(first, first + 20_000)] + [paths[9_000]]))
+        found.keep([f"/lake/t/data/live-{number}" for number in range(first, first + 20_000)] + [paths[9_000]])
     current, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert current < 1_000_000
-    kept = set(paths) - {path for table in found.batches() for path in found.without_kept(table)["path"].to_pylist()}
+    kept = set(paths) - {path for numbers in found.batches() for path in found.rows(numbers)["path"].to_pylist()}
     assert kept == {paths[7], paths[9_000]}
 
 

@@ -17,8 +17,8 @@ from tests.security.test_deletion import spellings
 from icefloe.errors import DataFileFormatError, InvalidInputError, LocationNotAllowedError
 from icefloe.io import file_tree
 from icefloe.maintenance import remove_orphan_files as removal
+from icefloe.operations.orphans.path_database import LISTED
 from icefloe.operations.orphans.path_keys import PathKeys
-from icefloe.operations.orphans.path_spill import LISTED
 from icefloe.table import Table
 
 OLD_MS = int(OLD * 1000)
@@ -234,11 +234,9 @@ def test_locations_that_are_no_folder_of_a_table_are_refused(tmp_path: Path, loc
 )
 def test_spellings_of_one_file_have_one_key(referenced: str, listed: str) -> None:
     keys = PathKeys.of({}, {})
-    (of_referenced,) = keys.paths(pa.array([referenced]))
-    key, prefix = keys.file(listed)
-    assert of_referenced[0] == [key]
-    assert of_referenced[1].is_of(prefix)
-    assert keys.files(listed.rstrip("/").rpartition("/")[0], [listed.rpartition("/")[2]])[0] == [key]
+    (referenced_key, referenced_prefix), (listed_key, listed_prefix) = keys.file(referenced), keys.file(listed)
+    assert referenced_key == listed_key
+    assert referenced_prefix.is_of(listed_prefix)
 
 
 @pytest.mark.parametrize(

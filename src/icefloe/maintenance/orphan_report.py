@@ -7,7 +7,7 @@ from typing import Any
 from icefloe.display.html import ShownAsText
 from icefloe.errors import Problem
 from icefloe.formatting import count_text, size_text
-from icefloe.operations.orphans.path_spill import LISTED
+from icefloe.operations.orphans.path_database import LISTED
 
 
 class OrphanMode(StrEnum):

@@ -21,7 +21,7 @@ from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames
 from icefloe.io.storage_errors import storage_error
 from icefloe.io.whole_output import whole_output
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real
-from icefloe.operations.orphans.path_spill import LISTED
+from icefloe.operations.orphans.path_database import LISTED
 from icefloe.spec.ports import FileIO
 
 _NAME = re.compile(r"_orphan-files-[0-9]{8}T[0-9]{6}-[0-9a-f]{32}\.parquet")

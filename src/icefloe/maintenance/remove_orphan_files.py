@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import islice
-from tempfile import TemporaryDirectory
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -31,7 +30,6 @@ from icefloe.errors import (
 from icefloe.io.bulk_delete import THREADS, delete_files
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, file_state, list_part, local_state
 from icefloe.io.locations import folders_of, join, local_path, place_of_file, scheme_of
-from icefloe.maintenance.found_orphans import FoundOrphans
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real, foreign_folders, metadata_of_others, orphan_scope
 from icefloe.maintenance.quarantine_list import FilesInside, QuarantineList, QuarantineWriter, quarantine_lists
@@ -41,8 +39,8 @@ from icefloe.operations.expiry.deletion_scope import deletion_scope
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.orphans.linked_files import LinkedFiles
 from icefloe.operations.orphans.orphan_search import OrphanRequest, metadata_among
+from icefloe.operations.orphans.path_database import LISTED, FoundOrphans
 from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
-from icefloe.operations.orphans.path_spill import LISTED
 from icefloe.operations.orphans.referenced_files import METADATA_FOLDER, ReferencedFiles, added_since, referenced_files, refusal
 from icefloe.operations.parallel_requests import side_by_side
 from icefloe.operations.table_handle import LoadedMetadata, metadata_folder, reload_metadata
@@ -236,11 +234,10 @@ class OrphanRemoval:
                 path=options.location,
                 next_step="delete the orphan files of this location with the mode delete, after a dry run",
             )
-        with TemporaryDirectory(prefix="icefloe-orphans-") as folder:
+        with FoundOrphans(options.keys) as found:
             if options.mode is OrphanMode.PURGE:
-                return self._purge(folder)
+                return self._purge(found)
             self.result = replace(self.result, location=self.scope.location)
-            found = FoundOrphans(folder, options.keys)
             self._search(found, options.view)
             if options.dry_run:
                 return self._with_orphans(found)
@@ -285,7 +282,7 @@ class OrphanRemoval:
             older_than_ms=self.options.older_than_ms,
             lasting_file=_lasting_file(self.loaded),
         )
-        with found, closing(engine.orphans(request)) as tables:
+        with closing(engine.orphans(request)) as tables:
             for orphans in tables:
                 found.write(self._without_foreign(self._old_enough(orphans), is_listing=is_listing))
         self.result = replace(
@@ -376,8 +373,8 @@ class OrphanRemoval:
         handle = self.table.handle
         folder = metadata_folder(self.loaded.metadata)
         with QuarantineWriter(handle.io, folder, handle.clock.now_ms(), handle.ids.uuid()) as writer:
-            for orphans in found.batches():
-                writer.write(orphans)
+            for numbers in found.batches():
+                writer.write(found.rows(numbers))
         return replace(result, lists=(writer.location,))
 
     def _delete(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
@@ -385,17 +382,18 @@ class OrphanRemoval:
         result, failed, deleted = self._with_orphans(found), 0, 0
         failures: list[Problem] = []
         with progress(f"delete orphan files of {self.table.full_name}", "files", found.files) as work:
-            for orphans in found.batches():
-                still = self._still_orphans(orphans, found)
+            for numbers in found.batches():
+                self._keep_needed(found)
+                still = found.rows(numbers)
                 undeleted = delete_files(self.table.io, still["path"].to_pylist(), _Unchanged(self.scope, still), self.options.threads)
                 failed += len(undeleted)
                 deleted += len(still) - len(undeleted)
                 failures += [Problem(where=path, what=error.message) for path, error in undeleted[: _SHOWN_PROBLEMS - len(failures)]]
-                work.advance(len(orphans))
+                work.advance(len(numbers))
         return replace(result, deleted_files=deleted, undeleted=tuple(failures), undeleted_files=failed)
 
-    def _still_orphans(self, orphans: Any, found: FoundOrphans) -> Any:
-        """Return the orphans without files that commits since the search reference. Raises as `_referenced`, before anything of the batch is deleted."""
+    def _keep_needed(self, found: FoundOrphans) -> None:
+        """Keep the orphans that commits since the search reference. Raises as `_referenced`, before anything of the batch is deleted."""
         handle = self.table.handle
         if handle.store.load(handle.identifier).metadata_location != self.loaded.location:
             newer = reload_metadata(handle, self.loaded.metadata)
@@ -406,7 +404,6 @@ class OrphanRemoval:
             )
             self.loaded = newer
         self._look_at_others(found)
-        return found.without_kept(orphans)
 
     def _look_at_others(self, found: FoundOrphans) -> None:
         """Keep the orphans that tables of the same folder reference now; and from time to time look for tables that are new there."""
@@ -430,13 +427,13 @@ class OrphanRemoval:
         handle = self.table.handle
         try:
             links = LinkedFiles()
-            for paths in added_since(handle.io, referenced, newer):
-                for needed in (paths, *links.behind(paths)):
-                    found.keep(needed)
+            for batch in added_since(handle.io, referenced, newer):
+                locations = batch.to_pylist()
+                found.keep(chain(locations, links.behind(locations)))
         except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
             raise refusal(handle.table_name, error) from error
 
-    def _purge(self, folder: str) -> RemoveOrphanFilesResult:
+    def _purge(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
         """Delete the files of lists that are old enough, after each file was checked again; then delete the lists."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
@@ -450,7 +447,6 @@ class OrphanRemoval:
         if not due:
             return self.result
         listed = [0]
-        found = FoundOrphans(folder, self.options.keys)
         self._search(found, None, lambda: self._unchanged(due, listed))
         self.result = replace(self.result, listed_files=listed[0], skipped_files=max(0, listed[0] - found.files))
         if self.options.dry_run:

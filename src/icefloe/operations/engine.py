@@ -166,7 +166,7 @@ class Engine(Protocol):
         """
 
     def orphans(self, request: Any) -> Generator[Any, None, None]:
-        """Yield the files that nothing references, as tables of `path_spill.LISTED`, for an `orphan_search.OrphanRequest`; see `find_in_process`."""
+        """Yield the files that nothing references, as tables of `path_database.LISTED`, for an `orphan_search.OrphanRequest`; see `find_in_process`."""
 
     def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Check the rows and determine the values of their keys. Nothing is written.

@@ -5,18 +5,11 @@ link, so that the file behind it is needed although no metadata names it. Spec: 
 """
 
 import os
-from collections.abc import Iterator
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Iterable, Iterator
 
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.io.storage_errors import storage_error
-
-# Links whose files are returned at a time.
-_BATCH = 20_000
 
 
 class LinkedFiles:
@@ -26,28 +19,18 @@ class LinkedFiles:
         """Create a search that has listed no folder."""
         self._listed: set[str] = set()
 
-    def behind(self, locations: Any) -> Iterator[Any]:
-        """Yield the files that any link in the folders of files leads to, as Arrow arrays of paths.
-
-        Args:
-            locations: An Arrow array of the locations of the files.
+    def behind(self, locations: Iterable[str]) -> Iterator[str]:
+        """Yield the paths of the files that any link in the folders of these files leads to.
 
         Raises:
             StorageError: A folder cannot be listed, so that it is not known which files are links.
         """
-        parts = pc.split_pattern(locations, "/", max_splits=1, reverse=True)
-        found: list[str] = []
-        for folder in pc.unique(pc.list_flatten(pc.list_slice(parts, 0, 1))).to_pylist():
-            if folder in self._listed or scheme_of(folder) != "file":
-                continue
-            self._listed.add(folder)
-            for path in _behind_links(folder):
-                found.append(path)
-                if len(found) == _BATCH:
-                    yield pa.array(found, pa.string())
-                    found = []
-        if found:
-            yield pa.array(found, pa.string())
+        for location in locations:
+            folder = location.rpartition("/")[0]
+            if folder not in self._listed:
+                self._listed.add(folder)
+                if scheme_of(folder) == "file":
+                    yield from _behind_links(folder)
 
 
 def _behind_links(folder: str) -> Iterator[str]:

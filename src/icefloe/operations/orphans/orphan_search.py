@@ -6,17 +6,17 @@ is either not listed or referenced.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from icefloe.display.progress import progress
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
-from icefloe.io.file_tree import FolderFiles, HiddenNames, files_below
+from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.operations.orphans.linked_files import LinkedFiles
+from icefloe.operations.orphans.path_database import PathDatabase
 from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
-from icefloe.operations.orphans.path_spill import PathSpill
 from icefloe.operations.orphans.referenced_files import ReferencedFiles, refusal
 from icefloe.spec.ports import FileIO
 
@@ -78,36 +78,41 @@ def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
         InvalidInputError: Prefixes differ, and `mismatch` is `ERROR`.
         NotFoundError, FormatError, StorageError, UnsupportedError: A folder cannot be listed, or a file that the table needs cannot be read.
     """
-    with TemporaryDirectory(prefix="icefloe-orphans-") as folder, PathSpill(folder) as spill:
+    with PathDatabase(request.keys) as database:
         metadata_files: list[str] = []
         with progress(f"list the files of {request.table_name}", "files") as work:
-            if request.files is not None:
-                for found in request.files():
-                    table = found.filter(pa.array(request.is_inside(found["path"].to_pylist()), pa.bool_()))
-                    _add_table(spill, request.keys, table)
-                    metadata_files += metadata_among(table["path"].to_pylist())
-                    work.advance(len(table))
-            else:
-                for files in files_below(request.io, request.folder, request.hidden):
-                    _add_folder(spill, request.keys, files)
-                    metadata_files += (f"{files.folder}/{name}" for name in metadata_among(files.names))
-                    work.advance(len(files.names))
+            for paths, sizes, modified_ms in _listed_files(request):
+                database.add_listed(paths, sizes, modified_ms)
+                metadata_files += metadata_among(paths)
+                work.advance(len(paths))
+                if request.files is None:
                     check_metadata_files(len(metadata_files), request.folder)
-        request.listed.files = spill.listed_files
+        request.listed.files = database.listed_files
         with progress(f"read the files that {request.table_name} needs", "files") as work:
             referenced = request.referenced(metadata_files)
             links = LinkedFiles()
-            for paths in batches_or_refusal(request.table_name, referenced):
-                for needed in (paths, *links.behind(paths)):
-                    for keys, prefix in request.keys.paths(needed):
-                        spill.add_referenced(keys, prefix)
-                work.advance(len(paths))
-        yield from spill.unreferenced(request.mismatch)
+            for batch in batches_or_refusal(request.table_name, referenced):
+                locations = batch.to_pylist()
+                database.add_referenced(chain(locations, links.behind(locations)))
+                work.advance(len(locations))
+        yield from database.unreferenced(request.mismatch)
 
 
-def metadata_among(names: Iterable[str]) -> list[str]:
-    """Return the names that metadata files have."""
-    return [name for name in names if METADATA_NAME in name]
+def _listed_files(request: OrphanRequest) -> Iterator[tuple[Sequence[str], Sequence[int | None], Sequence[int | None]]]:
+    """Yield paths with their sizes and times, null where they are unknown."""
+    if request.files is not None:
+        for table in request.files():
+            inside = table.filter(pa.array(request.is_inside(table["path"].to_pylist()), pa.bool_()))
+            yield inside["path"].to_pylist(), inside["size_in_bytes"].to_pylist(), inside["modified_ms"].to_pylist()
+        return
+    for files in files_below(request.io, request.folder, request.hidden):
+        unknown = [None] * len(files.names)
+        yield [f"{files.folder}/{name}" for name in files.names], files.sizes or unknown, files.modified_ms or unknown
+
+
+def metadata_among(paths: Iterable[str]) -> list[str]:
+    """Return the paths whose names metadata files have."""
+    return [path for path in paths if METADATA_NAME in path.rpartition("/")[2]]
 
 
 def check_metadata_files(count: int, folder: str) -> None:
@@ -126,23 +131,3 @@ def batches_or_refusal(table_name: str, referenced: ReferencedFiles) -> Iterator
         yield from referenced.batches()
     except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
         raise refusal(table_name, error) from error
-
-
-def _add_folder(spill: PathSpill, keys: PathKeys, files: FolderFiles) -> None:
-    of_files, prefix = keys.files(files.folder, files.names)
-    paths = pa.array([f"{files.folder}/{name}" for name in files.names], pa.string())
-    nulls = pa.nulls(len(paths), pa.int64())
-    sizes = pa.array(files.sizes, pa.int64()) if files.sizes else nulls
-    spill.add_listed(of_files, prefix, paths, sizes, pa.array(files.modified_ms, pa.int64()) if files.modified_ms else nulls)
-
-
-def _add_table(spill: PathSpill, keys: PathKeys, files: Any) -> None:
-    by_prefix: dict[Any, tuple[list[str], list[int]]] = {}
-    for place, location in enumerate(files["path"].to_pylist()):
-        key, prefix = keys.file(location)
-        of_prefix = by_prefix.setdefault(prefix, ([], []))
-        of_prefix[0].append(key)
-        of_prefix[1].append(place)
-    for prefix, (of_files, places) in by_prefix.items():
-        rows = files.take(pa.array(places, pa.int64())).combine_chunks()
-        spill.add_listed(of_files, prefix, rows["path"], rows["size_in_bytes"], rows["modified_ms"])

@@ -9,14 +9,10 @@ import os
 import posixpath
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 from urllib.parse import unquote
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import STORE_OF_SCHEME, local_path, scheme_of
@@ -77,58 +73,24 @@ class PathKeys:
         schemes = _flat({**EQUAL_SCHEMES, **equal_schemes}, "equal_schemes")
         return cls(schemes, _flat(equal_authorities, "equal_authorities"))
 
-    def folder(self, folder: str) -> tuple[str, Prefix]:
-        """Return the key of a folder's path, and the prefix."""
-        known = self._folders.get(folder)
-        if known is None:
-            if len(self._folders) >= _REMEMBERED:
-                self._folders.clear()
-            known = self._folders[folder] = self._folder(folder)
-        return known
-
     def file(self, location: str) -> tuple[str, Prefix]:
         """Return the key of a file, and its prefix."""
         folder, slash, name = location.rpartition("/")
         if not slash or name in ("", ".", ".."):
-            key, prefix = self.folder(location)
-            return key, prefix
-        key, prefix = self.folder(folder or "/")
+            return self._folder(location)
+        key, prefix = self._folder(folder or "/")
         return f"{key}/{_in_any_form(name)}", prefix
 
-    def files(self, folder: str, names: Sequence[str]) -> tuple[list[str], Prefix]:
-        """Return the keys of the files of a folder, and their prefix."""
-        key, prefix = self.folder(folder)
-        return [f"{key}/{_in_any_form(name)}" for name in names], prefix
-
-    def paths(self, locations: Any) -> Iterable[tuple[list[str], Prefix]]:
-        """Yield the keys of an Arrow array of locations by their prefix, in no order."""
-        if isinstance(locations, pa.ChunkedArray):
-            locations = locations.combine_chunks()
-        plain = pc.match_substring_regex(
-            locations, r"^[^%\x80-\x{10FFFF}]*[^/%\x80-\x{10FFFF}]/([^/.%\x80-\x{10FFFF}][^/%\x80-\x{10FFFF}]*)$"
-        )
-        keys: dict[Prefix, list[str]] = {}
-        for location in locations.filter(pc.invert(plain)).to_pylist():
-            key, prefix = self.file(location)
-            keys.setdefault(prefix, []).append(key)
-        parts = pc.split_pattern(locations.filter(plain), "/", max_splits=1, reverse=True).flatten()
-        folders, names = parts[::2].dictionary_encode(), parts[1::2]
-        known = [self.folder(folder) for folder in folders.dictionary.to_pylist()]
-        of_files = pc.take(pa.array([key for key, _ in known], pa.string()), folders.indices)
-        joined = pc.binary_join_element_wise(of_files, names, "/")
-        prefixes = list(dict.fromkeys(prefix for _, prefix in known))
-        if len(prefixes) == 1:
-            keys.setdefault(prefixes[0], []).extend(joined.to_pylist())
-        else:
-            number = {prefix: place for place, prefix in enumerate(prefixes)}
-            of_file = pc.take(pa.array([number[prefix] for _, prefix in known], pa.int32()), folders.indices)
-            for prefix, place in number.items():
-                keys.setdefault(prefix, []).extend(joined.filter(pc.equal(of_file, place)).to_pylist())
-        return keys_by_prefix(keys)
-
     def _folder(self, folder: str) -> tuple[str, Prefix]:
-        scheme, authority, path = self._parts(folder)
-        return posixpath.normpath("/" + _in_any_form(path).lstrip("/")).rstrip("/"), Prefix(scheme, authority)
+        """Return the key of a folder's path, and the prefix."""
+        key_and_prefix = self._folders.get(folder)
+        if key_and_prefix is None:
+            if len(self._folders) >= _REMEMBERED:
+                self._folders.clear()
+            scheme, authority, path = self._parts(folder)
+            key = posixpath.normpath("/" + _in_any_form(path).lstrip("/")).rstrip("/")
+            key_and_prefix = self._folders[folder] = key, Prefix(scheme, authority)
+        return key_and_prefix
 
     def _parts(self, folder: str) -> tuple[str, str, str]:
         try:
@@ -147,11 +109,6 @@ class PathKeys:
         scheme = self.schemes.get(scheme, scheme)
         scheme = STORE_OF_SCHEME.get(scheme, scheme)
         return self.schemes.get(scheme, scheme)
-
-
-def keys_by_prefix(keys: Mapping[Prefix, list[str]]) -> list[tuple[list[str], Prefix]]:
-    """Return the lists of keys that are not empty, each with its prefix."""
-    return [(of_prefix, prefix) for prefix, of_prefix in keys.items() if of_prefix]
 
 
 def _in_any_form(text: str) -> str:

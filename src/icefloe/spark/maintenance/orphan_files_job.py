@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, PySparkException
@@ -26,8 +25,8 @@ from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames
 from icefloe.io.locations import local_path, scheme_of
 from icefloe.operations.orphans.linked_files import LinkedFiles
 from icefloe.operations.orphans.orphan_search import METADATA_NAME, MOST_METADATA_FILES, OrphanRequest, check_metadata_files
+from icefloe.operations.orphans.path_database import LISTED, MOST_PREFIXES, SHOWN_FILES, prefix_error, prefixes_error
 from icefloe.operations.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
-from icefloe.operations.orphans.path_spill import LISTED, MOST_PREFIXES, SHOWN_FILES, prefix_error, prefixes_error
 from icefloe.operations.orphans.referenced_files import ReferencedFiles, live_paths, refusal
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, engine_error, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
@@ -117,10 +116,8 @@ class FolderLister:
         yield from rows.rest()
 
     def _files(self, listed: FolderFiles) -> dict[str, Sequence[Any]]:
-        keys, prefix = self.keys.files(listed.folder, listed.names)
         paths = [f"{listed.folder}/{name}" for name in listed.names]
-        known = {"size_in_bytes": listed.sizes, "modified_ms": listed.modified_ms}
-        return {"path": paths, **{name: values for name, values in known.items() if values}, **_keyed(keys, prefix)}
+        return {"path": paths, "size_in_bytes": listed.sizes, "modified_ms": listed.modified_ms, **_keyed(self.keys, paths)}
 
 
 @dataclass(frozen=True)
@@ -135,14 +132,7 @@ class ViewFiles:
         for batch in batches:
             paths = batch.column("path")
             chosen = paths.filter(pa.array(self.is_inside(paths.to_pylist()), pa.bool_())).to_pylist()
-            keys = [self.keys.file(path) for path in chosen]
-            columns = {
-                "path": chosen,
-                "key": [key for key, _ in keys],
-                "scheme": [prefix.scheme for _, prefix in keys],
-                "authority": [prefix.authority for _, prefix in keys],
-            }
-            yield _batch(_LISTED_ARROW, columns, len(chosen))
+            yield _batch(_LISTED_ARROW, {"path": chosen, **_keyed(self.keys, chosen)}, len(chosen))
 
 
 @dataclass(frozen=True)
@@ -160,7 +150,7 @@ class LiveFiles:
             for row in batch.to_pylist():
                 with self.errors.carried():
                     paths = live_paths(self.io, row)
-                yield from _referenced(self.keys, paths, folders)
+                yield from _referenced(self.keys, paths.to_pylist(), folders)
 
 
 @dataclass(frozen=True)
@@ -173,7 +163,7 @@ class NamedFiles:
         """Yield batches of keys and of folders."""
         folders: set[str] = set()
         for batch in batches:
-            yield from _referenced(self.keys, batch.column("path"), folders)
+            yield from _referenced(self.keys, batch.column("path").to_pylist(), folders)
 
 
 @dataclass(frozen=True)
@@ -188,24 +178,18 @@ class FilesBehindLinks:
         links = LinkedFiles()
         for batch in batches:
             # Only the folder of each location counts.
-            locations = pa.array([f"{folder}/-" for folder in batch.column("folder").to_pylist()], pa.string())
+            paths = links.behind(f"{folder}/-" for folder in batch.column("folder").to_pylist())
             with self.errors.carried():
-                for paths in links.behind(locations):
-                    for keys, prefix in self.keys.paths(paths):
-                        yield _batch(_REFERENCED_ARROW, _keyed(keys, prefix), len(keys))
+                while chunk := list(islice(paths, _ROWS)):
+                    yield _batch(_REFERENCED_ARROW, _keyed(self.keys, chunk), len(chunk))
 
 
-def _referenced(keys: PathKeys, locations: Any, folders: set[str]) -> Iterator[pa.RecordBatch]:
+def _referenced(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> Iterator[pa.RecordBatch]:
     """Yield rows of the keys of locations, and of their local folders that are not among `folders`, to which they are added."""
-    if isinstance(locations, pa.ChunkedArray):
-        locations = locations.combine_chunks()
-    if not len(locations):
-        return
-    for of_prefix, prefix in keys.paths(locations):
-        yield _batch(_REFERENCED_ARROW, _keyed(of_prefix, prefix), len(of_prefix))
-    parts = pc.split_pattern(locations, "/", max_splits=1, reverse=True)
-    named = pc.unique(pc.list_flatten(pc.list_slice(parts, 0, 1))).to_pylist()
-    fresh = [folder for folder in named if folder not in folders and scheme_of(folder) == "file"]
+    if locations:
+        yield _batch(_REFERENCED_ARROW, _keyed(keys, locations), len(locations))
+    named = {location.rpartition("/")[0] for location in locations}
+    fresh = [folder for folder in named - folders if scheme_of(folder) == "file"]
     folders.update(fresh)
     if fresh:
         yield _batch(_REFERENCED_ARROW, {"folder": fresh}, len(fresh))
@@ -323,7 +307,7 @@ class _OrphanSearch:
         return self._computed(_hashed(rows.where("key IS NOT NULL")), description)
 
     def _unreferenced(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
-        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathSpill.unreferenced`."""
+        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced`."""
         # The plan of a broadcast would bring all hashes to the driver.
         others = referenced.hint("merge")
         by_key = listed.join(others, "hash", "left_anti")
@@ -413,8 +397,14 @@ def _prefixes(rows: DataFrame) -> DataFrame:
     return rows.select("scheme", "authority").distinct()
 
 
-def _keyed(keys: Sequence[str], prefix: Prefix) -> dict[str, Sequence[Any]]:
-    return {"key": keys, "scheme": [prefix.scheme] * len(keys), "authority": [prefix.authority] * len(keys)}
+def _keyed(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence[Any]]:
+    """Return the columns with the key, the scheme and the authority of each location."""
+    keyed = [keys.file(location) for location in locations]
+    return {
+        "key": [key for key, _ in keyed],
+        "scheme": [prefix.scheme for _, prefix in keyed],
+        "authority": [prefix.authority for _, prefix in keyed],
+    }
 
 
 def _batch(schema: pa.Schema, columns: Mapping[str, Sequence[Any]], rows: int) -> pa.RecordBatch:

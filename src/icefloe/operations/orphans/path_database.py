@@ -1,0 +1,208 @@
+"""`PathDatabase` compares listed and referenced files, and `FoundOrphans` has the orphans that are found, each in a temporary SQLite database.
+
+SQLite keeps the database on the local disk, in a file that ends with the process, and a bounded part of it in memory, however many files there are. Instead of
+the key of a path it has the key's hash: if a listed file has the hash of another file's key, it is kept too.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import pyarrow as pa
+
+from icefloe.errors import InvalidInputError, Problem, StorageError, StorageFullError
+from icefloe.operations.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
+
+# Listed files. Size and time are null where the listing does not show them.
+LISTED = pa.schema([pa.field("path", pa.string()), pa.field("size_in_bytes", pa.int64()), pa.field("modified_ms", pa.int64())])
+# Different schemes and authorities of one table; more than this are no table's.
+MOST_PREFIXES = 10_000
+# Examples in the error for files whose prefixes differ.
+SHOWN_FILES = 5
+# Orphans that are checked and deleted at a time.
+ORPHANS_AT_ONCE = 5_000
+# Rows that a query returns at a time, and kilobytes of a database that are in memory.
+_ROWS, _MEMORY_KB = 20_000, 32_768
+_TABLES = f"""
+    PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -{_MEMORY_KB};
+    CREATE TABLE listed (hash INTEGER, prefix INTEGER, path TEXT, size_in_bytes INTEGER, modified_ms INTEGER);
+    CREATE TABLE referenced (hash INTEGER, prefix INTEGER);
+    CREATE TABLE prefixes (number INTEGER PRIMARY KEY, scheme TEXT, authority TEXT);
+    CREATE TABLE orphans (number INTEGER PRIMARY KEY, hash INTEGER, path TEXT, size_in_bytes INTEGER, modified_ms INTEGER);
+"""
+# The conditions that a file with the key of the listed one is referenced, and that its prefix can be the listed one's too; an empty part of it is equal to any.
+_HAS_KEY = "EXISTS (SELECT 1 FROM referenced WHERE referenced.hash = listed.hash)"
+_HAS_KEY_AND_PREFIX = """EXISTS (
+    SELECT 1 FROM referenced JOIN prefixes AS own ON own.number = listed.prefix JOIN prefixes AS other ON other.number = referenced.prefix
+    WHERE referenced.hash = listed.hash AND other.scheme IN ('', own.scheme) AND other.authority IN ('', own.authority))"""
+_UNREFERENCED = "SELECT min(path), size_in_bytes, modified_ms FROM listed WHERE NOT {} GROUP BY hash"
+
+
+class _Database:
+    """A temporary database with the tables of this module; the block that uses it closes it."""
+
+    def __init__(self, keys: PathKeys) -> None:
+        self._keys = keys
+        self._connection = sqlite3.connect("", check_same_thread=False)
+        self._connection.executescript(_TABLES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def _insert(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        with _storage_errors():
+            self._connection.executemany(statement, rows)
+
+    def _query(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
+        """Yield the rows of a query as tables of `LISTED`."""
+        with _storage_errors():
+            cursor = self._connection.execute(query, parameters)
+            while rows := cursor.fetchmany(_ROWS):
+                yield pa.table(list(map(list, zip(*rows, strict=True))), schema=LISTED)
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        kind = StorageFullError if error.sqlite_errorcode == sqlite3.SQLITE_FULL else StorageError
+        raise kind(
+            f"the temporary database of the search for orphan files failed: {error}",
+            next_step="free space in the folder for temporary files, or name another one by the environment variable SQLITE_TMPDIR",
+        ) from error
+
+
+class PathDatabase(_Database):
+    """Listed and referenced files, and their comparison."""
+
+    def __init__(self, keys: PathKeys) -> None:
+        """Create an empty database; `keys` compares locations."""
+        super().__init__(keys)
+        self._numbers: dict[Prefix, int] = {}
+        self._listed_prefixes: set[Prefix] = set()
+        self._referenced_prefixes: set[Prefix] = set()
+        self.listed_files = 0
+
+    def add_listed(self, paths: Sequence[str], sizes: Sequence[int | None], modified_ms: Sequence[int | None]) -> None:
+        """Add listed files. Raises `StorageError`, and `InvalidInputError` for too many prefixes."""
+        keyed = self._keyed(paths, self._listed_prefixes)
+        rows = ((*key, path, size, time) for key, path, size, time in zip(keyed, paths, sizes, modified_ms, strict=True))
+        self._insert("INSERT INTO listed VALUES (?, ?, ?, ?, ?)", rows)
+        self.listed_files += len(paths)
+
+    def add_referenced(self, locations: Iterable[str]) -> None:
+        """Add referenced files. Raises as `add_listed`."""
+        self._insert("INSERT INTO referenced VALUES (?, ?)", self._keyed(locations, self._referenced_prefixes))
+
+    def _keyed(self, locations: Iterable[str], prefixes: set[Prefix]) -> Iterator[tuple[int, int]]:
+        """Yield the hash of each location's key, and the number of its prefix, which is added to `prefixes`."""
+        file, numbers = self._keys.file, self._numbers
+        for location in locations:
+            key, prefix = file(location)
+            number = numbers.get(prefix)
+            if number is None:
+                number = numbers[prefix] = len(numbers)
+                if number >= MOST_PREFIXES:
+                    raise prefixes_error()
+            prefixes.add(prefix)
+            # Python's own hash, whose seed is random and secret.
+            yield hash(key), number
+
+    def unreferenced(self, mismatch: PrefixMismatch) -> Iterator[Any]:
+        """Yield tables of `LISTED` with the listed files that are not referenced, each once. Nothing can be added any more.
+
+        Args:
+            mismatch: The rule for a file whose path is referenced under another scheme or authority.
+
+        Raises:
+            InvalidInputError: For `ERROR` there is such a file.
+            StorageError: The local disk is full or cannot be read.
+        """
+        can_differ = any(not referenced.is_of(listed) for referenced in self._referenced_prefixes for listed in self._listed_prefixes)
+        with _storage_errors():
+            self._connection.execute("CREATE INDEX by_key ON referenced (hash)")
+            self._connection.executemany(
+                "INSERT INTO prefixes VALUES (?, ?, ?)",
+                ((number, prefix.scheme, prefix.authority) for prefix, number in self._numbers.items()),
+            )
+        if can_differ and mismatch is PrefixMismatch.ERROR:
+            self._refuse_differing()
+        is_by_prefix = can_differ and mismatch is PrefixMismatch.DELETE
+        yield from self._query(_UNREFERENCED.format(_HAS_KEY_AND_PREFIX if is_by_prefix else _HAS_KEY))
+
+    def _refuse_differing(self) -> None:
+        """Raise `InvalidInputError` if a listed file's key is referenced with other prefixes only."""
+        with _storage_errors():
+            differing = self._connection.execute(
+                f"SELECT path, hash FROM listed WHERE {_HAS_KEY} AND NOT {_HAS_KEY_AND_PREFIX} LIMIT {SHOWN_FILES}"  # noqa: S608  constants
+            ).fetchall()
+            prefixes: set[Prefix] = set()
+            for _, key in differing:
+                query = "SELECT DISTINCT scheme, authority FROM referenced JOIN prefixes ON number = prefix WHERE hash = ?"
+                prefixes.update(Prefix(*row) for row in self._connection.execute(query, (key,)))
+        if differing:
+            raise prefix_error([path for path, _ in differing], sorted(map(str, prefixes)))
+
+
+class FoundOrphans(_Database):
+    """The orphan files that a search has found, without those that are needed since. Memory holds a few thousand of them."""
+
+    def __init__(self, keys: PathKeys) -> None:
+        """Create an empty collection; `keys` compares locations."""
+        super().__init__(keys)
+        self.files = 0
+        self.size_in_bytes = 0
+
+    def write(self, orphans: Any) -> None:
+        """Add a table of `LISTED`. Raises `StorageError`."""
+        paths, sizes, times = (column.to_pylist() for column in orphans.columns)
+        hashes = (hash(self._keys.file(path)[0]) for path in paths)
+        self._insert(
+            "INSERT INTO orphans (hash, path, size_in_bytes, modified_ms) VALUES (?, ?, ?, ?)",
+            zip(hashes, paths, sizes, times, strict=True),
+        )
+        self.files += len(paths)
+        self.size_in_bytes += sum(size or 0 for size in sizes)
+
+    def batches(self) -> Iterator[range]:
+        """Yield the numbers of a few thousand orphans at a time."""
+        for first in range(1, self.files + 1, ORPHANS_AT_ONCE):
+            yield range(first, min(first + ORPHANS_AT_ONCE, self.files + 1))
+
+    def rows(self, numbers: range) -> Any:
+        """Return the orphans with these numbers that are not kept, as a table of `LISTED`. Raises `StorageError`."""
+        query = "SELECT path, size_in_bytes, modified_ms FROM orphans WHERE number >= ? AND number < ? ORDER BY number"
+        return pa.concat_tables([LISTED.empty_table(), *self._query(query, (numbers.start, numbers.stop))])
+
+    def first(self, most: int) -> Any:
+        """Return at most that many orphans, sorted by path. Raises `StorageError`."""
+        return self.rows(range(1, most + 1)).sort_by("path")
+
+    def keep(self, locations: Iterable[str]) -> None:
+        """Keep the orphans that are among these locations. Raises `StorageError`."""
+        with _storage_errors():
+            self._connection.execute("CREATE INDEX IF NOT EXISTS by_hash ON orphans (hash)")
+        self._insert("DELETE FROM orphans WHERE hash = ?", ((hash(self._keys.file(location)[0]),) for location in locations))
+
+
+def prefixes_error() -> InvalidInputError:
+    """Return the error for a table whose files have too many prefixes."""
+    return InvalidInputError(
+        f"the files name more than {MOST_PREFIXES:,} schemes and authorities, which is no table's",
+        next_step="check the table's metadata with icefloe validate",
+    )
+
+
+def prefix_error(paths: Sequence[str], prefixes: Sequence[str]) -> InvalidInputError:
+    """Return the error for listed files whose paths the table references under other prefixes."""
+    return InvalidInputError(
+        "nothing was deleted: files were found whose paths the table names with another scheme or authority, so they may be its files",
+        problems=[Problem(where=path, what=f"the table names its path with {', '.join(prefixes[:SHOWN_FILES])}") for path in paths],
+        next_step="if both name the same storage, pass equal_schemes or equal_authorities; prefix_mismatch_mode IGNORE keeps such files, and DELETE"
+        " treats them as orphans",
+    )
