@@ -21,12 +21,13 @@ from icefloe.catalog import load_catalog
 from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.errors import IcefloeError, InvalidInputError, StoragePermissionError
 from icefloe.server.access_control import Grant, User, Users, new_token, token_digest
-from icefloe.server.access_tokens import AccessTokens
+from icefloe.server.access_tokens import PREFIX, AccessTokens
 from icefloe.server.application import HANDLERS, application
 from icefloe.server.operations import OPERATIONS, Operation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.request_handler import RequestHandler
 from icefloe.server.server_settings import ServerLimits, ServerSettings
+from icefloe.server.signed_text import SignedText
 from icefloe.server.users_file import add_user, read_token, read_users
 
 TOKENS = {name: new_token() for name in ("admin", "reader", "writer", "sales", "stranger")}
@@ -288,15 +289,18 @@ def test_an_access_token_is_of_one_server_one_secret_and_one_hour() -> None:
     assert tokens.user_of(token) is user
     assert AccessTokens(USERS, b"b").user_of(token) is None
     assert AccessTokens(USERS, b"a").user_of(AccessTokens(USERS, b"a", lifetime_s=-1).token_of(user)) is None
+    assert tokens.user_of(PREFIX + SignedText(b"a", "plan").sealed({"user": "reader"})) is None
     changed = Users.of([User(name="reader", token_sha256=token_digest("other"), grants=user.grants)])
     assert AccessTokens(changed, b"a").user_of(token) is None
-    head, claims, signature = token.split(".")
+    head, signed = token.split(".")
     for forged in (
-        f"{head}.{claims}.",
-        f"{head}.{claims}",
-        f"{head}..{signature}",
-        f"{head}.{claims}x.{signature}",
-        f"{head}.é.{signature}",
+        head,
+        f"{head}.",
+        f"{head}.{signed[:-1]}",
+        f"{head}.{signed[::-1]}",
+        f"{head}.{signed}xxxx",
+        f"{head}.{signed[20:]}",
+        f"{head}.é",
     ):
         assert tokens.user_of(forged) is None
 

@@ -18,8 +18,9 @@ from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_task_stream import MEDIA_TYPE, ScanTaskStream
 from icefloe.server import planned_scans, scan_operations
 from icefloe.server.error_response import RefusedRequest
-from icefloe.server.planned_scans import PlanIds, PlannedScans
+from icefloe.server.planned_scans import PlannedScans
 from icefloe.server.server_settings import ServerLimits
+from icefloe.server.signed_text import SignedText
 from icefloe.spec.expressions.expression_json import joined_pairwise
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.schema.schema import Schema
@@ -229,7 +230,7 @@ def test_a_cancelled_plan_is_cancelled(later: Served) -> None:
 
 
 def test_the_id_of_a_scan_with_a_long_filter_is_known() -> None:
-    ids, content = PlanIds(b"k"), {"filter": "x" * 3_000_000}
+    ids, content = SignedText(b"k", "plan"), {"filter": "x" * 3_000_000}
     assert ids.opened(ids.sealed(content)) == content
 
 
@@ -253,7 +254,7 @@ def test_ids_of_other_servers_and_other_tables_are_not_known(later: Served) -> N
     plan_id = later.ask("POST", PLAN)["plan-id"]
     first = result(later, plan_id)
     assert later.ask("GET", f"/namespaces/db/tables/other/plan/{plan_id}", expect=404)["error"]["type"] == "NoSuchPlanIdException"
-    forged = PlanIds(b"another key").sealed({"table": "x", "snapshot": None})
+    forged = SignedText(b"another key", "plan").sealed({"table": "x", "snapshot": None})
     for text in ("x", forged, plan_id[:-4], "%00"):
         assert later.ask("GET", f"{PLAN}/{text}", expect=404)["error"]["type"] == "NoSuchPlanIdException"
     error = later.ask("POST", "/namespaces/db/tables/other/tasks", {"plan-task": first["plan-tasks"][0]}, expect=404)

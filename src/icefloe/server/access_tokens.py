@@ -7,16 +7,13 @@ Spec: REST catalog, getToken. The flows are those of RFC 6749, 4.4, and RFC 8693
 
 import base64
 import binascii
-import hashlib
-import hmac
 import time
 from collections.abc import Mapping
 from urllib.parse import parse_qs, unquote_plus
 
-import msgspec
-
 from icefloe.server.access_control import User, Users
 from icefloe.server.request import Answer
+from icefloe.server.signed_text import SignedText
 
 # Seconds that an access token is valid.
 LIFETIME_S = 3600
@@ -40,7 +37,7 @@ class AccessTokens:
             lifetime_s: Seconds that a token is valid.
         """
         self._users = users
-        self._key = key
+        self._signed = SignedText(key, "access-token")
         self._lifetime_s = lifetime_s
 
     def user_of(self, bearer: str) -> User | None:
@@ -85,27 +82,15 @@ class AccessTokens:
 
     def token_of(self, user: User) -> str:
         """Return a new access token of a user."""
-        claims = msgspec.json.encode({"user": user.name, "until": int(time.time()) + self._lifetime_s, "of": user.token_sha256[:16]})
-        return f"{PREFIX}{_text(claims)}.{_text(self._signature(claims))}"
+        claims = {"user": user.name, "until": int(time.time()) + self._lifetime_s, "of": user.token_sha256[:16]}
+        return PREFIX + self._signed.sealed(claims)
 
     def _user_of_access_token(self, token: str) -> User | None:
-        parts = token.removeprefix(PREFIX).split(".")
-        if len(parts) != 2:
-            return None
-        try:
-            claims, signature = (_bytes(part) for part in parts)
-        except (ValueError, binascii.Error):
-            return None
-        if not hmac.compare_digest(signature, self._signature(claims)):
-            return None
-        content = msgspec.json.decode(claims)
-        user = self._users.by_name.get(content["user"])
+        claims = self._signed.opened(token.removeprefix(PREFIX))
+        user = None if claims is None else self._users.by_name.get(claims["user"])
         # The token of a user that got another secret since is not valid any more.
-        is_valid = user is not None and content["until"] > time.time() and content["of"] == user.token_sha256[:16]
+        is_valid = user is not None and claims["until"] > time.time() and claims["of"] == user.token_sha256[:16]
         return user if is_valid else None
-
-    def _signature(self, claims: bytes) -> bytes:
-        return hmac.new(self._key, b"access-token\0" + claims, hashlib.sha256).digest()
 
 
 def _credential(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
@@ -123,11 +108,3 @@ def _credential(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
 def _refusal(status: int, error: str, description: str) -> Answer:
     """Return the response of a refused token request, as RFC 6749, 5.2, has it."""
     return Answer(status=status, content={"error": error, "error_description": description}, headers={"Cache-Control": "no-store"})
-
-
-def _text(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

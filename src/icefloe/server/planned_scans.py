@@ -5,21 +5,14 @@ can answer: one that does not have the plan makes it again, which gives the same
 Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks.
 """
 
-import base64
-import binascii
 import hashlib
-import hmac
 import threading
-import zlib
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from itertools import accumulate
-from typing import Any
-
-import msgspec
 
 from icefloe.bounded_cache import BoundedCache
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
@@ -34,33 +27,6 @@ MOST_WAITING = 64
 REMEMBERED = 10_000
 # Plans that a process makes at once.
 PLANNERS = 4
-_SIGNATURE_BYTES = 16
-
-
-class PlanIds:
-    """Ids of plans and of their pages: signed, so that the server takes its own alone."""
-
-    def __init__(self, key: bytes) -> None:
-        self._key = key
-
-    def sealed(self, content: Any) -> str:
-        """Return the id of what is planned."""
-        packed = zlib.compress(msgspec.json.encode(content, order="deterministic"), 9)
-        return base64.urlsafe_b64encode(self._signature(packed) + packed).rstrip(b"=").decode()
-
-    def opened(self, text: str) -> Any:
-        """Return what an id is of; None for an id that this server has not made."""
-        try:
-            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        except (ValueError, binascii.Error):
-            return None
-        signature, packed = sealed[:_SIGNATURE_BYTES], sealed[_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, self._signature(packed)):
-            return None
-        return msgspec.json.decode(zlib.decompress(packed))  # no longer than the body that was planned, as a forged id is refused above
-
-    def _signature(self, packed: bytes) -> bytes:
-        return hmac.new(self._key, b"plan\0" + packed, hashlib.sha256).digest()[:_SIGNATURE_BYTES]
 
 
 class PlannedScans:

@@ -10,10 +10,11 @@ from icefloe.operations.own_location import is_configured
 from icefloe.server.load_table_result import TableBodies
 from icefloe.server.metrics_reports import MetricsReports
 from icefloe.server.operations import Role
-from icefloe.server.planned_scans import PlanIds, PlannedScans
+from icefloe.server.planned_scans import PlannedScans
 from icefloe.server.request import Answer, Call
 from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 from icefloe.server.server_settings import ServerSettings
+from icefloe.server.signed_text import SignedText
 from icefloe.server.storage_access import StorageAccess
 from icefloe.spec.ports import FileIO
 from icefloe.stores.identifier import Identifier
@@ -43,7 +44,7 @@ class ServedCatalog:
     bodies: TableBodies
     reports: MetricsReports
     plans: PlannedScans
-    plan_ids: PlanIds
+    plan_ids: SignedText
     storage: StorageAccess
     plan_wait_s: float = 20.0
     longest_wait_s: float = 100.0
@@ -60,7 +61,7 @@ class ServedCatalog:
             bodies=TableBodies(),
             reports=MetricsReports(),
             plans=PlannedScans(),
-            plan_ids=PlanIds(settings.key),
+            plan_ids=SignedText(settings.key, "plan"),
             storage=StorageAccess(catalog.properties, settings.delegation),
             plan_wait_s=settings.limits.plan_wait_s,
             files_of_page=settings.limits.files_of_page,
