@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyroaring
 
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.ports import FileIO
 
 Key = tuple[str, int | None]
@@ -72,7 +72,7 @@ class ReferenceReader:
         """Return the JSON of a metadata file."""
         if location not in self._documents:
             content = self._io.read(location)
-            self._documents[location] = parsed(inflated(content, location), location)
+            self._documents[location] = parse_json(inflate(content, location), location)
         return self._documents[location]
 
     def snapshot(self, document: Mapping[str, Any], snapshot_id: int) -> dict[str, Any]:

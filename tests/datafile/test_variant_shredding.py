@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from icefloe.datafile.variant_shredding import unshredded
+from icefloe.datafile.variant_shredding import unshred
 from icefloe.errors import FormatError, UnsupportedFeatureError
 from icefloe.spec.variant import variant_from_python, variant_to_python
 
@@ -21,7 +21,7 @@ def _shredded(rows: list[Any], typed: Any, names: tuple[str, ...] = ()) -> list[
     metadata, _ = variant_from_python(dict.fromkeys(names, 0))
     kind = pa.struct([pa.field("metadata", pa.binary(), nullable=False), ("value", pa.binary()), ("typed_value", typed)])
     stored = [None if row is None else {"metadata": metadata, "value": row[0], "typed_value": row[1]} for row in rows]
-    found = unshredded(pa.array(stored, kind)).to_pylist()
+    found = unshred(pa.array(stored, kind)).to_pylist()
     return [None if row is None else variant_to_python(row["metadata"], row["value"]) for row in found]
 
 

@@ -136,7 +136,7 @@ def test_files_of_a_plan_are_divided_as_if_each_piece_were_taken():
     bare = replace(part, delete_offsets=None, delete_indices=None)
     for files in (part, bare, replace(part, covered=np.array([True, False]))):
         for rows, ends in (([1, 0], [1, 2]), ([0, 1], [2]), ([1], [1]), ([1, 0, 1], [2, 3])):
-            pieces = files.divided(np.array(rows), ends)
+            pieces = files.divide(np.array(rows), ends)
             starts = [0, *ends[:-1]]
             taken = [files.take(np.array(rows[start:end])) for start, end in zip(starts, ends, strict=True)]
             assert [list(piece.tasks()) for piece in pieces] == [list(piece.tasks()) for piece in taken]

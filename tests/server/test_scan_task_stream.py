@@ -63,8 +63,8 @@ def test_files_whose_columns_have_several_chunks_are_those_of_one() -> None:
     assert writer.page(parts) == writer.page(plan.parts)
     for part, whole in zip(parts, plan.parts, strict=True):
         rows = np.array([1, 0])
-        pieces = [list(piece.tasks()) for piece in part.divided(rows, [1, 2])]
-        assert pieces == [list(piece.tasks()) for piece in whole.divided(rows, [1, 2])]
+        pieces = [list(piece.tasks()) for piece in part.divide(rows, [1, 2])]
+        assert pieces == [list(piece.tasks()) for piece in whole.divide(rows, [1, 2])]
 
 
 def test_a_stream_is_one_of_arrow_that_any_library_reads() -> None:

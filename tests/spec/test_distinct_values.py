@@ -34,7 +34,7 @@ from icefloe.spec.types import (
     UnknownType,
     UUIDType,
 )
-from icefloe.spec.values import to_bytes, unscaled
+from icefloe.spec.values import to_bytes, unscaled_value
 
 I32, I64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 # The type, its Arrow type, physical values, and the conversion of a physical value for Arrow.
@@ -106,7 +106,7 @@ def test_decimals_are_hashed_in_the_fewest_bytes() -> None:
         for n in (2 ** (8 * width - 1) - 1, 2 ** (8 * width - 1), -(2 ** (8 * width - 1)), -(2 ** (8 * width - 1)) - 1)
     ]
     values = [Decimal(n) for n in numbers if abs(n) < 10**38]
-    assert unscaled(values[0], 0) == 127
+    assert unscaled_value(values[0], 0) == 127
     hashes = column_hashes(DecimalType(38, 0), pa.array(values, pa.decimal128(38, 0)))
     assert set(hashes.tolist()) == expected(DecimalType(38, 0), values)
     assert hashes.dtype == np.uint64

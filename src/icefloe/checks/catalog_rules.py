@@ -14,7 +14,7 @@ from icefloe.errors import IcefloeError, StorageUnavailableError
 from icefloe.io.listing import files_of
 from icefloe.maintenance.table_maintenance import TableMaintenance
 from icefloe.operations.loaded_table import LoadedTable
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.ports import FileIO
@@ -78,7 +78,7 @@ def location_findings(location: str, io: FileIO) -> Iterator[Finding]:
 def _follows(file: str, name: str, io: FileIO) -> bool:
     """Return whether a metadata file has another one among its predecessors; False where it cannot be read."""
     try:
-        document = parsed(inflated(io.read(file), file), file)
+        document = parse_json(inflate(io.read(file), file), file)
     except StorageUnavailableError:
         raise
     except IcefloeError:

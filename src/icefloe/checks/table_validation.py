@@ -48,7 +48,7 @@ from icefloe.operations.available_engines import IN_PROCESS, running_engine
 from icefloe.operations.parallel_requests import MANIFEST_THREADS, side_by_side
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.metadata.entry_kinds import SORT_ORDERS
-from icefloe.spec.metadata.json_file import inflated, parsed, top_level
+from icefloe.spec.metadata.json_file import inflate, parse_json, top_level
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
@@ -201,9 +201,9 @@ class _Run:
     def _content(self) -> TableContent | None:
         """Return what can be read of the metadata file; None if it is no JSON object."""
         try:
-            text = inflated(self._stored_metadata(), self._location)
+            text = inflate(self._stored_metadata(), self._location)
             top_level(text, self._location)
-            document = parsed(text, self._location)
+            document = parse_json(text, self._location)
         except MetadataFormatError as error:
             self._findings.add([unreadable_metadata(error, self._location)])
             return None

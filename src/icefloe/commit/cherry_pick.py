@@ -96,7 +96,7 @@ class CherryPick:
         if picked.parent_snapshot_id == head_id:
             return self._fast_forward(base, picked)
         if not _can_be_repeated(picked):
-            raise self._refused(
+            raise self._refusal(
                 picked,
                 f"its operation is {picked.operation or 'unknown'} and its parent is {picked.parent_snapshot_id}: only an append or an overwrite of whole "
                 f"partitions can be made again on another head, and the head is {head_id}",
@@ -111,14 +111,14 @@ class CherryPick:
         try:
             return self._action.attempt(base, number=number, now_ms=now_ms, read=read)
         except CommitInvalidatedError as error:
-            raise self._refused(picked, f"a file that it replaced is no longer live: {error.path}", _CHANGE_AGAIN) from error
+            raise self._refusal(picked, f"a file that it replaced is no longer live: {error.path}", _CHANGE_AGAIN) from error
 
     def _check_not_picked(self, base: TableMetadata, picked: Snapshot, head: int | None) -> None:
         """Refuse a snapshot that was published or picked before: its rows would be duplicated."""
         wap_id = picked.summary.get(WAP_ID)
         published = published_as(base, head, wap_id) if wap_id else None
         if published is not None:
-            raise self._refused(
+            raise self._refusal(
                 picked,
                 f"its wap id {wap_id!r} was to be published once, and snapshot {published.snapshot_id} of the branch published it",
                 _ALREADY_PICKED,
@@ -126,15 +126,15 @@ class CherryPick:
         origins = _origins(base, picked)
         for ancestor in ancestors(base, head):
             if ancestor.snapshot_id == picked.snapshot_id:
-                raise self._refused(picked, "it is in the history of the branch already", _ALREADY_PICKED)
+                raise self._refusal(picked, "it is in the history of the branch already", _ALREADY_PICKED)
             if str(ancestor.snapshot_id) in origins:
-                raise self._refused(
+                raise self._refusal(
                     picked,
                     f"it is a pick of snapshot {ancestor.snapshot_id}, which is in the history of the branch already",
                     _ALREADY_PICKED,
                 )
             if not origins.isdisjoint(_origins(base, ancestor)):
-                raise self._refused(picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", _ALREADY_PICKED)
+                raise self._refusal(picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", _ALREADY_PICKED)
 
     def _check_not_live(self, base: TableMetadata, picked: Snapshot, head: Snapshot, read: Read) -> None:
         """Refuse a snapshot if one of its files is live on the branch already: the history lacks an earlier pick whose snapshot has expired.
@@ -148,7 +148,7 @@ class CherryPick:
                 paths = live_entries(base, manifest, read)["file_path"]
                 live_paths = paths.filter(is_among(paths, self._added_files)).to_pylist()
                 if live_paths:
-                    raise self._refused(
+                    raise self._refusal(
                         picked,
                         f"its file {live_paths[0]} is live on the branch already, so its rows would be duplicated: the file was added by a pick that is "
                         "expired, or by another commit",
@@ -191,13 +191,13 @@ class CherryPick:
             newer.append(ancestor)
         else:
             if picked.parent_snapshot_id is not None:
-                raise self._refused(
+                raise self._refusal(
                     picked,
                     f"it replaced partitions of snapshot {picked.parent_snapshot_id}, which is not in the history of the head {head}",
                     _CHANGE_AGAIN,
                 )
             if newer and newer[-1].parent_snapshot_id is not None:
-                raise self._refused(
+                raise self._refusal(
                     picked,
                     "it replaced partitions of the empty table, and what was added to them since cannot be known: snapshots before "
                     f"{newer[-1].snapshot_id} are expired",
@@ -208,14 +208,14 @@ class CherryPick:
                 partition = _partition(entry.data_file)
                 if entry.status is ManifestEntryStatus.ADDED and partition in replaced_partitions:
                     path = path_of_partition(base)(*partition) or "the whole table"
-                    raise self._refused(
+                    raise self._refusal(
                         picked,
                         f"it replaced the partition {path}, to which snapshot {snapshot.snapshot_id} ({snapshot.operation}) added "
                         f"{entry.data_file.file_path} since",
                         "make the change again on the branch; a retry of the pick does not help",
                     )
 
-    def _refused(self, picked: Snapshot, why: str, next_step: str, path: str | None = None) -> InvalidInputError:
+    def _refusal(self, picked: Snapshot, why: str, next_step: str, path: str | None = None) -> InvalidInputError:
         return InvalidInputError(
             f"snapshot {picked.snapshot_id} cannot be picked for the branch {self._context.branch!r}: {why}",
             path=path,

@@ -100,7 +100,7 @@ def cluster_entries(
     for table, size in parallel(live, manifests):
         live_tables.append(table)
         sizes.append(size)
-    entries = _combined(live_tables)
+    entries = _combine_tables(live_tables)
     if not entries.num_rows:
         return ClusteredEntries(entries=entries, rows=())
     status = entries.schema.get_field_index("status")
@@ -116,7 +116,7 @@ def cluster_entries(
     return ClusteredEntries(entries=entries, rows=tuple(rows))
 
 
-def _combined(tables: list[Any]) -> Any:
+def _combine_tables(tables: list[Any]) -> Any:
     """Return the rows of tables as one table of few chunks, and empty the list: the columns are copied one by one, and each source is freed then."""
     whole = pa.concat_tables(tables)
     tables.clear()

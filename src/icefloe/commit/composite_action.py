@@ -65,9 +65,9 @@ class CompositeAction:
                 attempts.append(attempt)
                 self._staged.add(attempt)
                 working = apply_updates(working, attempt.updates, max(now_ms, working.last_updated_ms))
-        return self._combined(attempts) if attempts else None
+        return self._combine(attempts) if attempts else None
 
-    def _combined(self, attempts: Sequence[Attempt]) -> Attempt:
+    def _combine(self, attempts: Sequence[Attempt]) -> Attempt:
         """Return one attempt with the updates, requirements and files of all."""
         with_snapshot = [attempt for attempt in attempts if attempt.snapshot_id is not None]
         manifests = tuple(manifest for attempt in attempts for manifest in attempt.manifests)

@@ -316,13 +316,13 @@ class _Validation:
         changed = self.newer.changed_entries(
             ManifestContent.DATA, status, operations, select=conflicts.manifests, statistics=conflicts.data_statistics
         )
-        yield from _filtered(changed, conflicts.data_files)
+        yield from _filter_entries(changed, conflicts.data_files)
 
     def _added_delete_files(self, operations: Collection[str], select: Callable[[ManifestFile, Any], Any]) -> Iterator[ChangedEntries]:
         changed = self.newer.changed_entries(
             ManifestContent.DELETES, ManifestEntryStatus.ADDED, operations, statistics=self.conflict_filter.delete_statistics
         )
-        yield from _filtered(changed, select)
+        yield from _filter_entries(changed, select)
 
     def _conflict(self, snapshot: Snapshot, path: str, did: str, rule: str) -> CommitInvalidatedError:
         since = (
@@ -343,7 +343,7 @@ class _Validation:
         )
 
 
-def _filtered(changed_entries: Iterable[ChangedEntries], select: Callable[[ManifestFile, Any], Any]) -> Iterator[ChangedEntries]:
+def _filter_entries(changed_entries: Iterable[ChangedEntries], select: Callable[[ManifestFile, Any], Any]) -> Iterator[ChangedEntries]:
     for changed in changed_entries:
         entries = select(changed.manifest, changed.entries)
         if entries.num_rows:

@@ -151,9 +151,9 @@ class MergingSnapshotProducer:
         for number, rules in enumerate(self._rules):
             if rules.since is not None or rules.requires_history(changes):
                 newer = newer_snapshots(base, self._context.branch, rules.since, first_base, read)
-                known = self._checked[number, base.current_schema_id]
-                check_conflicts(rules, base, newer.without(known), changes, removed)
-                known.update(map(key_of, newer.snapshots))
+                checked_snapshots = self._checked[number, base.current_schema_id]
+                check_conflicts(rules, base, newer.without(checked_snapshots), changes, removed)
+                checked_snapshots.update(map(key_of, newer.snapshots))
                 if newer.snapshots and (is_retry or rules.since is not None):
                     checked |= checks_summary(rules.checks(changes), rules.since)
         return checked

@@ -79,7 +79,7 @@ def added_manifests(
         UnsupportedFeatureError: a file's spec has a transform that is not known.
     """
     manifests: list[NewManifest] = []
-    for (content, spec_id), group in sorted(_grouped(files).items()):
+    for (content, spec_id), group in sorted(_group_files(files).items()):
         written = write_added_manifests(
             group,
             partial(manifest_target, base, content, spec_id, context, numbers),
@@ -91,7 +91,7 @@ def added_manifests(
     return manifests
 
 
-def _grouped(files: Sequence[DataFile]) -> dict[tuple[ManifestContent, int], Sequence[DataFile]]:
+def _group_files(files: Sequence[DataFile]) -> dict[tuple[ManifestContent, int], Sequence[DataFile]]:
     """Group files by content and spec, which a manifest does not mix. The common case of a single group needs no loop over the files."""
     if set(map(attrgetter("content"), files)) == {FileContent.DATA} and len(specs := set(map(attrgetter("spec_id"), files))) == 1:
         return {(ManifestContent.DATA, specs.pop()): files}

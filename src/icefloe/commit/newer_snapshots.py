@@ -67,7 +67,7 @@ class NewerSnapshots:
 
     def without(self, checked: Collection[SnapshotKey]) -> "NewerSnapshots":
         """Return the snapshots without those of some keys."""
-        return NewerSnapshots(self._base, [one for one in self.snapshots if key_of(one) not in checked], self._read)
+        return NewerSnapshots(self._base, [snapshot for snapshot in self.snapshots if key_of(snapshot) not in checked], self._read)
 
     def changed_entries(
         self,
@@ -172,15 +172,15 @@ def _incomplete_history(
         )
         return CommitInvalidatedError(message, snapshot_id=last, problems=problems, next_step=next_step)
     if base.snapshot_by_id(since) is None:
-        message, found = (
+        message, cause = (
             f"snapshot {since}, which this commit was planned on, is no longer in the table",
             "it was expired, or never existed",
         )
     else:
         message = f"snapshot {since}, which this commit was planned on, is not in the history of {branch}"
-        found = "the branch was rolled back or replaced, or the snapshot is another branch's"
+        cause = "the branch was rolled back or replaced, or the snapshot is another branch's"
     expected = Problem(where="expected", what=f"snapshot {since} among the ancestors of {branch}, {at}")
-    return CommitInvalidatedError(message, snapshot_id=since, problems=(expected, Problem(where="found", what=found)), next_step=PLAN_AGAIN)
+    return CommitInvalidatedError(message, snapshot_id=since, problems=(expected, Problem(where="found", what=cause)), next_step=PLAN_AGAIN)
 
 
 def no_longer_live(base: TableMetadata, branch: str, path: str, what: str, content: ManifestContent, read: Read) -> CommitInvalidatedError:

@@ -123,13 +123,13 @@ class RewriteManifests:
         clustered = self._clustered.values()
         entries = sum(group.entries for group in clustered)
         sources = {*self._removed, *(manifest for group in clustered for manifest in group.sources)}
-        kept = tuple(manifest for manifest in current if manifest not in sources)
+        remaining = tuple(manifest for manifest in current if manifest not in sources)
         new = (
             *(manifest for group in clustered for _, manifest in group.new_files),
             *(self._copy_added(base, manifest, read) for manifest in self._added),
         )
         if not sources and not new:
-            self.result = ReplacedManifests(kept=kept)
+            self.result = ReplacedManifests(kept=remaining)
             return None
         self._check_files(sources, new, read)
         attempt = snapshot_attempt(
@@ -138,14 +138,14 @@ class RewriteManifests:
             number=number,
             now_ms=now_ms,
             new_manifests=new,
-            kept_manifests=kept,
+            kept_manifests=remaining,
             operation="replace",
             further_summary={"entries-processed": str(entries)},
             read=read,
             merge_manager=self._merge_manager,
             replaced_count=len(sources),
         )
-        self.result = ReplacedManifests(removed=tuple(sources), added=new, kept=kept, entries=entries, snapshot_id=attempt.snapshot_id)
+        self.result = ReplacedManifests(removed=tuple(sources), added=new, kept=remaining, entries=entries, snapshot_id=attempt.snapshot_id)
         return attempt
 
     def _check_removed(self, current: Sequence[ManifestFile], snapshot_id: int | None) -> None:
@@ -171,8 +171,8 @@ class RewriteManifests:
                 groups.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest)
         clustered = {}
         for key, manifests in sorted(groups.items()):
-            known = self._clustered.get(key)
-            reused = None if known is None else known.on(base.format_version, manifests)
+            known_entries = self._clustered.get(key)
+            reused = None if known_entries is None else known_entries.on(base.format_version, manifests)
             clustered[key] = reused or self._cluster(base, *key, manifests, read)
         # Assigned at the end: an attempt that fails half-way, for example on a manifest that was expired meanwhile, leaves no partial result to a retry.
         self._merge_manager.add(file for group in clustered.values() for file in group.new_files)

@@ -85,7 +85,7 @@ class SelectedFiles:
             () if context is None or spec is None or not is_data else required_statistics(context.bound, spec, context.schema, strict=True)
         )
         entries = live_entries(self._base, manifest, read, statistics).combine_chunks()
-        selected = self._dropped(manifest, entries)
+        selected = self._dropped_mask(manifest, entries)
         if context is not None and spec is not None:
             evaluator = FileMetricsEvaluator(ManifestColumns(entries), context.bound, spec, context.schema)
             self._refuse_partial_matches(entries, evaluator.may_match & ~evaluator.must_match & ~selected & is_data)
@@ -100,7 +100,7 @@ class SelectedFiles:
         context = self._scan_context
         return context is not None and bool(manifest_mask([manifest], context.bound, context.specs, context.schema)[0])
 
-    def _dropped(self, manifest: ManifestFile, entries: Any) -> Mask:
+    def _dropped_mask(self, manifest: ManifestFile, entries: Any) -> Mask:
         dropped = {partition_key(partition) for partition in self._changes.dropped_partitions}
         if not dropped:
             return np.zeros(entries.num_rows, dtype=bool)

@@ -13,7 +13,7 @@ from icefloe.spec.metadata.layout_updates import RemovePartitionSpecs, RemoveSch
 from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.metadata_updates import Update, apply_updates
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
-from icefloe.spec.metadata.retention import Expired, Retention, expired
+from icefloe.spec.metadata.retention import Expired, Retention, select_expired
 from icefloe.spec.metadata.snapshot_updates import RemoveSnapshotRef, RemoveSnapshots
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
@@ -56,7 +56,7 @@ class ExpireSnapshots:
         if self._deletes_files:
             check_files_may_be_deleted(base)
         self.base, self.spec_ids, self.schema_ids = base, (), ()
-        self.expired = expired(base, self._retention, now_ms)
+        self.expired = select_expired(base, self._retention, now_ms)
         updates: list[Update] = [RemoveSnapshotRef(name) for name in self.expired.refs]
         if self.expired.snapshot_ids:
             updates.append(RemoveSnapshots(self.expired.snapshot_ids))
@@ -68,19 +68,22 @@ class ExpireSnapshots:
         heads = tuple(AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in sorted(base.refs.items()))
         return Attempt(updates=tuple(updates), requirements=(AssertTableUUID(base.table_uuid), *heads))
 
-    def _unused_metadata(self, kept: TableMetadata, read: Read) -> list[Update]:
+    def _unused_metadata(self, remaining: TableMetadata, read: Read) -> list[Update]:
         """Return the updates that remove partition specs of no manifest and schemas of no snapshot.
 
         JAVA: RemoveSnapshots.cleanExpiredMetadata, which also removes a schema that is the only one with the type of a spec's source column, so that manifests
         of that spec cannot be read any more.
         """
-        used_specs = {kept.default_spec_id}
-        if len(kept.partition_specs) > 1:
-            used_specs |= {manifest.partition_spec_id for snapshot in kept.snapshots for manifest in read_manifests(snapshot, read)}
-        self.spec_ids = tuple(sorted(kept.partition_specs.ids() - used_specs))
-        used_schemas = {kept.current_schema_id, *(snapshot.schema_id for snapshot in kept.snapshots if snapshot.schema_id is not None)}
-        used_schemas |= _schemas_of_sources(kept, used_specs, used_schemas)
-        self.schema_ids = tuple(sorted(kept.schemas.ids() - used_schemas))
+        used_specs = {remaining.default_spec_id}
+        if len(remaining.partition_specs) > 1:
+            used_specs |= {manifest.partition_spec_id for snapshot in remaining.snapshots for manifest in read_manifests(snapshot, read)}
+        self.spec_ids = tuple(sorted(remaining.partition_specs.ids() - used_specs))
+        used_schemas = {
+            remaining.current_schema_id,
+            *(snapshot.schema_id for snapshot in remaining.snapshots if snapshot.schema_id is not None),
+        }
+        used_schemas |= _schemas_of_sources(remaining, used_specs, used_schemas)
+        self.schema_ids = tuple(sorted(remaining.schemas.ids() - used_schemas))
         updates: list[Update] = [RemovePartitionSpecs(self.spec_ids)] if self.spec_ids else []
         return [*updates, RemoveSchemas(self.schema_ids)] if self.schema_ids else updates
 

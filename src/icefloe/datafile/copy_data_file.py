@@ -76,7 +76,7 @@ def rewrite_task(reader: LiveRows, delete_filter: BooleanExpression, source: Fil
         return result
     # Spec: Row Lineage. Without a first row id, rows have no ids to keep.
     copy_schema = reader.schema if source.file.first_row_id is None else schema_with_lineage(reader.schema)
-    kept_rows, order_id = _filtered(reader.of(source, copy_schema), keep), source.file.sort_order_id
+    kept_rows, order_id = _filter_batches(reader.of(source, copy_schema), keep), source.file.sort_order_id
     if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(copy_schema) <= SORTED_BYTES:
         # The rows of an older file may not be in the table's present sort order.
         kept_rows, is_sorted = sorted_batches(kept_rows, target.sort_order, copy_schema)
@@ -95,13 +95,13 @@ def _rows_to_keep(reader: LiveRows, task: FileScanTask, delete_filter: BooleanEx
     return pc.invert(pa.concat_arrays(masks)) if masks else pa.array([], pa.bool_())
 
 
-def _filtered(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.RecordBatch]:
+def _filter_batches(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa.RecordBatch]:
     start = 0
     for batch in batches:
-        kept = batch.filter(keep.slice(start, batch.num_rows))
+        live_rows = batch.filter(keep.slice(start, batch.num_rows))
         start += batch.num_rows
-        if kept.num_rows:
-            yield kept
+        if live_rows.num_rows:
+            yield live_rows
 
 
 def row_bytes(schema: Schema) -> int:

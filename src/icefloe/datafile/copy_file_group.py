@@ -132,10 +132,10 @@ class _Reader:
         for source in remaining:
             start = 0
             for batch in self.live.of(source.task, schema):
-                kept = batch.filter(source.mask.slice(start, batch.num_rows))
+                live_rows = batch.filter(source.mask.slice(start, batch.num_rows))
                 start += batch.num_rows
-                if kept.num_rows:
-                    yield kept
+                if live_rows.num_rows:
+                    yield live_rows
         for file in new_files:
             yield from self._new_rows(file, schema)
 

@@ -60,7 +60,7 @@ def read_task(
     """Yield the task's rows as batches of the projection's Arrow schema, in the file's order. The file is opened when the first batch is requested.
 
     A column that the file lacks has the value of its identity partition or its initial default, or is null. Deleted rows are left out, unless the projection
-    contains the metadata column `_deleted`, which then flags them.
+    contains the metadata column `_deleted_mask`, which then flags them.
 
     Args:
         io: Storage of the data file and its delete files.
@@ -144,11 +144,11 @@ class _TaskRows:
         if self.task.delete_files:
             batches = _read_ahead(batches)
         if self._needs_positions_alone:
-            yield from self._undeleted(batches, read_schema)
+            yield from self._live_rows(batches, read_schema)
             return
-        for stored_batch in _joined(map(decode_dictionaries, batches), joined_rows):
-            rows = self._projected(stored_batch, self.fields, read_schema)
-            deleted = self._deleted(stored_batch)
+        for stored_batch in _join_batches(map(decode_dictionaries, batches), joined_rows):
+            rows = self._project(stored_batch, self.fields, read_schema)
+            deleted = self._deleted_mask(stored_batch)
             table = self._with_metadata(rows, stored_batch, deleted, lineage, filter_metadata) if filter_metadata else rows
             keep = None if isinstance(self.row_filter, AlwaysTrue) else arrow_mask(self.row_filter, table)
             if deleted is not None and not keeps_deleted:
@@ -173,7 +173,7 @@ class _TaskRows:
             return None
         fields = select_fields(self.fields, filter_field_ids(self.row_filter))
         schema = schema_to_arrow(Schema(*fields))
-        return RowTest(fields, lambda batch: arrow_mask(self.row_filter, self._projected(decode_dictionaries(batch), fields, schema)))
+        return RowTest(fields, lambda batch: arrow_mask(self.row_filter, self._project(decode_dictionaries(batch), fields, schema)))
 
     @property
     def _needs_positions_alone(self) -> bool:
@@ -181,15 +181,15 @@ class _TaskRows:
         is_plain = isinstance(self.row_filter, AlwaysTrue) and self.fields == self.projection.fields
         return is_plain and not self.deletes.equality
 
-    def _undeleted(self, batches: Iterable[StoredBatch], arrow: Any) -> Iterator[pa.RecordBatch]:
+    def _live_rows(self, batches: Iterable[StoredBatch], arrow: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are not deleted; only these are converted to the table's schema."""
         for stored_batch in batches:
-            deleted = self._deleted(stored_batch)
+            deleted = self._deleted_mask(stored_batch)
             rows = decode_dictionaries(stored_batch).rows if deleted is None else filter_batch(stored_batch.rows, mask_array(~deleted))
             if rows.num_rows:
-                yield self._projected(StoredBatch(stored_batch.first_row, rows), self.fields, arrow)
+                yield self._project(StoredBatch(stored_batch.first_row, rows), self.fields, arrow)
 
-    def _projected(self, stored_batch: StoredBatch, fields: tuple[NestedField, ...], arrow: Any) -> pa.RecordBatch:
+    def _project(self, stored_batch: StoredBatch, fields: tuple[NestedField, ...], arrow: Any) -> pa.RecordBatch:
         rows = stored_batch.rows
         arrays = self.projector.struct(rows.column, columns_by_id(rows.schema), fields, arrow, rows.num_rows)
         return _batch(arrays, arrow, rows.num_rows)
@@ -207,13 +207,13 @@ class _TaskRows:
         metadata = replace(self, projection=projection)._projection(rows, stored_batch, deleted, lineage, schema_to_arrow(projection))
         return pa.RecordBatch.from_arrays([*rows.columns, *metadata.columns], names=[*rows.schema.names, *metadata.schema.names])
 
-    def _deleted(self, stored_batch: StoredBatch) -> NDArray[np.bool_] | None:
+    def _deleted_mask(self, stored_batch: StoredBatch) -> NDArray[np.bool_] | None:
         """Return for each row whether it is deleted; None if no row is."""
         count = stored_batch.rows.num_rows
         positions = self.deletes.positions
         deleted = None if positions is None else positions.deleted_rows(stored_batch.first_row, count)
         for keys in self.deletes.equality:
-            matching = keys.deleted_rows(self._projected(stored_batch, keys.fields, schema_to_arrow(Schema(*keys.fields))))
+            matching = keys.deleted_rows(self._project(stored_batch, keys.fields, schema_to_arrow(Schema(*keys.fields))))
             deleted = matching if deleted is None else deleted | matching
         return deleted if deleted is not None and deleted.any() else None
 
@@ -254,23 +254,23 @@ def _read_ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
             yield batch
 
 
-def _joined(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
+def _join_batches(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
     """Yield the batches; adjacent ones are joined until they have `rows` rows, or are long."""
     waiting: list[StoredBatch] = []
     count = length = 0
     for batch in batches:
         is_enough = count >= rows or length >= MAX_JOINED_BYTES
         if waiting and (is_enough or waiting[0].first_row + count != batch.first_row):
-            yield _concatenated(waiting)
+            yield _concatenate(waiting)
             waiting, count, length = [], 0, 0
         waiting.append(batch)
         count += batch.rows.num_rows
         length += batch.rows.nbytes
     if waiting:
-        yield _concatenated(waiting)
+        yield _concatenate(waiting)
 
 
-def _concatenated(batches: list[StoredBatch]) -> StoredBatch:
+def _concatenate(batches: list[StoredBatch]) -> StoredBatch:
     if len(batches) == 1:
         return batches[0]
     if not batches[0].rows.num_columns:

@@ -170,10 +170,10 @@ def _tables(batches: Iterable[pa.RecordBatch], target: WriteTarget, limit: int, 
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= most_rows() or size >= limit:
-            yield from _cut(_table(waiting, target), limit)
+            yield from _cut_table(_table(waiting, target), limit)
             waiting, rows, size = [], 0, 0
     if rows:
-        yield from _cut(_table(waiting, target), limit)
+        yield from _cut_table(_table(waiting, target), limit)
 
 
 def _table(batches: list[pa.RecordBatch], target: WriteTarget) -> Any:
@@ -181,7 +181,7 @@ def _table(batches: list[pa.RecordBatch], target: WriteTarget) -> Any:
     return cast_to_schema(pa.Table.from_batches(batches), target.schema)
 
 
-def _cut(table: Any, limit: int) -> Iterator[Any]:
+def _cut_table(table: Any, limit: int) -> Iterator[Any]:
     by_size = max(1, table.num_rows * limit // max(1, table.nbytes))
     # A table slightly above the limit is not cut, because its second part would be a tiny row group.
     step = min(MAX_ROW_GROUP_ROWS, by_size if table.nbytes > limit + limit // 8 else table.num_rows)
@@ -259,7 +259,7 @@ class FanoutWriter:
             if table.rows.nbytes <= SMALL_FILE_BYTES or table.rows.slice(start, rows).nbytes <= SMALL_FILE_BYTES:
                 small.append((values, start, rows))
                 continue
-            for part in _cut(table.rows.slice(start, rows), self.row_group_bytes):
+            for part in _cut_table(table.rows.slice(start, rows), self.row_group_bytes):
                 self.add(Part(key, values, part))
             self._end(self._partitions.pop(key))
         return table.rows, small
@@ -272,7 +272,7 @@ class FanoutWriter:
                 small.append(partition)
             else:
                 self._end(partition)
-        self._write_small(_joined(small))
+        self._write_small(_join_partitions(small))
         return self._finished
 
     def _end(self, partition: "_PartitionFile") -> None:
@@ -311,11 +311,11 @@ class FanoutWriter:
 
     def _small_files(self, rows: Any, encoder: SmallFileEncoder | None, parts: Sequence["_SmallPart"]) -> list[DataFile]:
         return [
-            self._unencoded(rows.slice(start, count), values) if encoder is None else self._encoded(encoder, start, count, values)
+            self._write_file(rows.slice(start, count), values) if encoder is None else self._encode_file(encoder, start, count, values)
             for values, start, count in parts
         ]
 
-    def _encoded(self, encoder: SmallFileEncoder, start: int, rows: int, values: tuple[Any, ...]) -> DataFile:
+    def _encode_file(self, encoder: SmallFileEncoder, start: int, rows: int, values: tuple[Any, ...]) -> DataFile:
         target = self._target
         content, metrics = encoder.encode(start, rows)
         with self._new_location(values) as location:
@@ -326,12 +326,12 @@ class FanoutWriter:
         order_id, spec_id = target.sort_order_id, target.spec.spec_id
         return data_file_of(location, encoder.file_format, content.size, metrics, values, sort_order_id=order_id, spec_id=spec_id)
 
-    def _unencoded(self, rows: Any, values: tuple[Any, ...]) -> DataFile:
+    def _write_file(self, rows: Any, values: tuple[Any, ...]) -> DataFile:
         with self._new_location(values) as location:
             file = self.factory.new_appender(self._target.io, location, rows)
             try:
                 file.write_row_group(rows)
-                return self._closed(file, values)
+                return self._close_file(file, values)
             except BaseException:
                 file.abandon()
                 raise
@@ -389,11 +389,11 @@ class FanoutWriter:
 
     def _close(self, partition: _PartitionFile) -> None:
         if partition.file is not None:
-            self._finished.append(self._closed(partition.file, partition.values))
+            self._finished.append(self._close_file(partition.file, partition.values))
             partition.file = None
             self._open.discard(partition)
 
-    def _closed(self, file: FileAppender, values: tuple[Any, ...]) -> DataFile:
+    def _close_file(self, file: FileAppender, values: tuple[Any, ...]) -> DataFile:
         return file.close(values, sort_order_id=self._target.sort_order_id, spec_id=self._target.spec.spec_id)
 
 
@@ -403,7 +403,7 @@ _SmallPart = tuple[tuple[Any, ...], int, int]
 _SmallFiles = tuple[Any, Sequence[_SmallPart]]
 
 
-def _joined(partitions: Iterable[_PartitionFile]) -> Iterator[_SmallFiles]:
+def _join_partitions(partitions: Iterable[_PartitionFile]) -> Iterator[_SmallFiles]:
     """Yield the buffered rows of partitions in tables of about `SPLIT_BYTES`, and release them."""
     waiting: list[Any] = []
     parts: list[_SmallPart] = []

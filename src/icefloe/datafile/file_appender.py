@@ -160,12 +160,12 @@ def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
 
 
 def _known_fields(fields: tuple[NestedField, ...], placeholder_ids: Iterator[int]) -> tuple[NestedField, ...]:
-    known = tuple(
+    known_fields = tuple(
         replace(field, field_type=_without_unknown(field.field_type, field.name, placeholder_ids))
         for field in fields
         if not isinstance(field.field_type, UnknownType)
     )
-    return known or (NestedField(next(placeholder_ids), _PLACEHOLDER, BooleanType(), required=False),)
+    return known_fields or (NestedField(next(placeholder_ids), _PLACEHOLDER, BooleanType(), required=False),)
 
 
 def _without_unknown(kind: IcebergType, name: str, placeholder_ids: Iterator[int]) -> IcebergType:

@@ -395,26 +395,26 @@ def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tu
 def bounds_in_bytes(kind: PrimitiveType, width: int | None) -> BoundsInBytes:
     """Return the function from the minimum and maximum of a column, as in a footer, to its bounds. See `set_bounds`."""
     if width is None or not isinstance(kind, StringType | BinaryType | FixedType):
-        return lambda low, high: (_serialized(kind, _value_of(kind, low)), _serialized(kind, _value_of(kind, high)))
+        return lambda low, high: (_serialize(kind, _value_of(kind, low)), _serialize(kind, _value_of(kind, high)))
 
     def truncate(low: Any, high: Any) -> tuple[bytes, bytes | None]:
         lower = truncate_lower_bound(kind, _value_of(kind, low), width)
         upper = truncate_upper_bound(kind, _value_of(kind, high), width)
-        return _serialized(kind, lower), None if upper is None else _serialized(kind, upper)
+        return _serialize(kind, lower), None if upper is None else _serialize(kind, upper)
 
     return truncate
 
 
 def physical_value(kind: PrimitiveType, raw: Any) -> Any:
     """Return the physical value of a footer's raw value: bool, int (decimals unscaled), float or bytes."""
-    return from_bytes(kind, _serialized(kind, _value_of(kind, raw)))
+    return from_bytes(kind, _serialize(kind, _value_of(kind, raw)))
 
 
 def _value_of(kind: PrimitiveType, raw: Any) -> Any:
     return str(raw, "utf-8") if isinstance(kind, StringType) else raw
 
 
-def _serialized(kind: PrimitiveType, value: Any) -> bytes:
+def _serialize(kind: PrimitiveType, value: Any) -> bytes:
     """Return the single-value serialization of a footer's value. Decimals are unscaled integers and UUIDs bytes, so no `Decimal` or `UUID` is created."""
     if isinstance(kind, DecimalType):
         return decimal_bytes(value)

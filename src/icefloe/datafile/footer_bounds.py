@@ -83,15 +83,15 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
         unit = json.loads(column.logical_type.to_json()).get("timeUnit")
         if unit not in _NANOS:
             return None
-        return _rescaled(_NANOS[unit], 1 if isinstance(kind, _NANO_TYPES) else 1000)
+        return _rescaler(_NANOS[unit], 1 if isinstance(kind, _NANO_TYPES) else 1000)
     if isinstance(kind, DateType) and not pa.types.is_date32(arrow) and column.physical_type != "INT32":
         return None
     if pa.types.is_uint32(arrow) or pa.types.is_uint64(arrow):
-        return _unsigned(arrow.bit_width, 31 if isinstance(kind, IntegerType) else 63)
+        return _unsigned_converter(arrow.bit_width, 31 if isinstance(kind, IntegerType) else 63)
     return lambda raw: raw
 
 
-def _unsigned(width: int, most_bits: int) -> Callable[[int], int | None]:
+def _unsigned_converter(width: int, most_bits: int) -> Callable[[int], int | None]:
     """Return the function that converts an unsigned number, which footers give as a signed one; None for one of more bits than the table's type has."""
 
     def convert(raw: int) -> int | None:
@@ -101,7 +101,7 @@ def _unsigned(width: int, most_bits: int) -> Callable[[int], int | None]:
     return convert
 
 
-def _rescaled(nanos: int, step: int) -> Callable[[int], int | None]:
+def _rescaler(nanos: int, step: int) -> Callable[[int], int | None]:
     """Return the function that converts a count of `nanos` nanoseconds to a count of `step` nanoseconds; None if there is a remainder."""
 
     def convert(raw: int) -> int | None:

@@ -243,9 +243,9 @@ class FooterReader:
             return
         names = columns.names
         shown = ", ".join(map(repr, names[:_SHOWN_COLUMNS])) + (", ..." if len(names) > _SHOWN_COLUMNS else "")
-        known = ", ".join(self._request.schema.names[:_SHOWN_COLUMNS]) + (", ..." if len(top_level) > _SHOWN_COLUMNS else "")
+        table_columns = ", ".join(self._request.schema.names[:_SHOWN_COLUMNS]) + (", ..." if len(top_level) > _SHOWN_COLUMNS else "")
         raise SchemaMismatchError(
-            f"{location} has no column of {self._request.table_name or 'the table'}: its columns are {shown}, and those of the table {known}",
+            f"{location} has no column of {self._request.table_name or 'the table'}: its columns are {shown}, and those of the table {table_columns}",
             table=self._request.table_name or None,
             path=location,
             next_step="rename the columns in the file, or add its names to the table property schema.name-mapping.default; upper and lower case differ",

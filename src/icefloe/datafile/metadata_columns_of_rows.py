@@ -47,13 +47,13 @@ def metadata_array(
     rows = len(positions)
     match field.field_id:
         case names.FILE.field_id:
-            return _repeated(task.file.file_path, pa.string(), rows)
+            return _repeat(task.file.file_path, pa.string(), rows)
         case names.POS.field_id:
             return numbers_array(positions, pa.int64())
         case names.DELETED.field_id:
             return mask_array(np.zeros(rows, np.bool_) if deleted is None else deleted)
         case names.SPEC_ID.field_id:
-            return _repeated(task.spec_id, pa.int32(), rows)
+            return _repeat(task.spec_id, pa.int32(), rows)
         case names.PARTITION_FIELD_ID:
             return _partition(field, dict(zip((part.field_id for part in spec.fields), task.file.partition, strict=True)), rows)
         case names.ROW_ID.field_id | names.LAST_UPDATED_SEQUENCE_NUMBER.field_id:
@@ -73,7 +73,7 @@ def _lineage(field: NestedField, task: FileScanTask, positions: NDArray[np.int64
     elif task.sequence_number is None:
         inherited = pa.nulls(len(positions), pa.int64())
     else:
-        inherited = _repeated(task.sequence_number, pa.int64(), len(positions))
+        inherited = _repeat(task.sequence_number, pa.int64(), len(positions))
     return inherited if stored is None else pc.coalesce(stored, inherited)
 
 
@@ -92,5 +92,5 @@ def _partition(field: NestedField, values: Mapping[int, Any], rows: int) -> Any:
     return pa.StructArray.from_arrays(arrays, fields=list(target.fields))
 
 
-def _repeated(value: Any, kind: Any, rows: int) -> Any:
+def _repeat(value: Any, kind: Any, rows: int) -> Any:
     return pa.repeat(scalar_of(value, kind), rows)

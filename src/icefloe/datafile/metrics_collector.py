@@ -24,7 +24,7 @@ from icefloe.spec.types import (
     StringType,
     UUIDType,
 )
-from icefloe.spec.values import physical_arrow_type, unscaled
+from icefloe.spec.values import physical_arrow_type, unscaled_value
 
 # The bytes of geometries have no order.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)
@@ -58,7 +58,7 @@ class MetricsCollector:
                 self._update_extremes(leaf, column)
 
     def _update_extremes(self, leaf: Leaf, column: Any) -> None:
-        extremes = pc.min_max(_ordered(leaf.kind, column))
+        extremes = pc.min_max(_ordered_column(leaf.kind, column))
         low, high = extremes["min"].as_py(), extremes["max"].as_py()
         if low is None:
             return
@@ -89,7 +89,7 @@ class MetricsCollector:
         return metrics
 
 
-def _ordered(kind: PrimitiveType, column: Any) -> Any:
+def _ordered_column(kind: PrimitiveType, column: Any) -> Any:
     """Return the column as an Arrow type with the order of the Iceberg type: text as bytes, times as integers."""
     if isinstance(kind, StringType | BinaryType | FixedType | UUIDType):
         return (
@@ -104,4 +104,4 @@ def _as_bound(kind: PrimitiveType, value: Any, zero: float) -> Any:
     """Return a bound: a zero with the sign that bounds both zeros, because Arrow does not distinguish them; a decimal as its unscaled value."""
     if isinstance(kind, FloatType | DoubleType) and value == 0:
         return zero
-    return unscaled(value, kind.scale) if isinstance(kind, DecimalType) else value
+    return unscaled_value(value, kind.scale) if isinstance(kind, DecimalType) else value

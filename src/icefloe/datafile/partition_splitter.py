@@ -124,7 +124,7 @@ class PartitionSplitter:
     def _group(self, table: Any) -> tuple[Sequence[_Codes], NDArray[Any] | None, list[int]]:
         """Return the values of the partition fields, the rows in the order of partitions, and where each partition ends; without order if there is one."""
         fields = [_encode(source, table) for source in self._sources]
-        codes = _combined(fields, table.num_rows)
+        codes = _combine_codes(fields, table.num_rows)
         if codes is None:
             return fields, None, []
         order = np.argsort(codes, kind="stable")
@@ -185,7 +185,7 @@ def _values(kind: PrimitiveType, dictionary: Any) -> list[Any]:
     return physical_list(kind, dictionary.cast(arrow))
 
 
-def _combined(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
+def _combine_codes(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
     """Return one code per row for the combination of all fields, in the fewest bits; None if all rows are in one partition."""
     varying = [field for field in fields if len(field.keys) > 1]
     if not varying:

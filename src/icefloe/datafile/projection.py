@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.datafile.field_ids import id_of, inner_fields, is_list
-from icefloe.datafile.variant_shredding import is_variant, unshredded
+from icefloe.datafile.variant_shredding import is_variant, unshred
 from icefloe.errors import DataFileFormatError, FormatError
 from icefloe.spec.schema.default_values import initial_default_column
 from icefloe.spec.types import (
@@ -205,7 +205,7 @@ class Projector:
 
     def _variant(self, array: Any, name: str) -> Any:
         try:
-            return unshredded(array)
+            return unshred(array)
         except FormatError as error:
             raise DataFileFormatError(
                 f"column {name!r} of {self.path} contains an invalid variant: {error.message}", path=self.path
@@ -224,7 +224,7 @@ class Projector:
         if not is_readable_as(array.type, field.field_type):
             raise self._mismatch(field, array.type, above)
         if self.floors_nanoseconds and pa.types.is_timestamp(array.type) and array.type.unit == "ns" and target.unit == "us":
-            return _floored(array, target)
+            return _floor(array, target)
         try:
             return array.cast(target)
         except pa.ArrowInvalid as error:
@@ -261,7 +261,7 @@ def lacks_required(path: str, field: NestedField, above: str = "") -> DataFileFo
     )
 
 
-def _floored(array: Any, target: Any) -> Any:
+def _floor(array: Any, target: Any) -> Any:
     """Return timestamps in nanoseconds rounded down to microseconds."""
     nanos = array.cast(pa.int64())
     # Arrow's integer division rounds towards zero, so the quotient of a negative number with a remainder is one too high.

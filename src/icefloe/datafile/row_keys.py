@@ -63,10 +63,10 @@ class RowKeys:
         """Return the number of distinct keys."""
         return len(self._row_of)
 
-    def repeated(self) -> Positions:
+    def repeated_rows(self) -> Positions:
         """Return the rows, counted from 0 and ascending, whose key an earlier row has; rows with a null in their key are never among them."""
-        repeated: Positions = self._positions[self._row_of[self._numbers] != self._positions]
-        return repeated
+        rows: Positions = self._positions[self._row_of[self._numbers] != self._positions]
+        return rows
 
     def rows_of(self, columns: Sequence[Any]) -> Positions:
         """Return the source's row with the same key for each row of a table's key columns; -1 if there is none."""

@@ -155,7 +155,7 @@ def _reader_of(file: DataFile) -> Callable[[Any, FileScanTask, NameMapping | Non
     """Return the function that opens a file of its format, from an open input, a task, and a name mapping for a file without field ids."""
     path = file.file_path
     if file.key_metadata is not None:
-        raise _encrypted(path)
+        raise _encrypted_error(path)
     reader = _READERS.get(file.file_format)
     if reader is None:
         readable = ", ".join(sorted(_READERS))
@@ -176,14 +176,14 @@ def _open(
         # Scan tasks do not contain the key metadata of files, so an encrypted file is recognized by its first bytes.
         file.seek(0)
         if file.read(_MAGIC_BYTES) in _ENCRYPTED:
-            raise _encrypted(task.file.file_path) from error
+            raise _encrypted_error(task.file.file_path) from error
         raise
     except UnicodeDecodeError as error:
         path = task.file.file_path
         raise DataFileFormatError(f"{path} is damaged: the name of a column is not valid UTF-8", path=path) from error
 
 
-def _encrypted(path: str) -> UnsupportedFeatureError:
+def _encrypted_error(path: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
         f"{path} is encrypted, and encrypted data files cannot be read",
         path=path,

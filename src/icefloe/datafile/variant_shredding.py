@@ -1,4 +1,4 @@
-"""`unshredded`: reconstruction of shredded variants, whose parts a file stores in separate columns, as structs of `metadata` and `value`.
+"""`unshred`: reconstruction of shredded variants, whose parts a file stores in separate columns, as structs of `metadata` and `value`.
 
 `spec/variant_bytes.py` encodes the values. Icefloe does not write shredded variants. Spec: Parquet, Variant Shredding.
 """
@@ -31,7 +31,7 @@ def is_variant(kind: Any) -> bool:
     return _METADATA in names and names <= {_METADATA, _VALUE, _TYPED} and len(names) > 1
 
 
-def unshredded(array: Any) -> Any:
+def unshred(array: Any) -> Any:
     """Return an Arrow array of a file's variant group as structs of `metadata` and `value`, both binary; null if the group is.
 
     Raises:
@@ -51,7 +51,7 @@ def unshredded(array: Any) -> Any:
             variant_bytes.read_names(text) if text is not None and is_valid else _NO_NAMES
             for text, is_valid in zip(metadata.to_pylist(), valid, strict=True)
         ]
-        reconstructed = _constructed(names, array, valid)
+        reconstructed = _construct_values(names, array, valid)
         # A variant that is not null must have a value; if there is none, it is the variant null.
         values = pa.array(
             [
@@ -75,7 +75,7 @@ def _binary(array: Any) -> Any:
     return array if pa.types.is_binary(array.type) else array.cast(pa.binary())
 
 
-def _constructed(names: Sequence[variant_bytes.VariantNames], group: Any, present: Sequence[bool]) -> _Values:
+def _construct_values(names: Sequence[variant_bytes.VariantNames], group: Any, present: Sequence[bool]) -> _Values:
     """Return the values of a group of `value` and `typed_value`; rows that are not present are ignored."""
     stored, typed = _member(group, _VALUE), _member(group, _TYPED)
     values: _Values = [None] * len(group) if stored is None else _binary(stored).to_pylist()
@@ -97,7 +97,7 @@ def _constructed(names: Sequence[variant_bytes.VariantNames], group: Any, presen
 def _objects(
     names: Sequence[variant_bytes.VariantNames], values: _Values, typed: Any, present: Sequence[bool], has_typed: Sequence[bool]
 ) -> _Values:
-    fields = {field.name: _constructed(names, typed.field(place), has_typed) for place, field in enumerate(typed.type.fields)}
+    fields = {field.name: _construct_values(names, typed.field(place), has_typed) for place, field in enumerate(typed.type.fields)}
     objects: _Values = []
     for row, is_typed in enumerate(has_typed):
         if not is_typed:
@@ -124,7 +124,7 @@ def _arrays(names: Sequence[variant_bytes.VariantNames], typed: Any, has_typed: 
         if is_typed:
             for place in range(offsets[row], offsets[row + 1]):
                 element_names[place], inside[place] = names[row], True
-    elements = _constructed(element_names, typed.values, inside)
+    elements = _construct_values(element_names, typed.values, inside)
     if any(element is None and is_inside for element, is_inside in zip(elements, inside, strict=True)):
         # An element must not be missing; a missing one is read as null, as a whole variant is.
         elements = [variant_bytes.VARIANT_NULL if element is None else element for element in elements]

@@ -23,7 +23,7 @@ from icefloe.operations.pyiceberg_compat import TableManifest
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest.data_file import FileFormat
 from icefloe.spec.manifest.entry import ManifestEntry
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.puffin.puffin_file import PuffinSource, read_file_metadata
 
 # Bytes of a JSON file that is decoded for a page.
@@ -97,7 +97,7 @@ def _metadata(request: Request) -> Markup:
         )
     stored = reader.io.read(location)
     lines = request.opened.computed(
-        ("json", location), lambda: document_text(parsed(inflated(stored, location), location)), "Decoding the metadata file"
+        ("json", location), lambda: document_text(parse_json(inflate(stored, location), location)), "Decoding the metadata file"
     )
     start = request.number("line", most=max(len(lines) - 1, 0))
     about = (("file", location), ("size", size_text(len(stored))), ("lines", f"{len(lines):,}"))

@@ -13,7 +13,7 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text, size_text
 from icefloe.operations.table_handle import has_no_file
 from icefloe.operations.table_reader import TableReader
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -69,7 +69,7 @@ def metadata(reader: TableReader) -> MetadataFile:
         path=reader.metadata_location,
         file_size=len(stored),
         is_gzip=is_gzip,
-        content=parsed(inflated(stored, reader.metadata_location), reader.metadata_location),
+        content=parse_json(inflate(stored, reader.metadata_location), reader.metadata_location),
     )
 
 

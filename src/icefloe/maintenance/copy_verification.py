@@ -23,7 +23,7 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest.moved_manifest import moved_bounds
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.moved_metadata import moved_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
@@ -126,7 +126,7 @@ class CopyVerification:
         expected = moved_metadata(self._io.read(path), path, self._prefix, self._missing_versions)
         try:
             actual = self._io.read(copied)
-            if parsed(inflated(actual, copied), copied) != parsed(inflated(expected, copied), copied):
+            if parse_json(inflate(actual, copied), copied) != parse_json(inflate(expected, copied), copied):
                 self._differs(copied, "the metadata file is not that of the table with other paths")
         except IcefloeError as error:
             self._differs(copied, error.message)
@@ -142,12 +142,12 @@ class CopyVerification:
     def _older_problem(self, path: str) -> Problem | None:
         copied = self._prefix.moved(path)
         try:
-            actual = {**parsed(inflated(self._io.read(copied), copied), copied), _LOG: None}
+            actual = {**parse_json(inflate(self._io.read(copied), copied), copied), _LOG: None}
         except IcefloeError as error:
             return Problem(where=copied, what=error.message)
         with suppress(NoSuchFileError):  # the original was deleted after it was copied
             moved = moved_metadata(self._io.read(path), path, self._prefix, self._missing_versions)
-            if actual != {**parsed(inflated(moved, copied), copied), _LOG: None}:
+            if actual != {**parse_json(inflate(moved, copied), copied), _LOG: None}:
                 return Problem(where=copied, what="the older metadata file is not that of the table with other paths")
         return None
 

@@ -76,7 +76,7 @@ def equality_delete_groups(plan: ScanPlan) -> list[EqualityDeleteGroup]:
         groups = group_of[of_file]
         order = np.argsort(groups, kind="stable")
         ends = [*(np.flatnonzero(np.diff(groups[order])) + 1).tolist(), len(order)]
-        for piece, end in zip(part.divided(order, ends), ends, strict=True):
+        for piece, end in zip(part.divide(order, ends), ends, strict=True):
             files.setdefault(int(groups[order[end - 1]]), []).append(piece)
     deletes_of: dict[int, dict[int, DataFile]] = {group: {} for group in files}
     for delete, group in zip(delete_of.tolist(), group_of[partition_of].tolist(), strict=True):

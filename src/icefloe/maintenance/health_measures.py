@@ -24,7 +24,7 @@ from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata.manifests import read_manifests, spec_schema
-from icefloe.spec.metadata.retention import Expired, Retention, expired
+from icefloe.spec.metadata.retention import Expired, Retention, select_expired
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
@@ -227,7 +227,7 @@ def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = Non
         clustering=tuple(_clustering(files)),
         manifests=tuple(_manifest_measures(files)),
         snapshots=len(metadata.snapshots),
-        expirable=expired(metadata, retention or Retention(), now_ms),
+        expirable=select_expired(metadata, retention or Retention(), now_ms),
         oldest_snapshot_ms=min(times, default=None),
         statistics_files=len(metadata.statistics) + len(metadata.partition_statistics),
     )

@@ -342,7 +342,7 @@ def _groups(bundles: Sequence[Rows], parts: Sequence[PlannedFiles], candidates: 
         of_part = candidates.parts[places] == number
         bundle_of = numbers[of_part]
         ends = [*(np.flatnonzero(np.diff(bundle_of)) + 1).tolist(), len(bundle_of)]
-        for piece, end in zip(parts[number].divided(candidates.rows[places[of_part]], ends), ends, strict=True):
+        for piece, end in zip(parts[number].divide(candidates.rows[places[of_part]], ends), ends, strict=True):
             files[bundle_of[end - 1]].append(piece)
     return [_group(bundle, tuple(of_bundle), candidates, options) for bundle, of_bundle in zip(bundles, files, strict=True)]
 

@@ -20,7 +20,7 @@ from icefloe.operations.expiry.expire_snapshots import expire_snapshots
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.manifests import table_partition_type
-from icefloe.spec.metadata.retention import Retention, expired
+from icefloe.spec.metadata.retention import Retention, select_expired
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors
@@ -35,7 +35,7 @@ class ExpireSnapshots(WholeAction):
 
     def plan(self, state: TableState) -> ActionPlan:
         """Return the snapshots that the retention policy no longer keeps."""
-        found = expired(state.metadata, retention_of(state), state.now_ms)
+        found = select_expired(state.metadata, retention_of(state), state.now_ms)
         if not found:
             return ActionPlan()
         what = count_text(len(found.snapshot_ids), "snapshot") + (

@@ -63,7 +63,7 @@ def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, upda
         check_complete(arrow_names(list(rows.schema)), schema)
     table = cast_to_schema(rows, schema).combine_chunks()
     keys = RowKeys(key_columns(table, schema, key_ids))
-    repeated = keys.repeated()
+    repeated = keys.repeated_rows()
     if len(repeated):
         names = [schema.find_column_name(field_id) or "" for field_id in key_ids]
         raise repeated_keys(names, shown_keys(table, schema, key_ids, repeated), len(repeated))

@@ -24,7 +24,7 @@ from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.own_location import check_location_is_own, check_paths_for_writes
 from icefloe.operations.table_handle import TableHandle, load_metadata, new_metadata_location
 from icefloe.spec.metadata import table_properties
-from icefloe.spec.metadata.json_file import deflated
+from icefloe.spec.metadata.json_file import deflate
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.stores.replace_location import replace_location
@@ -96,7 +96,7 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
     handle.store.check(handle.identifier, location, metadata)
     text = json.dumps(document, ensure_ascii=False).encode()
     is_gzip = table_properties.METADATA_CODEC.read(metadata.properties) == "gzip"
-    files = [*repaired.files, NewFile(location=location, content=deflated(text) if is_gzip else text)]
+    files = [*repaired.files, NewFile(location=location, content=deflate(text) if is_gzip else text)]
     try:
         for file in files:
             handle.io.write(file.location, file.content)

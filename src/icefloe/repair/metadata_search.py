@@ -23,7 +23,7 @@ from icefloe.io.locations import join, place_of_folder
 from icefloe.operations.own_location import own_location
 from icefloe.operations.table_handle import TableHandle, metadata_folder
 from icefloe.repair.metadata_commit import decoded
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -174,7 +174,7 @@ def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMet
     try:
         content = handle.io.read(path)
         metadata = decoded(read_table_metadata(content, path))
-        document = parsed(inflated(content, path), path)
+        document = parse_json(inflate(content, path), path)
     except _UNREADABLE:
         return None
     own = own_location(handle, metadata.location, path)

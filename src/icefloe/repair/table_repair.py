@@ -43,7 +43,7 @@ from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits,
 from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
 from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits, UndoneSnapshot
 from icefloe.repair.snapshot_planner import SnapshotPlanner
-from icefloe.spec.metadata.json_file import inflated, parsed
+from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -178,7 +178,7 @@ def _loaded(handle: TableHandle, location: str) -> LoadedMetadata | None:
 def _document(handle: TableHandle, location: str) -> dict[str, Any] | None:
     """Return the JSON of a metadata file; None if it is missing or damaged."""
     try:
-        document = parsed(inflated(handle.io.read(location), location), location)
+        document = parse_json(inflate(handle.io.read(location), location), location)
     except _UNREADABLE:
         return None
     return document if isinstance(document, dict) else None

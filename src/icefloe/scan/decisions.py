@@ -167,7 +167,9 @@ class Decisions(Sequence[Decision]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decisions | list | tuple):
             return NotImplemented
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+        return len(self) == len(other) and all(
+            own_decision == other_decision for own_decision, other_decision in zip(self, other, strict=True)
+        )
 
     def __hash__(self) -> int:
         return hash(len(self))  # equal ones have equal lengths
@@ -180,8 +182,8 @@ class Decisions(Sequence[Decision]):
         of_source = np.searchsorted(self._starts, numbers, side="right") - 1
         by_place: dict[int, Decision] = {}
         for source in np.unique(of_source).tolist():
-            mine = np.flatnonzero(of_source == source)
-            by_place.update(zip(mine.tolist(), self._sources[source].decisions(numbers[mine] - self._starts[source]), strict=True))
+            places = np.flatnonzero(of_source == source)
+            by_place.update(zip(places.tolist(), self._sources[source].decisions(numbers[places] - self._starts[source]), strict=True))
         return [by_place[place] for place in range(len(numbers))]
 
 

@@ -113,7 +113,7 @@ class DeleteFileIndex:
         self._count = int(starts[-1])
         # Delete files and the columns they compare, as pairs.
         self._comparing, self._columns = _equality_columns(parts) if self._compared else (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        self._delete_ranges = {field_id: _joined(parts, field_id, kind) for field_id, kind in self._compared.items()}
+        self._delete_ranges = {field_id: _join_ranges(parts, field_id, kind) for field_id, kind in self._compared.items()}
 
     def __len__(self) -> int:
         return self._count
@@ -152,7 +152,7 @@ class DeleteFileIndex:
         pairs = [self._global.pairs(same_key, numbers, later=True, test=equality)]
         if of_spec:
             pairs += of_spec.pairs(entries, numbers, equality)
-        return _compressed(pairs, len(numbers))
+        return _compress_pairs(pairs, len(numbers))
 
     def _equality_test(self, entries: Any) -> PairTest:
         data = {field_id: column_range(ManifestColumns(entries), field_id, kind) for field_id, kind in self._compared.items()}
@@ -176,8 +176,8 @@ class _SpecIndex:
         self._paths = pc.unique(targets.filter(mask_array(has_target)))
         path_keys = numpy_of(filled(pc.index_in(targets, value_set=self._paths), -1)).astype(np.int64)
 
-        def runs(chosen: Mask, keys: Indices) -> _Runs:
-            places = np.flatnonzero(chosen)
+        def runs(mask: Mask, keys: Indices) -> _Runs:
+            places = np.flatnonzero(mask)
             return _Runs(start + places, keys[places], numbers[places])
 
         self._vectors = runs(vectors, path_keys)
@@ -280,7 +280,7 @@ def _ranges_of_files(counts: Indices) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _compressed(pairs: Sequence[tuple[Indices, Indices]], count: int) -> Matches | None:
+def _compress_pairs(pairs: Sequence[tuple[Indices, Indices]], count: int) -> Matches | None:
     files = np.concatenate([places for places, _ in pairs])
     if not len(files):
         return None
@@ -298,7 +298,7 @@ def _equality_columns(parts: Sequence[DeleteFilesOfSpec]) -> tuple[Indices, Indi
     return parents, numpy_of(pc.list_flatten(lists)).astype(np.int64)
 
 
-def _joined(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: PrimitiveType) -> ColumnRange:
+def _join_ranges(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: PrimitiveType) -> ColumnRange:
     ranges = [column_range(ManifestColumns(part.entries), field_id, kind) for part in parts]
     return ColumnRange(
         lower=pa.concat_arrays([bounds.lower for bounds in ranges]),

@@ -61,7 +61,7 @@ def file_objects(
         **{name: columns[name] for name in _PLAIN if name in columns},
         **{name: _tuples(columns[name]) for name in _LISTS if name in columns},
         **({name: _maps(rows, statistic, statistics) for name, statistic in STATISTICS.items()} if statistics else {}),
-        **{name: _named(name, columns[name], kinds) for name, kinds in _NAMED.items()},
+        **{name: _values_of_codes(name, columns[name], kinds) for name, kinds in _NAMED.items()},
         "partition": partitions,
         "spec_id": Same(spec_id),
         **(known or {}),
@@ -114,12 +114,12 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
         _, codes = np.unique(codes, return_inverse=True)
         codes = codes * len(part.dictionary) + numpy_of(part.indices)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    chosen = numbers_array(first, pa.int64())
-    distinct = list(zip(*(physical_list(kind, column.take(chosen)) for kind, column in fields_of), strict=True))
+    first_rows = numbers_array(first, pa.int64())
+    distinct = list(zip(*(physical_list(kind, column.take(first_rows)) for kind, column in fields_of), strict=True))
     return [distinct[code] for code in codes.tolist()]
 
 
-def _named(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
+def _values_of_codes(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
     """Return the value for the name or code in each row; `Same` if all rows have one code. Raises `ManifestFormatError`."""
     distinct = pc.unique(codes).to_pylist()
     if unknown := [code for code in distinct if code not in kinds]:

@@ -53,13 +53,13 @@ def kept_share(plan: ScanPlan, distinct: Mapping[int, int]) -> float:
         plan: The plan, with the statistics of the columns in its filter.
         distinct: Numbers of distinct values, by field id, where they are known.
     """
-    total = kept = 0.0
+    total = kept_rows = 0.0
     for part in plan.parts:
         columns = ManifestColumns(part.entries)
         records, shares = _numbers(columns, "record_count")[0], kept_shares(columns, plan.row_filter, distinct)
         total += float(records.sum())
-        kept += float((records * (shares if part.covered is None else np.where(part.covered, 1.0, shares))).sum())
-    return min(1.0, max(LEAST_SHARE, kept / total)) if total else 1.0
+        kept_rows += float((records * (shares if part.covered is None else np.where(part.covered, 1.0, shares))).sum())
+    return min(1.0, max(LEAST_SHARE, kept_rows / total)) if total else 1.0
 
 
 def kept_shares(columns: ManifestColumns, bound: BooleanExpression, distinct: Mapping[int, int]) -> Shares:
@@ -113,7 +113,7 @@ class _Estimator:
     def _of_column(self, tests: Sequence[BoundPredicate]) -> Shares:
         """Return the shares of predicates on one column that are all true."""
         field_id = tests[0].field.field_id
-        nulls, nans = self._counted("null_value_count", field_id), self._counted("nan_value_count", field_id)
+        nulls, nans = self._share_of_count("null_value_count", field_id), self._share_of_count("nan_value_count", field_id)
         shares = [self._of_counts(test.operation, nulls, nans) for test in tests]
         not_null, kind, distinct = 1.0 - np.nan_to_num(nulls), tests[0].field.field_type, self._distinct.get(field_id)
         if isinstance(kind, _DISCRETE + _CONTINUOUS):
@@ -148,10 +148,10 @@ class _Estimator:
             shares = 1.0 - nulls
         return np.where(np.isnan(shares), 1.0, shares)
 
-    def _counted(self, statistic: str, field_id: int) -> Shares:
+    def _share_of_count(self, statistic: str, field_id: int) -> Shares:
         """Return the share of the rows that a count has; NaN where it is unknown."""
-        counts, known = _numbers(self._columns, statistic_column(statistic, field_id))
-        return np.where(known & (counts <= self._records), counts / self._records, np.nan)
+        counts, is_known = _numbers(self._columns, statistic_column(statistic, field_id))
+        return np.where(is_known & (counts <= self._records), counts / self._records, np.nan)
 
 
 class _Values:

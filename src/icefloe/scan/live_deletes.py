@@ -56,19 +56,19 @@ class LiveDeletes:
     skipped: tuple[PlacedFiles, ...]
     total: int
 
-    def files(self, chosen: NDArray[np.int64]) -> tuple[DataFile, ...]:
+    def files(self, positions: NDArray[np.int64]) -> tuple[DataFile, ...]:
         """Return the delete files with these numbers of the index, which are ascending, as objects."""
         files: list[DataFile] = []
-        for part, rows in self._rows(chosen):
+        for part, rows in self._rows(positions):
             entries = part.entries.take(rows).drop_columns([_PLACE])
             files += file_objects(entries, part.spec.spec_id, partition_tuples(entries, part.partition_type), known=_path_bounds(entries))
         return tuple(files)
 
-    def _rows(self, chosen: NDArray[np.int64]) -> Iterator[tuple[DeleteFilesOfSpec, Any]]:
+    def _rows(self, rows: NDArray[np.int64]) -> Iterator[tuple[DeleteFilesOfSpec, Any]]:
         start = 0
         for part in self.parts:
-            first, last = np.searchsorted(chosen, [start, start + len(part)])
-            yield part, numbers_array(chosen[first:last] - start, pa.int64())
+            first, last = np.searchsorted(rows, [start, start + len(part)])
+            yield part, numbers_array(rows[first:last] - start, pa.int64())
             start += len(part)
 
 
@@ -110,7 +110,7 @@ def read_deletes(
         statistics = {*PATH_BOUNDS, *every_statistic(decoded)}
         entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache, tolerance=context.tolerance).entries
         _check(entries, manifest)
-        compared = _compared(entries)
+        compared = _compared_field_ids(entries)
         if not compared <= decoded:  # only the decoded entries show which columns' bounds are needed
             compared_so_far = decoded | compared
             statistics = {*PATH_BOUNDS, *every_statistic(compared_so_far)}
@@ -134,14 +134,14 @@ def read_deletes(
                 left_out = entries.take(numbers_array(rows[~test.may_match], pa.int64()))
                 tested = required_statistics(test.bound, UNPARTITIONED_SPEC, context.schema, strict=True)
                 explained = partial(_left_out, context, test.bound)
-                skipped.append(_decided(context, left_out, spec_id, explained, is_kept=False, statistics=tested))
+                skipped.append(_decide(context, left_out, spec_id, explained, is_kept=False, statistics=tested))
         part = DeleteFilesOfSpec(
             entries=entries if keep.all() else entries.filter(mask_array(keep)).combine_chunks(),
             spec=context.metadata.spec_by_id(spec_id),
             partition_type=context.partition_types[spec_id],
         )
         parts.append(part)
-    kinds = _kinds(set().union(*(_compared(part.entries) for part in parts)), schemas)
+    kinds = _kinds(set().union(*(_compared_field_ids(part.entries) for part in parts)), schemas)
     return LiveDeletes(parts=tuple(parts), index=DeleteFileIndex(parts, kinds), skipped=tuple(skipped), total=total)
 
 
@@ -157,7 +157,7 @@ def delete_decisions(context: ScanContext, deletes: LiveDeletes, counts: NDArray
     start = 0
     for part in deletes.parts:
         applied = counts[start : start + len(part)]
-        yield _decided(context, part.entries, part.spec.spec_id, partial(_applied, applied), is_kept=applied > 0)
+        yield _decide(context, part.entries, part.spec.spec_id, partial(_explain_counts, applied), is_kept=applied > 0)
         start += len(part)
 
 
@@ -173,13 +173,13 @@ def equality_tests(context: ScanContext, entries: Any) -> dict[tuple[int, ...], 
     tests = {}
     for ids, rows in by_columns.items():
         others = {leaf: True for leaf in predicates(context.bound) if leaf.field.field_id not in ids}
-        chosen = entries.take(numbers_array(np.array(rows), pa.int64())).combine_chunks()
-        test = FileMetricsEvaluator(ManifestColumns(chosen), simplify(context.bound, others.get), UNPARTITIONED_SPEC, context.schema)
+        deletes = entries.take(numbers_array(np.array(rows), pa.int64())).combine_chunks()
+        test = FileMetricsEvaluator(ManifestColumns(deletes), simplify(context.bound, others.get), UNPARTITIONED_SPEC, context.schema)
         tests[ids] = (np.array(rows), test)
     return tests
 
 
-def _decided(
+def _decide(
     context: ScanContext, entries: Any, spec_id: int, explained: Explained, *, is_kept: Mask | bool, statistics: Iterable[Statistic] = ()
 ) -> PlacedFiles:
     decided = DecidedFiles(
@@ -197,7 +197,7 @@ def _left_out(context: ScanContext, bound: BooleanExpression, files: Any, _rows:
     return explain(ManifestColumns(files), bound, UNPARTITIONED_SPEC, context.schema)
 
 
-def _applied(counts: NDArray[np.int64], _files: Any, rows: NDArray[np.int64]) -> Iterator[tuple[Reason, str]]:
+def _explain_counts(counts: NDArray[np.int64], _files: Any, rows: NDArray[np.int64]) -> Iterator[tuple[Reason, str]]:
     for count in counts[rows].tolist():
         yield (Reason.APPLIES, f"applies to {count} data file{'s' if count > 1 else ''}") if count else (Reason.NO_DATA_FILE, "")
 
@@ -212,7 +212,7 @@ def _kinds(field_ids: Iterable[int], schemas: Sequence[Any]) -> dict[int, Primit
     return kinds
 
 
-def _compared(entries: Any) -> set[int]:
+def _compared_field_ids(entries: Any) -> set[int]:
     """Return the field ids of the columns that any equality delete compares."""
     return set(pc.unique(pc.list_flatten(entries["equality_ids"])).to_pylist())
 

@@ -93,9 +93,9 @@ class ManifestReader:
         if not self.prunes or context.is_unfiltered:
             return _ReadFiles(live)
         test = FileMetricsEvaluator(ManifestColumns(live.entries), context.bound, context.specs[spec_id], context.schema)
-        may, by_partition = _tested(test)
-        kept = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
-        return _ReadFiles(kept, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
+        may, by_partition = _file_masks(test)
+        matching = LiveEntries(live.entries.filter(mask_array(may)).combine_chunks(), live.places[may])
+        return _ReadFiles(matching, _count(live.entries, by_partition), _count(live.entries, ~may & ~by_partition))
 
 
 @dataclass(slots=True)
@@ -192,7 +192,9 @@ class ManifestGroup:
         context = self._context
         live = pa.concat_tables(waiting.tables)
         test = FileMetricsEvaluator(ManifestColumns(live), context.bound, context.specs[spec_id], context.schema)
-        may, by_partition = _tested(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
+        may, by_partition = (
+            _file_masks(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
+        )
         residuals, residual_index = test.residuals(may)
         # Chunks are combined after the filter: most files are dropped here, and only a few columns are tested.
         entries = _of_long_chunks(live if may.all() else live.filter(mask_array(may)))
@@ -216,23 +218,23 @@ class ManifestGroup:
             kept=_count(live, may),
             skipped_by_partition=waiting.skipped_by_partition + _count(live, by_partition),
             skipped_by_metrics=waiting.skipped_by_metrics + _count(live, ~may & ~by_partition),
-            decided=self._decided(live, may, spec_id, waiting) if context.explain else None,
+            decided=self._decide(live, may, spec_id, waiting) if context.explain else None,
         )
 
-    def _decided(self, live: Any, may: Mask, spec_id: int, waiting: _Pending) -> PlacedFiles:
+    def _decide(self, live: Any, may: Mask, spec_id: int, waiting: _Pending) -> PlacedFiles:
         """Return the decisions about the files of a batch."""
         context = self._context
         decided = DecidedFiles(
             level="file",
             files=explained_columns(live, context.partition_types[spec_id], self._explaining_statistics(spec_id)),
             kept=may,
-            explained=partial(_explained, context, spec_id),
+            explained=partial(_explain_files, context, spec_id),
             partitions=partial(context.partition_texts, spec_id),
         )
         return PlacedFiles(decided, np.concatenate(waiting.places))
 
 
-def _explained(context: ScanContext, spec_id: int, files: Any, _rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
+def _explain_files(context: ScanContext, spec_id: int, files: Any, _rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
     """Return the reason why each file is read or not, and the bound that decided."""
     if context.is_unfiltered:
         return repeat((Reason.NO_FILTER, ""), files.num_rows)
@@ -288,7 +290,7 @@ def _of_long_chunks(entries: Any) -> Any:
     return entries if entries.num_rows >= chunks * SLICE_ROWS else entries.combine_chunks()
 
 
-def _tested(test: FileMetricsEvaluator) -> tuple[Mask, Mask]:
+def _file_masks(test: FileMetricsEvaluator) -> tuple[Mask, Mask]:
     """Return masks of the files that may have a matching row, and of the files that their partition value alone rules out."""
     may = test.may_match
     return may, np.zeros(len(may), dtype=bool) if may.all() else ~may & ~test.partition_may_match

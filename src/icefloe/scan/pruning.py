@@ -327,20 +327,20 @@ class FileMetricsEvaluator:
         """Files whose partition value does not rule out a matching row."""
         return self._partition_may(self.bound)
 
-    def residuals(self, chosen: Mask) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
+    def residuals(self, files: Mask) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
         """Return the filter that remains for files once their partition values have decided predicates.
 
         Args:
-            chosen: A mask of files.
+            files: A mask of files.
 
         Returns:
             The distinct residuals, and for each chosen file the place of its residual.
         """
         leaves = list(dict.fromkeys(predicates(self.bound)))
-        outcomes = np.zeros((int(chosen.sum()), len(leaves)), dtype=np.int8)
+        outcomes = np.zeros((int(files.sum()), len(leaves)), dtype=np.int8)
         for position, leaf in enumerate(leaves):
             may, must = self._partition_masks[leaf]
-            outcomes[:, position] = np.where(must[chosen], 1, np.where(may[chosen], 0, -1))
+            outcomes[:, position] = np.where(must[files], 1, np.where(may[files], 0, -1))
         if not outcomes.any():
             return [self.bound], np.zeros(len(outcomes), dtype=np.int64)
         distinct, index = np.unique(outcomes, axis=0, return_inverse=True)
@@ -374,12 +374,12 @@ class FileMetricsEvaluator:
         return tree_mask(expression, len(self.columns), leaf)
 
     def _may(self, expression: BooleanExpression) -> Mask:
-        return self._masked("may", expression, lambda leaf: self._partition_masks[leaf][0] & self._metric_may(leaf))
+        return self._mask_of("may", expression, lambda leaf: self._partition_masks[leaf][0] & self._metric_may(leaf))
 
     def _partition_may(self, expression: BooleanExpression) -> Mask:
-        return self._masked("partition", expression, lambda leaf: self._partition_masks[leaf][0])
+        return self._mask_of("partition", expression, lambda leaf: self._partition_masks[leaf][0])
 
-    def _masked(self, test: str, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
+    def _mask_of(self, test: str, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
         """Return the mask of a part of the filter, which is computed once: explanations of many files need the same ones."""
         key = (test, id(expression))
         if key not in self._masks:
@@ -396,10 +396,11 @@ class FileMetricsEvaluator:
     def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
         """For each predicate on a partition value, `_file` or `_spec_id`: the files where it may match, and those where it must."""
         return {
-            leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projected(leaf) for leaf in predicates(self.bound)
+            leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projection_masks(leaf)
+            for leaf in predicates(self.bound)
         }
 
-    def _projected(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
+    def _projection_masks(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
         return (
             self._projected_may(self._projections[leaf]),
             self._tree(strict_projection(leaf, self.spec, self.schema), lambda test: must_match(test, self._partition(test))),
@@ -411,7 +412,7 @@ class FileMetricsEvaluator:
         return {leaf: inclusive_projection(leaf, self.spec, self.schema) for leaf in predicates(self.bound)}
 
     def _projected_may(self, projected: BooleanExpression) -> Mask:
-        return self._masked("projected", projected, lambda test: may_match(test, self._partition(test)))
+        return self._mask_of("projected", projected, lambda test: may_match(test, self._partition(test)))
 
     def _place_masks(self, leaf: BoundPredicate) -> tuple[Mask, Mask]:
         column = self._of_file(leaf)

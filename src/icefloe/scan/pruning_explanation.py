@@ -53,7 +53,7 @@ class PredicateOutcome:
             return operation.value
         texts = [self._text(value) for value in self.predicate.values]
         if operation in (Operation.IN, Operation.NOT_IN):
-            return f"{operation.value} ({_shortened(texts)})"
+            return f"{operation.value} ({_shorten(texts)})"
         if operation in (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH):
             return ("" if operation is Operation.STARTS_WITH else "not ") + f"a text that starts with {texts[0]}"
         return f"{operation.value} {texts[0]}"
@@ -86,7 +86,7 @@ class PredicateOutcome:
             if upper < least or (strictly_more and upper == least):
                 return f"upper{suffix} {self._text(upper)} {'<=' if strictly_more else '<'} {self._text(least)}"
         if lower is not None and operation is Operation.IN and lower <= most:
-            return f"{self._text(lower)} to {self._text(upper)} contains none of {_shortened([self._text(value) for value in self.predicate.values])}"
+            return f"{self._text(lower)} to {self._text(upper)} contains none of {_shorten([self._text(value) for value in self.predicate.values])}"
         if operation is Operation.STARTS_WITH:
             return f"lower{suffix} {self._text(lower)} is above every text that starts with {self._text(least)}"
         return f"lower{suffix} {self._text(lower)} {'>=' if operation is Operation.LT else '>'} {self._text(most)}"
@@ -133,5 +133,5 @@ def explain_predicate(
     return ""
 
 
-def _shortened(texts: list[str]) -> str:
+def _shorten(texts: list[str]) -> str:
     return ", ".join(texts[:MAX_SHOWN]) + (f", and {len(texts) - MAX_SHOWN} more" if len(texts) > MAX_SHOWN else "")

@@ -131,7 +131,7 @@ class PlannedFiles:
             delete_indices=indices,
         )
 
-    def divided(self, rows: NDArray[np.int64], ends: Sequence[int]) -> list["PlannedFiles"]:
+    def divide(self, rows: NDArray[np.int64], ends: Sequence[int]) -> list["PlannedFiles"]:
         """Return the files at these rows of `entries` in consecutive pieces, which share their memory: far quicker than to take each piece on its own.
 
         Args:
@@ -327,8 +327,8 @@ class ScanPlan:
         Returns:
             A plan with the remaining files and the delete files that apply to them; the others count as skipped by partition.
         """
-        kept = self._only([part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()])
-        return replace(kept, skipped_by_partition=self.skipped_by_partition + (self.kept - kept.kept))
+        plan = self._only([part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()])
+        return replace(plan, skipped_by_partition=self.skipped_by_partition + (self.kept - plan.kept))
 
     def first_files(self, rows: int) -> "ScanPlan":
         """Return the plan of the first files that certainly have so many rows together; of all files if they do not.
@@ -353,10 +353,12 @@ class ScanPlan:
             np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in parts if part.delete_indices is not None)])
         )
         files = [self.delete_files[index] for index in used.tolist()]
-        return replace(self, parts=tuple(part.with_delete_files(used, files) for part in parts), kept=_counted(parts), delete_files=files)
+        return replace(
+            self, parts=tuple(part.with_delete_files(used, files) for part in parts), kept=_count_files(parts), delete_files=files
+        )
 
 
-def _counted(parts: Sequence[PlannedFiles]) -> FileCounts:
+def _count_files(parts: Sequence[PlannedFiles]) -> FileCounts:
     sums = (FileCounts(files=len(part), **{count: pc.sum(part.entries[name]).as_py() or 0 for count, name in _COUNTED}) for part in parts)
     return sum(sums, NO_FILES)
 

@@ -87,13 +87,13 @@ def plan_scan(
         AvroFormatError: A manifest list or manifest is damaged.
         ManifestFormatError: A manifest entry breaks a rule of the format, or entries contradict each other.
     """
-    chosen = schema or _schema(metadata, snapshot)
-    bound = bind(row_filter, chosen, case_sensitive)
+    scan_schema = schema or _schema(metadata, snapshot)
+    bound = bind(row_filter, scan_schema, case_sensitive)
     if snapshot is None:
-        return ScanPlan(snapshot_id=None, schema=chosen, row_filter=bound)
+        return ScanPlan(snapshot_id=None, schema=scan_schema, row_filter=bound)
     context = ScanContext(
         metadata=metadata,
-        schema=chosen,
+        schema=scan_schema,
         bound=bound,
         explain=explain,
         include_statistics=include_statistics,
@@ -184,14 +184,14 @@ class _ManifestChoice:
         # A tolerant scan does not rely on counts, so that a delete manifest of which none is counted is read.
         trusts_counts = context.tolerance is Tolerance.DEFAULT
         live = np.array([not trusts_counts or manifest.has_live_files for manifest in manifests], dtype=bool)
-        kept = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
-        self.kept_data = _chosen(manifests, kept & is_data)
+        is_read = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
+        self.kept_data = _select_manifests(manifests, is_read & is_data)
         # A delete file applies to no data file that is newer than its manifest.
         oldest = min((manifest.min_sequence_number for manifest in self.kept_data), default=None)
         newer = [oldest is not None and manifest.sequence_number >= oldest for manifest in manifests]
-        self._older = kept & ~is_data & ~np.array(newer, dtype=bool)
-        self._kept = kept & ~self._older
-        self.kept_deletes = _chosen(manifests, self._kept & ~is_data)
+        self._older = is_read & ~is_data & ~np.array(newer, dtype=bool)
+        self._kept = is_read & ~self._older
+        self.kept_deletes = _select_manifests(manifests, self._kept & ~is_data)
 
     @property
     def length(self) -> int:
@@ -200,7 +200,7 @@ class _ManifestChoice:
 
     def totals(self) -> dict[str, Any]:
         """Return the attributes of the plan that count manifests."""
-        skipped = _chosen(self._all, ~self._kept)
+        skipped = _select_manifests(self._all, ~self._kept)
         skipped_data = [manifest for manifest in skipped if manifest.content is ManifestContent.DATA]
         return {
             "manifests_total": len(self._all),
@@ -252,7 +252,7 @@ class _ManifestChoice:
         )
 
 
-def _chosen(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]:
+def _select_manifests(manifests: Sequence[ManifestFile], mask: Mask) -> list[ManifestFile]:
     return [manifest for manifest, keep in zip(manifests, mask.tolist(), strict=True) if keep]
 
 

@@ -106,20 +106,20 @@ def written_stream(
         file_formats=list(formats),
         residual_filters=[msgspec.Raw(text.encode()) for text in residuals],
     )
-    known = stream_fields({part.spec_id: part.partition_type for part in parts}, statistics)
-    kept = [field for name, field in known.items() if any(name in of_part for of_part in columns)]
+    fields = stream_fields({part.spec_id: part.partition_type for part in parts}, statistics)
+    written_fields = [field for name, field in fields.items() if any(name in of_part for of_part in columns)]
     metadata = {_RESPONSE: msgspec.json.encode(response), _LAYOUT: msgspec.json.encode(layout)}
-    schema = pa.schema(kept, metadata=metadata)
+    schema = pa.schema(written_fields, metadata=metadata)
     batches = [
         pa.RecordBatch.from_arrays(
-            [of_part[field.name] if field.name in of_part else _nothing(field, len(part)) for field in kept], schema=schema
+            [of_part[field.name] if field.name in of_part else _nothing(field, len(part)) for field in written_fields], schema=schema
         )
         for part, of_part in zip(parts, columns, strict=True)
     ]
-    return _serialized(schema, batches)
+    return _serialize(schema, batches)
 
 
-def _serialized(schema: Any, batches: Sequence[Any]) -> memoryview:
+def _serialize(schema: Any, batches: Sequence[Any]) -> memoryview:
     """Return a stream in memory that is allocated once: touching new memory takes most of the time."""
     size = int(schema.serialize().size) + sum(pa.ipc.get_record_batch_size(batch) for batch in batches) + _END_BYTES
     content = pa.allocate_buffer(size)

@@ -28,11 +28,11 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
     """
     if None not in values:
         return _array(values, kind, None)
-    known = [value is not None for value in values]
-    if not any(known):
+    validity = [value is not None for value in values]
+    if not any(validity):
         return pa.nulls(len(values), kind)
     placeholder = next(value for value in values if value is not None)
-    return _array([placeholder if value is None else value for value in values], kind, np.array(known, dtype=bool))
+    return _array([placeholder if value is None else value for value in values], kind, np.array(validity, dtype=bool))
 
 
 def scalar_of(value: Any, kind: Any) -> Any:
@@ -52,10 +52,10 @@ def filled(values: Any, value: Any) -> Any:
     return pc.fill_null(values, scalar_of(value, values.type)) if values.null_count else values
 
 
-def numbers_array(numbers: NDArray[Any], kind: Any, known: NDArray[np.bool_] | None = None) -> Any:
-    """Return numpy numbers, or a mask, as an array of a fixed-width Arrow type of the same width, null where `known` is False."""
+def numbers_array(numbers: NDArray[Any], kind: Any, validity: NDArray[np.bool_] | None = None) -> Any:
+    """Return numpy numbers, or a mask, as an array of a fixed-width Arrow type of the same width, null where `validity` is False."""
     data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else np.ascontiguousarray(numbers)
-    return pa.Array.from_buffers(kind, len(numbers), [validity_buffer(known), pa.py_buffer(data)])
+    return pa.Array.from_buffers(kind, len(numbers), [validity_buffer(validity), pa.py_buffer(data)])
 
 
 def positions_array(positions: NDArray[np.integer[Any]]) -> Any:
@@ -94,9 +94,9 @@ def offsets_of(lists: Any) -> NDArray[np.int32]:
     return np.frombuffer(lists.buffers()[1], np.int32, count=end)[lists.offset : end]
 
 
-def validity_buffer(known: NDArray[np.bool_] | None) -> Any:
+def validity_buffer(validity: NDArray[np.bool_] | None) -> Any:
     """Return Arrow's validity bitmap of a mask; None, for no nulls, stays None."""
-    return None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))
+    return None if validity is None else pa.py_buffer(np.packbits(validity, bitorder="little"))
 
 
 def mask_array(mask: NDArray[np.bool_]) -> Any:
@@ -104,26 +104,28 @@ def mask_array(mask: NDArray[np.bool_]) -> Any:
     return numbers_array(mask, pa.bool_())
 
 
-def _array(values: Sequence[Any], kind: Any, known: NDArray[np.bool_] | None) -> Any:
-    """Convert values without None; where `known` is False the value is a placeholder for null."""
+def _array(values: Sequence[Any], kind: Any, validity: NDArray[np.bool_] | None) -> Any:
+    """Convert values without None; where `validity` is False the value is a placeholder for null."""
     if kind in _CODES:
-        return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), pa.py_buffer(array(_CODES[kind], values))])
+        return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), pa.py_buffer(array(_CODES[kind], values))])
     if pa.types.is_boolean(kind):
         if set(map(type, values)) - {bool}:
             raise TypeError("a Boolean value is neither True nor False")
-        return numbers_array(np.array(values, dtype=bool), kind, known)
+        return numbers_array(np.array(values, dtype=bool), kind, validity)
     if kind == pa.binary():
-        return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values), pa.py_buffer(b"".join(values))])
+        return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), _offsets(values), pa.py_buffer(b"".join(values))])
     if kind == pa.string():
         if set(map(type, values)) == {str} and (joined := "".join(values)).isascii():
             # Each character is one byte, so that no value has to be encoded by itself.
-            return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values), pa.py_buffer(joined.encode())])
+            return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), _offsets(values), pa.py_buffer(joined.encode())])
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
-        return _array(encoded, pa.binary(), known).cast(kind)
+        return _array(encoded, pa.binary(), validity).cast(kind)
     if pa.types.is_list(kind):
         items = array_of(list(chain.from_iterable(values)), kind.value_type)
-        return pa.Array.from_buffers(kind, len(values), [validity_buffer(known), _offsets(values)], children=[items])
-    nullable = values if known is None else [value if is_known else None for value, is_known in zip(values, known.tolist(), strict=True)]
+        return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), _offsets(values)], children=[items])
+    nullable = (
+        values if validity is None else [value if is_known else None for value, is_known in zip(values, validity.tolist(), strict=True)]
+    )
     return pa.array(nullable, kind)
 
 

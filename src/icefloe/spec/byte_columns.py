@@ -46,16 +46,16 @@ def spans_of(column: Any) -> ByteSpans:
 
 def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
     """Return which values are exactly `width` bytes long, and these values as a matrix of one row per value."""
-    chosen = spans.valid & (spans.lengths == width)
-    if len(chosen) and chosen.all():  # then they are contiguous
-        return chosen, spans.data[spans.starts[0] : spans.starts[0] + len(chosen) * width].reshape(len(chosen), width)
-    return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
+    has_width = spans.valid & (spans.lengths == width)
+    if len(has_width) and has_width.all():  # then they are contiguous
+        return has_width, spans.data[spans.starts[0] : spans.starts[0] + len(has_width) * width].reshape(len(has_width), width)
+    return has_width, spans.data[spans.starts[has_width][:, None] + np.arange(width)]
 
 
 def rows_starting_with(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
     """Return which values have at least `width` bytes, and the first `width` bytes of these as a matrix of one row per value."""
-    chosen = spans.valid & (spans.lengths >= width)
-    return chosen, spans.data[spans.starts[chosen][:, None] + np.arange(width)]
+    is_long_enough = spans.valid & (spans.lengths >= width)
+    return is_long_enough, spans.data[spans.starts[is_long_enough][:, None] + np.arange(width)]
 
 
 def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -64,26 +64,26 @@ def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArra
     A value with the width of another of `dtypes` was written before its column was promoted; a value of any other width is unknown.
     """
     numbers = np.zeros(len(spans.starts), dtypes[0])
-    known = np.zeros(len(spans.starts), np.bool_)
+    is_number = np.zeros(len(spans.starts), np.bool_)
     for dtype in dtypes:
-        chosen, rows = rows_of_width(spans, np.dtype(dtype).itemsize)
-        numbers[chosen] = rows.view(dtype).ravel()
-        known |= chosen
-    return numbers, known
+        has_width, rows = rows_of_width(spans, np.dtype(dtype).itemsize)
+        numbers[has_width] = rows.view(dtype).ravel()
+        is_number |= has_width
+    return numbers, is_number
 
 
 def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Return the big-endian two's complement values as rows of 16 little-endian bytes, and which are known (1 to 16 bytes long)."""
     words = np.zeros((len(spans.starts), DECIMAL_WIDTH), np.uint8)
-    known = np.zeros(len(spans.starts), np.bool_)
+    is_number = np.zeros(len(spans.starts), np.bool_)
     for width in np.unique(spans.lengths[spans.valid]).tolist():
         if not 1 <= width <= DECIMAL_WIDTH:
             continue
-        chosen, rows = rows_of_width(spans, width)
+        has_width, rows = rows_of_width(spans, width)
         sign = np.where(rows[:, :1] & 0x80, 0xFF, 0).astype(np.uint8)
-        words[chosen] = np.hstack([rows[:, ::-1], np.repeat(sign, DECIMAL_WIDTH - width, axis=1)])
-        known |= chosen
-    return words, known
+        words[has_width] = np.hstack([rows[:, ::-1], np.repeat(sign, DECIMAL_WIDTH - width, axis=1)])
+        is_number |= has_width
+    return words, is_number
 
 
 def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -97,15 +97,15 @@ def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int])
     Returns:
         The timestamps, and which of the values are known dates.
     """
-    chosen, rows = rows_of_width(spans, _DAY_WIDTH)
+    has_width, rows = rows_of_width(spans, _DAY_WIDTH)
     days = rows.view("<i4").ravel().astype(np.int64)
     low, high = limits
     fits = (days >= -(-low // units_per_day)) & (days <= high // units_per_day)
-    units = np.zeros(len(chosen), np.int64)
-    units[chosen] = np.where(fits, days, 0) * units_per_day
-    known = chosen.copy()
-    known[chosen] = fits
-    return units, known
+    units = np.zeros(len(has_width), np.int64)
+    units[has_width] = np.where(fits, days, 0) * units_per_day
+    is_day = has_width.copy()
+    is_day[has_width] = fits
+    return units, is_day
 
 
 def strings_of(column: Any) -> Any:

@@ -59,8 +59,8 @@ def _span_hashes(spans: ByteSpans) -> Hashes:
 
 
 def _longer(spans: ByteSpans) -> list[tuple[int, int]]:
-    chosen = spans.lengths > _MAX_VECTORIZED_WIDTH
-    return list(zip(spans.starts[chosen].tolist(), spans.lengths[chosen].tolist(), strict=True))
+    is_long = spans.lengths > _MAX_VECTORIZED_WIDTH
+    return list(zip(spans.starts[is_long].tolist(), spans.lengths[is_long].tolist(), strict=True))
 
 
 def _decimal_hashes(array: Any) -> Hashes:

@@ -107,19 +107,19 @@ class _Box:
         """Add points, one a row of coordinates."""
         numbers = np.asarray(points, np.float64)
         for axis, column in zip(f"XY{dimensions}", numbers.T, strict=True):
-            known = column[~np.isnan(column)]
-            if len(known):
-                self._low[axis] = min(self._low.get(axis, math.inf), float(known.min()))
-                self._high[axis] = max(self._high.get(axis, -math.inf), float(known.max()))
+            coordinates = column[~np.isnan(column)]
+            if len(coordinates):
+                self._low[axis] = min(self._low.get(axis, math.inf), float(coordinates.min()))
+                self._high[axis] = max(self._high.get(axis, -math.inf), float(coordinates.max()))
 
     def bounds(self) -> tuple[GeospatialBound, GeospatialBound] | None:
         """Return the lower and upper bound, or None without an x or a y."""
         if not {"X", "Y"} <= self._low.keys():
             return None
-        return _bound(self._low), _bound(self._high)
+        return _bound_of(self._low), _bound_of(self._high)
 
 
-def _bound(numbers: dict[str, float]) -> GeospatialBound:
+def _bound_of(numbers: dict[str, float]) -> GeospatialBound:
     return GeospatialBound(numbers["X"], numbers["Y"], numbers.get("Z"), numbers.get("M"))
 
 
@@ -131,12 +131,12 @@ def _add_points(box: _Box, spans: ByteSpans) -> Any:
     """Add all little-endian points at once, since most columns have only these; return the mask of the other values."""
     rest = spans.valid.copy()
     for dimensions, number in (("", 1), ("Z", 1001), ("M", 2001), ("ZM", 3001)):
-        chosen, rows = rows_of_width(spans, 5 + 8 * (2 + len(dimensions)))
+        has_width, rows = rows_of_width(spans, 5 + 8 * (2 + len(dimensions)))
         heads = rows[:, :5]
         is_point = is_wkb_head(heads) & (heads[:, 0] == 1) & (heads[:, 1:].copy().view("<u4").ravel() == number)
         if is_point.any():
             box.add(dimensions, rows[is_point, 5:].copy().view("<f8"))
-            positions = np.flatnonzero(chosen)[is_point]
+            positions = np.flatnonzero(has_width)[is_point]
             rest[positions] = False
     return rest
 

@@ -130,7 +130,7 @@ class Tokens:
         """Read a string literal and return its value."""
         if not self.at_end and self._tokens[self._place].kind == "string":
             self._place += 1
-            return unquoted(self._tokens[self._place - 1].text)
+            return unquote(self._tokens[self._place - 1].text)
         raise self.wrong("a text in quotes was expected")
 
     def is_number(self) -> bool:
@@ -171,7 +171,7 @@ class Tokens:
         return StatementSyntaxError(what, near=near, text=self.text, start=self.position)
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Return the value of a string literal of Spark's SQL."""
     quote, inner = text[0], text[1:-1].replace(text[0] * 2, text[0])
     escapes = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "\\": "\\", quote: quote}

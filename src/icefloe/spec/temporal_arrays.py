@@ -45,7 +45,7 @@ def text_list(array: Any) -> list[Any]:
 
 def converted_list(array: Any, convert: Callable[[int, Any], Any]) -> list[Any]:
     """Return the values of an Arrow array as `to_pylist` does, with `convert(number, type)` for every date (days) and timestamp (units) since 1970."""
-    return [_converted(number, array.type, convert) for number in as_numbers(array).to_pylist()]
+    return [_convert(number, array.type, convert) for number in as_numbers(array).to_pylist()]
 
 
 def times_in(array: Any) -> Iterator[Any]:
@@ -94,17 +94,17 @@ def _is_list(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _converted(value: Any, kind: Any, convert: Callable[[int, Any], Any]) -> Any:
+def _convert(value: Any, kind: Any, convert: Callable[[int, Any], Any]) -> Any:
     if value is None:
         return None
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         return convert(value, kind)
     if isinstance(value, Mapping) and pa.types.is_struct(kind):
-        return {field.name: _converted(value[field.name], field.type, convert) for field in kind}
+        return {field.name: _convert(value[field.name], field.type, convert) for field in kind}
     if pa.types.is_map(kind):
-        return [(_converted(key, kind.key_type, convert), _converted(item, kind.item_type, convert)) for key, item in value]
+        return [(_convert(key, kind.key_type, convert), _convert(item, kind.item_type, convert)) for key, item in value]
     if _is_list(kind):
-        return [_converted(item, kind.value_type, convert) for item in value]
+        return [_convert(item, kind.value_type, convert) for item in value]
     return value
 
 

@@ -366,8 +366,8 @@ class StructType(IcebergType):
             name: The name.
             case_sensitive: Whether the name is matched by letter case.
         """
-        wanted = name if case_sensitive else name.lower()
-        return next((field for field in self.fields if (field.name if case_sensitive else field.name.lower()) == wanted), None)
+        searched_name = name if case_sensitive else name.lower()
+        return next((field for field in self.fields if (field.name if case_sensitive else field.name.lower()) == searched_name), None)
 
     def __len__(self) -> int:
         return len(self.fields)

@@ -101,7 +101,7 @@ _SHAPES = (GeometryType, GeographyType)
 # ---- bytes: bounds and partition summaries ----
 
 
-def unscaled(value: Decimal, scale: int) -> int:
+def unscaled_value(value: Decimal, scale: int) -> int:
     """Return the unscaled whole number of a decimal of this scale.
 
     Raises:
@@ -144,7 +144,7 @@ def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
         if isinstance(kind, StringType):
             return bytes(value.encode("utf-8"))
         if isinstance(kind, DecimalType):
-            return decimal_bytes(unscaled(value, kind.scale))
+            return decimal_bytes(unscaled_value(value, kind.scale))
         if isinstance(kind, UUIDType):
             return bytes(value.bytes)
         return bytes(memoryview(value))
@@ -268,7 +268,7 @@ def to_json_value(kind: PrimitiveType, value: Any) -> Any:
         return float(str(np.float32(value))) if isinstance(kind, FloatType) else float(value)
     if isinstance(kind, DecimalType):
         return format(
-            decimal_of(unscaled(value, kind.scale), kind.scale), "f"
+            decimal_of(unscaled_value(value, kind.scale), kind.scale), "f"
         )  # Java refuses a number of digits that differs from the scale
     if isinstance(kind, UUIDType):
         return str(value)
@@ -397,14 +397,14 @@ def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
     if isinstance(kind, UUIDType):
         return pc.if_else(mask_array(spans.lengths == 16), column.cast(arrow_type), scalar_of(None, arrow_type))
     if isinstance(kind, DecimalType):
-        words, known = decimal_words(spans)
-        return pa.Array.from_buffers(arrow_type, len(known), [validity_buffer(known), pa.py_buffer(words.tobytes())])
-    numbers, known = fixed_width_numbers(spans, _LAYOUTS[type(kind)])
+        words, validity = decimal_words(spans)
+        return pa.Array.from_buffers(arrow_type, len(validity), [validity_buffer(validity), pa.py_buffer(words.tobytes())])
+    numbers, validity = fixed_width_numbers(spans, _LAYOUTS[type(kind)])
     if type(kind) in _UNITS_PER_DAY:
         units, fits = days_in_units(spans, _UNITS_PER_DAY[type(kind)], INTEGER_RANGES[type(kind)])
-        numbers, known = np.where(fits, units, numbers), known | fits
+        numbers, validity = np.where(fits, units, numbers), validity | fits
     if isinstance(kind, FloatType | DoubleType):
-        known &= ~np.isnan(numbers)
+        validity &= ~np.isnan(numbers)
     if isinstance(kind, BooleanType):
         numbers = numbers != 0
-    return numbers_array(numbers, arrow_type, known)
+    return numbers_array(numbers, arrow_type, validity)

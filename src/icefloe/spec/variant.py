@@ -213,7 +213,7 @@ def variant_from_python(value: Any) -> Encoded:
     """
     try:
         metadata = form.write_names(list(_names_in(value, 0)))
-        return Encoded(metadata, _encoded(value, form.read_names(metadata)))
+        return Encoded(metadata, _encode_value(value, form.read_names(metadata)))
     except (OverflowError, UnicodeError, struct.error) as error:
         raise InvalidInputError(f"a variant cannot hold {type(value).__name__} {str(value)[:80]!r}: {error}") from error
 
@@ -228,13 +228,13 @@ def normalized_path(names: Sequence[str]) -> str:
 
     Spec: Bounds for Variant; RFC 9535, Normalized Paths.
     """
-    return "$" + "".join(f"['{''.join(map(_escaped, name))}']" for name in names)
+    return "$" + "".join(f"['{''.join(map(_escape, name))}']" for name in names)
 
 
 _ESCAPES = {"'": r"\'", "\\": r"\\", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r"}
 
 
-def _escaped(letter: str) -> str:
+def _escape(letter: str) -> str:
     return _ESCAPES.get(letter) or (f"\\u{ord(letter):04x}" if ord(letter) < 0x20 else letter)
 
 
@@ -251,11 +251,11 @@ def _names_in(value: Any, depth: int) -> set[str]:
     return set()
 
 
-def _encoded(value: Any, names: form.VariantNames) -> bytes:
+def _encode_value(value: Any, names: form.VariantNames) -> bytes:
     if isinstance(value, Mapping):
-        return form.object_value(names, {name: _encoded(inner, names) for name, inner in value.items()})
+        return form.object_value(names, {name: _encode_value(inner, names) for name, inner in value.items()})
     if isinstance(value, list | tuple) and not isinstance(value, Scalar):
-        return form.array_value([_encoded(inner, names) for inner in value])
+        return form.array_value([_encode_value(inner, names) for inner in value])
     if value is None:
         return form.VARIANT_NULL
     if isinstance(value, bool):
@@ -303,7 +303,7 @@ def _encoded_scalar(scalar: Scalar) -> bytes:
         fitting = (number for number in (form.INT8, form.INT16, form.INT32) if bits < form.LAYOUTS[number].size * 8)
         return form.number_value(next(fitting, form.INT64), value)
     if isinstance(kind, DecimalType):
-        whole = values.unscaled(value, kind.scale)
+        whole = values.unscaled_value(value, kind.scale)
         return form.decimal_value(whole, kind.scale, len(str(abs(whole))))
     if isinstance(kind, StringType):
         return form.string_value(value)

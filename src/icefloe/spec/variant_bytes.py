@@ -235,12 +235,12 @@ def decimal_value(number: int, scale: int, precision: int) -> bytes:
 def string_value(text: str) -> bytes:
     """Encode a string, as a short one if possible."""
     data = text.encode()
-    return bytes([len(data) << 2 | SHORT_STRING]) + data if len(data) <= _MAX_SHORT_STRING else _sized(STRING, data)
+    return bytes([len(data) << 2 | SHORT_STRING]) + data if len(data) <= _MAX_SHORT_STRING else _with_size(STRING, data)
 
 
 def binary_value(data: bytes) -> bytes:
     """Encode bytes."""
-    return _sized(BINARY, data)
+    return _with_size(BINARY, data)
 
 
 def uuid_value(data: bytes) -> bytes:
@@ -253,7 +253,7 @@ def bool_value(value: bool) -> bytes:
     return bytes([(TRUE if value else FALSE) << 2])
 
 
-def _sized(kind: int, data: bytes) -> bytes:
+def _with_size(kind: int, data: bytes) -> bytes:
     return bytes([kind << 2]) + len(data).to_bytes(4, "little") + data
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.spec.metadata.made_up_tables import snapshot, with_snapshots
 
 from icefloe.spec.metadata import json_text
-from icefloe.spec.metadata.json_text import JsonText, gzipped, plain
+from icefloe.spec.metadata.json_text import JsonText, gzip_parts, plain
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.metadata_writer import table_metadata_parts
@@ -32,7 +32,7 @@ def test_the_parts_of_a_file_are_its_whole_text(shapes: list[tuple[bytes, int]])
     assert b"".join(written).replace(b" ", b"") == b"".join(texts).replace(b" ", b"")
     assert is_paged or b"".join(written) == b"".join(texts)
     assert not is_paged or all(isinstance(part, mmap) and len(part) % PAGE_BYTES == 0 for part in written)
-    content = b"".join(gzipped(parts))
+    content = b"".join(gzip_parts(parts))
     assert gzip.decompress(content) == b"".join(texts)  # checks the checksum and the length
     stream = zlib.decompressobj(wbits=31)
     assert stream.decompress(content) == b"".join(texts)
@@ -43,10 +43,10 @@ def test_a_gzip_file_of_a_longer_history_compresses_only_what_is_new(monkeypatch
     compressed: list[int] = []
 
     class Counted(JsonText):
-        def compressed(self) -> tuple[bytes, int, int]:
+        def compress_part(self) -> tuple[bytes, int, int]:
             if self._compressed is None:
                 compressed.append(len(self.text))
-            return super().compressed()
+            return super().compress_part()
 
     monkeypatch.setattr("icefloe.spec.metadata.raw_entries.JsonText", Counted)
     monkeypatch.setattr(json_text, "JsonText", Counted)

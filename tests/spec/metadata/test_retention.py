@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from icefloe.errors import InvalidInputError
 from icefloe.spec.metadata.new_table import new_table_metadata
-from icefloe.spec.metadata.retention import Expired, Retention, expired
+from icefloe.spec.metadata.retention import Expired, Retention, select_expired
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -113,7 +113,7 @@ def test_expired_snapshots_and_references_are_those_of_the_specification(
     oldest = older_than if older_than is not None else NOW - (432_000_000 if age is None else age)
     names, kept = model.kept(refs, oldest, retain_last or least or 1, FOREVER if ref_age is None else ref_age)
 
-    expiry = expired(metadata, Retention(older_than_ms=older_than, retain_last=retain_last), NOW)
+    expiry = select_expired(metadata, Retention(older_than_ms=older_than, retain_last=retain_last), NOW)
     assert set(expiry.refs) == refs.keys() - names
     assert set(expiry.snapshot_ids) == model.times.keys() - kept
 
@@ -127,10 +127,10 @@ def test_only_the_listed_snapshots_expire_and_referenced_ones_are_refused(histor
     needed = {name for name, ref in refs.items() if ref.snapshot_id in chosen}
     if needed:
         with pytest.raises(InvalidInputError, match="still referenced") as refused:
-            expired(metadata, retention, NOW)
+            select_expired(metadata, retention, NOW)
         assert all(f" {name} names it" in str(refused.value) for name in needed)
     else:
-        assert expired(metadata, retention, NOW) == Expired(snapshot_ids=tuple(sorted(chosen & set(range(1, len(snapshots) + 1)))))
+        assert select_expired(metadata, retention, NOW) == Expired(snapshot_ids=tuple(sorted(chosen & set(range(1, len(snapshots) + 1)))))
 
 
 def test_an_expired_reference_does_not_keep_a_listed_snapshot() -> None:
@@ -138,11 +138,11 @@ def test_an_expired_reference_does_not_keep_a_listed_snapshot() -> None:
         [snapshot(1, 0), snapshot(2, NOW)],
         {"main": SnapshotRef(snapshot_id=2), "old": SnapshotRef(snapshot_id=1, type="tag", max_ref_age_ms=10)},
     )
-    assert expired(metadata, Retention(snapshot_ids=(1,)), NOW) == Expired(refs=("old",), snapshot_ids=(1,))
+    assert select_expired(metadata, Retention(snapshot_ids=(1,)), NOW) == Expired(refs=("old",), snapshot_ids=(1,))
     with pytest.raises(InvalidInputError, match="tag old"):
-        expired(metadata, Retention(snapshot_ids=(1,), by_policy=False), NOW)
+        select_expired(metadata, Retention(snapshot_ids=(1,), by_policy=False), NOW)
 
 
 def test_main_is_kept_regardless_of_its_age() -> None:
     metadata = table([snapshot(1, 0)], {"main": SnapshotRef(snapshot_id=1, max_ref_age_ms=1)}, max_ref_age_ms=1, max_snapshot_age_ms=0)
-    assert not expired(metadata, Retention(), 10**15)
+    assert not select_expired(metadata, Retention(), 10**15)

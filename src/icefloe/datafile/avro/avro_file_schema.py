@@ -100,11 +100,11 @@ def _type(field: NestedField, named: set[str]) -> Any:
         return {"type": "record", "name": f"r{field.field_id}", "fields": members, "logicalType": "variant"}
     if isinstance(kind, DecimalType):
         attributes = {"logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
-        return _fixed(f"decimal_{kind.precision}_{kind.scale}", decimal_width(kind.precision), named, attributes)
+        return _fixed_type(f"decimal_{kind.precision}_{kind.scale}", decimal_width(kind.precision), named, attributes)
     if isinstance(kind, UUIDType):
-        return _fixed("uuid_fixed", _UUID_BYTES, named, {"logicalType": "uuid"})
+        return _fixed_type("uuid_fixed", _UUID_BYTES, named, {"logicalType": "uuid"})
     if isinstance(kind, FixedType):
-        return _fixed(f"fixed_{kind.length}", kind.length, named, {})
+        return _fixed_type(f"fixed_{kind.length}", kind.length, named, {})
     return _PRIMITIVES[type(kind)]
 
 
@@ -115,7 +115,7 @@ def _map(kind: MapType, named: set[str]) -> dict[str, Any]:
     return {"type": "array", "items": pair, "logicalType": "map"}
 
 
-def _fixed(name: str, size: int, named: set[str], attributes: Mapping[str, Any]) -> Any:
+def _fixed_type(name: str, size: int, named: set[str], attributes: Mapping[str, Any]) -> Any:
     # Avro defines a named type once and refers to it by name.
     if name in named:
         return name

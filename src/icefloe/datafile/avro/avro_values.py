@@ -51,7 +51,7 @@ def _values(kind: IcebergType, array: Any) -> list[Any]:
     if isinstance(kind, StructType):
         return _structs(kind, array)
     if isinstance(kind, ListType):
-        return _cut(array, _values(kind.element, array.values))
+        return _cut_lists(array, _values(kind.element, array.values))
     if isinstance(kind, MapType):
         return _maps(kind, array)
     if isinstance(kind, VariantType):
@@ -80,11 +80,11 @@ def _structs(kind: StructType, array: Any) -> list[Any]:
 def _maps(kind: MapType, array: Any) -> list[Any]:
     keys, items = _values(kind.key_type, array.keys), _values(kind.value_type, array.items)
     if isinstance(kind.key_type, StringType):
-        return [None if pairs is None else dict(pairs) for pairs in _cut(array, list(zip(keys, items, strict=True)))]
-    return _cut(array, [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)])
+        return [None if pairs is None else dict(pairs) for pairs in _cut_lists(array, list(zip(keys, items, strict=True)))]
+    return _cut_lists(array, [{"key": key, "value": item} for key, item in zip(keys, items, strict=True)])
 
 
-def _cut(array: Any, values: list[Any]) -> list[Any]:
+def _cut_lists(array: Any, values: list[Any]) -> list[Any]:
     """Return the values of each list or map, by its offsets."""
     offsets = array.offsets.to_pylist()
     valid = array.is_valid().to_pylist()

@@ -248,7 +248,7 @@ def rewrite_positions(
             yield RowsToDelete(file=file, positions=vector.positions().astype(np.int64))
 
     rows = checked()
-    groups = ([one] for one in rows) if file_scoped else _one_group(rows)
+    groups = ([file_rows] for file_rows in rows) if file_scoped else _one_group(rows)
     added = _write_positions(target, groups, specs, file_scoped=file_scoped, partition_id=partition_id, task_id=task_id)
     return WrittenDeletes(added=tuple(added))
 

@@ -167,7 +167,7 @@ class DeleteLoader:
         schemas = (schema, *reversed(self._schemas))
         key_schema = next((candidate for candidate in schemas if ids and all(field_id in candidate for field_id in ids)), None)
         if key_schema is None:
-            key_schema = _joined(ids, schemas)
+            key_schema = _join_schemas(ids, schemas)
         fields = select_fields(key_schema.fields, set(ids)) if key_schema is not None else ()
         problem = "it names no key columns" if not ids else _key_problem(ids, fields)
         if problem:
@@ -179,7 +179,7 @@ class DeleteLoader:
         return fields
 
 
-def _joined(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | None:
+def _join_schemas(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | None:
     """Return a schema of the top-level columns with these ids, each from the newest schema that has it: no schema has all of them."""
     columns: dict[int, NestedField] = {}
     for field_id in ids:
@@ -190,10 +190,10 @@ def _joined(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | None:
         column = newest.find_field(path[0])
         columns.setdefault(column.field_id, column)
     # Columns of different schemas may have the same name.
-    return Schema(*(_renamed(column, position) for position, column in enumerate(columns.values())))
+    return Schema(*(_rename_column(column, position) for position, column in enumerate(columns.values())))
 
 
-def _renamed(column: NestedField, position: int) -> NestedField:
+def _rename_column(column: NestedField, position: int) -> NestedField:
     return NestedField(column.field_id, f"{column.name}_{position}", column.field_type, column.required, None, column.initial_default)
 
 

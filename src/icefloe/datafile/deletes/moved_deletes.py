@@ -50,7 +50,7 @@ def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathP
         raise FileAlreadyExistsError(f"another file is at {location}", path=location, next_step="choose an empty staging location")
     factory = appender_factory(POSITION_DELETE_SCHEMA, {**properties, DEFAULT_FILE_FORMAT.name: file.file_format.value.lower()})
     batches = read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, name_mapping=POSITION_DELETE_NAMES)
-    tables = (pa.Table.from_batches([_moved(batch, prefix)]).cast(factory.arrow_schema) for batch in batches)
+    tables = (pa.Table.from_batches([_move_batch(batch, prefix)]).cast(factory.arrow_schema) for batch in batches)
     # Until here nothing is written: an error of reading deletes nothing.
     first = next(tables, factory.arrow_schema.empty_table())
     try:
@@ -71,7 +71,7 @@ def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathP
         raise
 
 
-def _moved(batch: pa.RecordBatch, prefix: PathPrefix) -> pa.RecordBatch:
+def _move_batch(batch: pa.RecordBatch, prefix: PathPrefix) -> pa.RecordBatch:
     return batch.set_column(0, batch.schema.field(0), prefix.moved_column(batch.column(0)))
 
 

@@ -218,7 +218,12 @@ def _check_fractions(rows: Any) -> None:
             if pa.types.is_timestamp(leaf.type)
         ]
         early = next(
-            (found for found in (numbers[(numbers < 0) & (numbers % _NANOS_PER_SECOND != 0)] for numbers in times) if len(found)), None
+            (
+                fractions
+                for fractions in (numbers[(numbers < 0) & (numbers % _NANOS_PER_SECOND != 0)] for numbers in times)
+                if len(fractions)
+            ),
+            None,
         )
         if early is not None:
             problems.append(Problem(where=name, what=f"has {format_timestamp(int(early[0]), utc=False, nanos=True)}"))

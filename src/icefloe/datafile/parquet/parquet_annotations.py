@@ -55,11 +55,11 @@ def annotated_end(end: bytes, logical_types: Mapping[int, bytes]) -> bytes:
     start = len(end) - len(MAGIC) - _LENGTH_BYTES - length
     if start < 0 or not end.endswith(MAGIC):
         raise ValueError("a Parquet file does not end with its footer")
-    footer = _annotated(end[start : start + length], logical_types)
+    footer = _annotate(end[start : start + length], logical_types)
     return end[:start] + footer + len(footer).to_bytes(_LENGTH_BYTES, "little") + MAGIC
 
 
-def _annotated(footer: bytes, logical_types: Mapping[int, bytes]) -> bytes:
+def _annotate(footer: bytes, logical_types: Mapping[int, bytes]) -> bytes:
     for number, kind, position in _members(footer, 0):
         if number == _SCHEMA and kind == _LIST:
             count, _, start = _list_head(footer, position)
@@ -193,5 +193,5 @@ class DeferredFooterFile:
 
     def write_annotated(self, logical_types: Mapping[int, bytes]) -> None:
         """Write the bytes that were held back, with these logical types in the footer at their end."""
-        held, self._held = bytes(self._held or b""), None
-        self._out.write(annotated_end(held, logical_types))
+        pending, self._held = bytes(self._held or b""), None
+        self._out.write(annotated_end(pending, logical_types))

@@ -333,7 +333,7 @@ def _field_number(data: bytes, position: int, previous: int, definition: _Struct
         number = previous + delta
     else:
         raw, position = _varint(data, position, 16)
-        number = _signed(raw)
+        number = _signed_number(raw)
     if number > 0x7FFF:
         raise ValueError(f"a field of {definition.name} has a number beyond 32767")
     return number, position
@@ -349,7 +349,7 @@ def _value(data: bytes, position: int, definition: _Struct, number: int, kind: i
         size, position = data[position], position + 1
     else:
         size, position = _varint(data, position, 31 if kind == _BINARY else _WIDTHS[kind])
-    return (size, position + size) if kind == _BINARY else (_signed(size), position)
+    return (size, position + size) if kind == _BINARY else (_signed_number(size), position)
 
 
 def _skip_value(data: bytes, position: int, kind: int) -> int:
@@ -563,5 +563,5 @@ def _varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
     return value, position
 
 
-def _signed(raw: int) -> int:
+def _signed_number(raw: int) -> int:
     return raw >> 1 ^ -(raw & 1)

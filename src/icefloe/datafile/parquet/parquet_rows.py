@@ -143,7 +143,7 @@ class ParquetRows:
         batches = file.iter_batches(batch_size=self._batch_rows(row_groups[0], leaves), row_groups=row_groups, columns=names)
         schema = None
         while True:
-            with reading(self._path), self._explained():
+            with reading(self._path), self._explain_errors():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -158,7 +158,7 @@ class ParquetRows:
             first_row += count
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         """Raise the error of a footer that contradicts itself, or has an encrypted column, instead of the one that Arrow raises for its rows."""
         try:
             yield

@@ -95,9 +95,9 @@ def find_leaf(root: FileColumn, field_id: int) -> FileColumn | None:
         if column.field_id == field_id:
             return column
         if pa.types.is_struct(column.arrow.type):
-            found = find_leaf(column, field_id)
-            if found is not None:
-                return found
+            leaf = find_leaf(column, field_id)
+            if leaf is not None:
+                return leaf
     return None
 
 

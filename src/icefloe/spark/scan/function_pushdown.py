@@ -39,7 +39,7 @@ from icefloe.spec.expressions.predicate import (
 from icefloe.spec.literals import INTEGER_RANGES
 from icefloe.spec.partitioning.transforms import TruncateTransform
 from icefloe.spec.types import DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
-from icefloe.spec.values import decimal_of, unscaled
+from icefloe.spec.values import decimal_of, unscaled_value
 
 # An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `is` names its kind; `children`, `parts`, `type` and `value` describe it.
 ExpressionJson = Mapping[str, Any]
@@ -116,7 +116,7 @@ def _truncated_number_filter(width: int, value: Any, column: str, kind: IcebergT
             least, _ = INTEGER_RANGES[type(kind)]
             ranges.append((least, least - least % -width))
     elif isinstance(kind, DecimalType) and isinstance(value, Decimal) and value == round(value, kind.scale):
-        number = unscaled(value, kind.scale)
+        number = unscaled_value(value, kind.scale)
         if number % width == 0:
             ranges.append((value, decimal_of(number + width, kind.scale)))
     else:

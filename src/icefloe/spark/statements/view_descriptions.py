@@ -13,7 +13,7 @@ from icefloe.spark.catalog.attached_catalogs import attached_catalog, current_na
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, query_columns, query_of
 from icefloe.spark.statements.view_statements import Place, Rows, Statement, view_place
 from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct
-from icefloe.spec.metadata.sort_keys import quoted
+from icefloe.spec.metadata.sort_keys import quote_name
 from icefloe.spec.sql_tokens import Tokens
 from icefloe.view.view import View
 
@@ -64,7 +64,7 @@ def _show_views(spark: SparkSession, tokens: Tokens) -> Statement | None:
             rows = [(global_database, name, True) for name in _members(view_names)]
         else:
             names = [name[-1] for name in catalog.list_views(namespace)] if namespace else []
-            rows = [(".".join(map(quoted, namespace)), name, False) for name in _matching(spark, names, pattern)]
+            rows = [(".".join(map(quote_name, namespace)), name, False) for name in _matching(spark, names, pattern)]
         return [*rows, *(("", name.table(), True) for name in _members(temporary_views.listLocalTempViews(pattern)))]
 
     return Statement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
@@ -107,7 +107,9 @@ def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
 
 
 def _create_statement(catalog_name: str, view: View) -> str:
-    columns = ",\n  ".join(quoted(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields)
+    columns = ",\n  ".join(
+        quote_name(field.name) + (f" COMMENT {_literal(field.doc)}" if field.doc else "") for field in view.schema().fields
+    )
     lines = [f"CREATE VIEW {_quoted_name(catalog_name, view)} (\n  {columns})"]
     if "comment" in view.properties:
         lines.append(f"COMMENT {_literal(view.properties['comment'])}")
@@ -120,7 +122,7 @@ def _literal(text: str) -> str:
 
 
 def _quoted_name(catalog_name: str, view: View) -> str:
-    return ".".join(map(quoted, (catalog_name, *view.name())))
+    return ".".join(map(quote_name, (catalog_name, *view.name())))
 
 
 def _show_properties(spark: SparkSession, tokens: Tokens) -> Statement | None:
@@ -163,7 +165,7 @@ def _description(catalog_name: str, view: View, *, is_extended: bool) -> Rows:
         ("", ""),
         ("# Detailed View Information", ""),
         ("Comment", view.properties.get("comment", "")),
-        ("View Catalog and Namespace", ".".join(map(quoted, (catalog_name, *view.name()[:-1])))),
+        ("View Catalog and Namespace", ".".join(map(quote_name, (catalog_name, *view.name()[:-1])))),
         ("View Query Output Columns", f"[{', '.join(query_columns(view))}]"),
         ("View Properties", f"[{properties}]"),
         ("Created By", view.properties.get("create_engine_version", "")),

@@ -20,7 +20,7 @@ from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, analyzed_query, check_query
 from icefloe.spark.types.declared_types import struct_of
 from icefloe.spark.types.spark_types import COMMENT_KEY, struct_to_schema
-from icefloe.spec.metadata.sort_keys import quoted
+from icefloe.spec.metadata.sort_keys import quote_name
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.sql_tokens import Tokens
 from icefloe.view.view import View
@@ -75,7 +75,7 @@ def place_of_view(spark: SparkSession, name: tuple[str, ...]) -> Place | None:
 def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
     """Return True if the name is a temporary view."""
     state = spark._jsparkSession.sessionState()
-    return bool(state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(".".join(map(quoted, name)))))
+    return bool(state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(".".join(map(quote_name, name)))))
 
 
 # ---- CREATE VIEW ----

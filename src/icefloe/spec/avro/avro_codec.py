@@ -57,8 +57,8 @@ def codec_name(name: str) -> str:
     try:
         return CODECS[name.lower()]
     except KeyError:
-        known = ", ".join(sorted(CODECS))
-        raise InvalidPropertyError(f"{name!r} is not an Avro compression codec", next_step=f"use one of {known}") from None
+        names = ", ".join(sorted(CODECS))
+        raise InvalidPropertyError(f"{name!r} is not an Avro compression codec", next_step=f"use one of {names}") from None
 
 
 def decompress(codec: str, data: bytes, *, path: str, offset: int) -> bytes:

@@ -34,7 +34,7 @@ def read_batches(
     Raises:
         AvroFormatError: the file is damaged, or its schema lacks a required field. The error names the file and the byte.
     """
-    steps = _compiled(container, projection)
+    steps = _steps_of(container, projection)
     if not by_compiled or not steps.is_native:
         yield from read_values(container, projection, batch_records)
         return
@@ -88,7 +88,7 @@ def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator
     text, steps = None, None
     for container in containers:
         if steps is None or container.schema_text != text:
-            text, steps = container.schema_text, _compiled(container, projection)
+            text, steps = container.schema_text, _steps_of(container, projection)
         yield container, steps
 
 
@@ -110,12 +110,12 @@ def read_spans(containers: Sequence[Container], projection: Struct) -> Spans:
     Raises:
         AvroFormatError: see `read_batches`.
     """
-    steps = _compiled(containers[0], projection)
+    steps = _steps_of(containers[0], projection)
     batch, blocks, counts = run_whole(containers, steps)
     return Spans(blocks, counts, arrow_columns(steps, batch))
 
 
-def _compiled(container: Container, projection: Struct) -> Steps:
+def _steps_of(container: Container, projection: Struct) -> Steps:
     try:
         return compile_steps(container.schema_text, projection)
     except SCHEMA_ERRORS as error:

@@ -248,12 +248,12 @@ def split_into_blocks(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterato
             count, size, row = count + min(last + 1, len(ends)) - row, size + stop - start, last + 1
             start = stop
             if last < len(ends):
-                yield count, _joined(pending)
+                yield count, _join_views(pending)
                 pending, count, size = [], 0, 0
     if count:
-        yield count, _joined(pending)
+        yield count, _join_views(pending)
 
 
-def _joined(pieces: list[memoryview]) -> Bytes:
+def _join_views(pieces: list[memoryview]) -> Bytes:
     """Return the pieces as one; a single piece is not copied."""
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -26,7 +26,7 @@ def encoder(kind: AvroType) -> Encoder:
     if form == "array":
         return _id_map(kind) if kind.get("logicalType") == "map" else _array(encoder(kind["items"]))
     if form == "fixed":
-        return _fixed(int(kind["size"]))
+        return _fixed_encoder(int(kind["size"]))
     return _PRIMITIVES[form]
 
 
@@ -50,7 +50,7 @@ _PRIMITIVES: dict[str, Encoder] = {
 }
 
 
-def _fixed(size: int) -> Encoder:
+def _fixed_encoder(size: int) -> Encoder:
     def encode(data: bytes) -> bytes:
         if len(data) != size:
             raise ValueError(f"{len(data)} bytes do not fit a fixed of {size}")

@@ -148,7 +148,7 @@ def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> 
             try:
                 stop, records, more = reader.run_file(container.content, position, container.sync, codec, *bounds)
             except (ValueError, OverflowError) as error:
-                raise _refused(steps, container, error, position) from error
+                raise _block_error(steps, container, error, position) from error
         if stop == position:
             with _Current.small_block_lock if small else nullcontext():
                 stop, records, more = _run_unpacked(reader, steps, container, position, size, most_records if small else 0)
@@ -167,14 +167,14 @@ def _run_unpacked(reader: Any, steps: Steps, container: Container, position: int
         try:
             reader.run(data, block.count)
         except (ValueError, OverflowError) as error:
-            raise _refused(steps, container, error, block.offset) from error
+            raise _block_error(steps, container, error, block.offset) from error
         position, records, more = block.end + SYNC_LENGTH, records + block.count, more + len(data)
         if records >= most_records or more >= _BATCH_BYTES:
             break
     return position, records, more
 
 
-def _refused(steps: Steps, container: Container, error: Exception, position: int) -> AvroFormatError:
+def _block_error(steps: Steps, container: Container, error: Exception, position: int) -> AvroFormatError:
     """Return the error for a block that does not match the schema, from the module's error."""
     what, at, record, step, size, offset = error.args
     field = steps.field_at(step)

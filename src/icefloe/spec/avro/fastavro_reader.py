@@ -45,10 +45,10 @@ def read_values(container: Container, projection: Struct, batch_records: int) ->
     rows: list[tuple[Any, ...]] = []
     size = 0
     for block, data in unpacked_blocks(container):
-        block_bytes, end = _opened(data, most_reads), 0
+        block_bytes, end = _block_stream(data, most_reads), 0
         for _ in range(block.count):
             try:
-                rows.append(take(_decoded(container, block, block_bytes, schema)))
+                rows.append(take(_decode_block(container, block, block_bytes, schema)))
             except _NullItemError as error:
                 raise _torn(container, block, block_bytes.tell(), "an item, key or value of an array is null") from error
             start, end = end, block_bytes.tell()
@@ -66,7 +66,7 @@ def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, l
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
 
-def _opened(data: bytes, most_reads: int) -> BytesIO:
+def _block_stream(data: bytes, most_reads: int) -> BytesIO:
     """Return the bytes of a block for fastavro. A read has at least one byte, so reads of a small block cannot exceed the limit and are not counted."""
     return BytesIO(data) if len(data) <= most_reads else _CountedBytes(data, most_reads)
 
@@ -100,7 +100,7 @@ class _RecordSizeError(ValueError):
     """The error for a record that takes more memory than the limit allows."""
 
 
-def _decoded(container: Container, block: RawBlock, data: BytesIO, schema: Any) -> Any:
+def _decode_block(container: Container, block: RawBlock, data: BytesIO, schema: Any) -> Any:
     start = data.tell()
     if isinstance(data, _CountedBytes):
         data.reads = 0
@@ -116,7 +116,7 @@ def _decoded(container: Container, block: RawBlock, data: BytesIO, schema: Any) 
         if not isinstance(data, _CountedBytes):
             counted = _CountedBytes(data.getvalue(), len(data.getvalue()))  # its errors contain the reason and the position
             counted.seek(start)
-            _decoded(container, block, counted, schema)
+            _decode_block(container, block, counted, schema)
         # All bytes that were read exist, so the index must be that of a union branch.
         what = (
             "a union has no such branch" if isinstance(error, IndexError) else f"a record cannot be decoded: {type(error).__name__} {error}"
@@ -134,14 +134,14 @@ def _torn(container: Container, block: RawBlock, position: int, what: str) -> Av
 def _reader(container: Container, projection: Struct) -> tuple[Any, int, _Take]:
     """Return the schema for fastavro, the most reads of a record by the limit `avro_block_bytes`, and the function that returns its projected columns."""
     try:
-        schema, values_per_read, take = _compiled(container.schema_text, projection)
+        schema, values_per_read, take = _prepare_reader(container.schema_text, projection)
     except (ValueError, RecursionError) as error:
         raise broken_schema(container.path, error) from error
     return schema, max(int(limits().avro_block_bytes / _VALUE_BYTES / values_per_read), 1), take
 
 
 @lru_cache(maxsize=128)
-def _compiled(schema_text: bytes, projection: Struct) -> tuple[Any, float, _Take]:
+def _prepare_reader(schema_text: bytes, projection: Struct) -> tuple[Any, float, _Take]:
     """Return the schema as fastavro parsed it, the most values per read, and the function that returns the projected columns of a record.
 
     `compile_steps` has validated the schema: it is a record with all required fields in the expected types.
@@ -149,7 +149,7 @@ def _compiled(schema_text: bytes, projection: Struct) -> tuple[Any, float, _Take
     schema = parse_schema(schema_text, "manifest_schema_types")
     if has_arrays_of_nothing(schema):
         raise ValueError("it has an array of items that take no bytes, so that it may claim more items than there are bytes")
-    return fastavro.parse_schema(_renamed(schema, count())), _most_values_per_read(schema), _struct(schema, projection.fields)
+    return fastavro.parse_schema(_rename_types(schema, count())), _most_values_per_read(schema), _struct(schema, projection.fields)
 
 
 def _most_values_per_read(kind: AvroType) -> float:
@@ -179,15 +179,15 @@ def _values_and_reads(kind: AvroType) -> tuple[int, int]:
     return 1, 1
 
 
-def _renamed(kind: AvroType, numbers: Iterator[int]) -> Any:
+def _rename_types(kind: AvroType, numbers: Iterator[int]) -> Any:
     """Return a type with the same encoding and generated names."""
     form = kind_of(kind)
     if form == "union":
-        return [_renamed(branch, numbers) for branch in kind]
+        return [_rename_types(branch, numbers) for branch in kind]
     if form == "record":
         return _record([field["type"] for field in kind["fields"]], numbers)
     if form == "array":
-        return {"type": "array", "items": _renamed(kind["items"], numbers)}
+        return {"type": "array", "items": _rename_types(kind["items"], numbers)}
     if form == "map":  # keys are not used, and need not be UTF-8
         return {"type": "array", "items": _record(["bytes", kind["values"]], numbers)}
     if form in ("fixed", "boolean"):  # a boolean of another byte than 0 or 1 is false, as for the compiled reader
@@ -197,7 +197,11 @@ def _renamed(kind: AvroType, numbers: Iterator[int]) -> Any:
 
 def _record(kinds: list[AvroType], numbers: Iterator[int]) -> Any:
     name = f"r{next(numbers)}"
-    return {"type": "record", "name": name, "fields": [{"name": _name(n), "type": _renamed(kind, numbers)} for n, kind in enumerate(kinds)]}
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": _name(n), "type": _rename_types(kind, numbers)} for n, kind in enumerate(kinds)],
+    }
 
 
 def _name(index: int) -> str:

@@ -121,15 +121,15 @@ class _Steps:
     def value(self, kind: AvroType, values: Any) -> list[int]:
         form = kind_of(kind)
         if form == "union":
-            value_steps = self._required(kind[1], kind_of(kind[1]), values)
+            value_steps = self._required_steps(kind[1], kind_of(kind[1]), values)
             return [Put.PUT_OPTIONAL, value_steps[1], len(value_steps), *value_steps]
         if form == "null" and values.null_count == len(values):
             return []  # takes no bytes
         if values.null_count:
             raise ValueError(f"{values.null_count} values are null where a {form} is required")
-        return self._required(kind, form, values)
+        return self._required_steps(kind, form, values)
 
-    def _required(self, kind: AvroType, form: str, values: Any) -> list[int]:
+    def _required_steps(self, kind: AvroType, form: str, values: Any) -> list[int]:
         if form in NUMBERS:
             return [Put.PUT_NUMBER, self._add(values.cast(pa.int64()), 8)]
         if form in _BYTES:

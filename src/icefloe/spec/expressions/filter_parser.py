@@ -90,7 +90,7 @@ def parse_filter(text: str) -> BooleanExpression:
                 parameter.meta[_VALUES] = cut.lists[parameter.name]
         return trees
 
-    return _parsed(text, parse, cut.restored)
+    return _parse_filter(text, parse, cut.restore_message)
 
 
 def filter_of_condition(condition: Any, text: str) -> BooleanExpression:
@@ -103,10 +103,10 @@ def filter_of_condition(condition: Any, text: str) -> BooleanExpression:
     Raises:
         InvalidFilterError: The condition has a form that filters do not support.
     """
-    return _parsed(text, lambda: [condition])
+    return _parse_filter(text, lambda: [condition])
 
 
-def _parsed(text: str, parse: Callable[[], list[Any]], restored: Callable[[str], str] = str) -> BooleanExpression:
+def _parse_filter(text: str, parse: Callable[[], list[Any]], restored: Callable[[str], str] = str) -> BooleanExpression:
     try:
         trees = parse()
         if len(trees) != 1:
@@ -262,11 +262,11 @@ def _literal(tree: Any) -> Any:
             raise _RefusedError(f"{_sql(tree)!r} is not a number")
         return value.copy_negate() if isinstance(value, Decimal) else -value  # unary minus would round a Decimal to 28 digits
     if isinstance(tree, exp.Literal):
-        return str(tree.this) if tree.is_string else _converted(tree, _number, str(tree.this))
+        return str(tree.this) if tree.is_string else _convert_tree(tree, _number, str(tree.this))
     if isinstance(tree, exp.Boolean):
         return bool(tree.this)
     if isinstance(tree, exp.HexString):
-        return _converted(tree, bytes.fromhex, str(tree.this))
+        return _convert_tree(tree, bytes.fromhex, str(tree.this))
     if isinstance(tree, exp.Null):
         raise _RefusedError("no value equals NULL; write IS NULL or IS NOT NULL")
     if isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal):
@@ -334,10 +334,10 @@ def _cast(tree: Any) -> Any:
     convert = _CASTS.get(tree.to.this)
     if convert is None:
         raise _RefusedError(f"{_sql(tree)!r}: a literal cannot be cast to {_sql(tree.to)}")
-    return _converted(tree, convert, str(tree.this.this))
+    return _convert_tree(tree, convert, str(tree.this.this))
 
 
-def _converted(tree: Any, convert: Callable[[str], Any], text: str) -> Any:
+def _convert_tree(tree: Any, convert: Callable[[str], Any], text: str) -> Any:
     try:
         return convert(text)
     except (ValueError, ArithmeticError) as error:

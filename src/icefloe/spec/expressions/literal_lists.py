@@ -47,7 +47,7 @@ class FilterText:
     text: str
     lists: Mapping[str, tuple[Any, ...]]
 
-    def restored(self, message: str) -> str:
+    def restore_message(self, message: str) -> str:
         """Return a message about the text with `...` in the place of the parameters, which the user has not written."""
         return re.sub(f":{PARAMETER}[0-9]+", "...", message)
 
@@ -63,7 +63,7 @@ def without_lists(text: str, number: Callable[[str], Any], timestamp: Callable[[
     if len(text) < SHORTEST or PARAMETER in text.lower():
         return FilterText(text, {})
     convert: Mapping[str, Callable[[str], Any]] = {
-        "number": lambda literal: _signed(literal, number),
+        "number": lambda literal: _signed_number(literal, number),
         "date": lambda literal: date.fromisoformat(_quoted_part(literal)),
         "timestamp": lambda literal: timestamp(_quoted_part(literal)),
         "hex": lambda literal: bytes.fromhex(_quoted_part(literal)),
@@ -98,15 +98,15 @@ def _quick_values(form: str, literals: str) -> tuple[Any, ...] | None:
     return None
 
 
-def _unquoted(literal: str) -> str:
+def _unquote(literal: str) -> str:
     return literal[1:-1].replace("''", "'")
 
 
 def _quoted_part(literal: str) -> str:
-    return _unquoted(literal[literal.index("'") :])
+    return _unquote(literal[literal.index("'") :])
 
 
-def _signed(literal: str, number: Callable[[str], Any]) -> Any:
+def _signed_number(literal: str, number: Callable[[str], Any]) -> Any:
     if not literal.startswith("-"):
         return number(literal)
     value = number(literal[1:])

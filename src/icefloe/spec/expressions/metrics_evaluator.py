@@ -85,9 +85,9 @@ def range_of_bounds(
     A bound proves that there are values, whatever the counts are.
     """
     low, high = valid_bounds(kind, lower, upper)
-    known = _mask(pc.or_(pc.is_valid(low), pc.is_valid(high)))
+    has_bound = _mask(pc.or_(pc.is_valid(low), pc.is_valid(high)))
     nan = may_have_nan if is_float(kind) else np.zeros(len(may_have_null), dtype=bool)
-    return ColumnRange(lower=low, upper=high, may_have_null=may_have_null, may_have_nan=nan, may_have_value=may_have_value | known)
+    return ColumnRange(lower=low, upper=high, may_have_null=may_have_null, may_have_nan=nan, may_have_value=may_have_value | has_bound)
 
 
 def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:

@@ -17,7 +17,7 @@ from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSp
 from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransform, TimeTransform, TruncateTransform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import BinaryType, DateType, DecimalType, IntegerType, LongType, NestedField, StringType
-from icefloe.spec.values import decimal_of, unscaled
+from icefloe.spec.values import decimal_of, unscaled_value
 
 _NULL_TESTS = (Operation.IS_NULL, Operation.NOT_NULL)
 _EQUALITIES = (Operation.EQ, Operation.IN)
@@ -56,10 +56,10 @@ def is_decided(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema) -
 def _is_exact(inclusive_test: BooleanExpression, strict_test: BooleanExpression) -> bool:
     if not isinstance(inclusive_test, BoundPredicate) or not isinstance(strict_test, BoundPredicate):
         return False
-    return _closed(inclusive_test) == _closed(strict_test)
+    return _with_closed_bounds(inclusive_test) == _with_closed_bounds(strict_test)
 
 
-def _closed(test: BoundPredicate) -> BoundPredicate:
+def _with_closed_bounds(test: BoundPredicate) -> BoundPredicate:
     """Return an equivalent test of whole numbers that has `<=` and `>=` instead of `<` and `>`."""
     step = {Operation.LT: -1, Operation.GT: 1}.get(test.operation)
     if step is None or not isinstance(test.kind, IntegerType | LongType | DateType):
@@ -187,7 +187,7 @@ class _OrderedProjection(_Projection):
         """Return the next or previous value of a countable type; else the value itself: the projection is then less tight, never wrong."""
         kind = self.predicate.kind
         if isinstance(kind, DecimalType):
-            return decimal_of(unscaled(value, kind.scale) + step, kind.scale)
+            return decimal_of(unscaled_value(value, kind.scale) + step, kind.scale)
         return value + step if isinstance(value, int) else value
 
     def _floor(self, value: Any) -> Any:
@@ -254,7 +254,7 @@ class _NumberProjection(_OrderedProjection):
     def _floor(self, value: Any) -> Any:
         kind = self.predicate.kind
         if isinstance(kind, DecimalType):
-            number = unscaled(value, kind.scale)
+            number = unscaled_value(value, kind.scale)
             fits = abs(number - number % self._width) < 10**kind.precision
             return self.field.transform.apply(kind, value) if fits else None
         low, high = INTEGER_RANGES[type(kind)]

@@ -106,7 +106,7 @@ def _compress_blocks(blocks: Iterator[tuple[int, Bytes]], codec: str, parallel: 
     def compress_batch(batch: list[tuple[int, Bytes]]) -> list[tuple[int, Bytes]]:
         return [(count, compress(codec, data)) for count, data in batch]
 
-    batches = _batched(blocks, _BLOCKS_PER_BATCH)
+    batches = _batches_of(blocks, _BLOCKS_PER_BATCH)
     while waiting := list(islice(batches, _WAITING_BATCHES)):
         yield from chain.from_iterable(parallel(compress_batch, waiting))
 
@@ -146,7 +146,7 @@ def _column(files: Sequence[DataFile], name: str, contents: set[FileContent]) ->
     return Constant(next(iter(contents))) if name == "content" and len(contents) == 1 else Attribute(name)
 
 
-def _batched(blocks: Iterator[tuple[int, Bytes]], size: int) -> Iterator[list[tuple[int, Bytes]]]:
+def _batches_of(blocks: Iterator[tuple[int, Bytes]], size: int) -> Iterator[list[tuple[int, Bytes]]]:
     """Yield the blocks in lists of this size."""
     while batch := list(islice(blocks, size)):
         yield batch

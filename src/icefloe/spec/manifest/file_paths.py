@@ -65,7 +65,7 @@ def read_file_paths(content: bytes, path: str, *, length: int | None = None, cou
         ManifestFormatError: a path is null, a status is unknown to the format, or the number of entries is not that of the manifest list.
     """
     check_length(content, path, length, counts)
-    batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _PROJECTION)]
+    batches = [_cast_columns(columns, path) for columns in read_arrays([open_container(content, path)], _PROJECTION)]
     files = pa.concat_tables(batches) if batches else PATH_FIELDS.empty_table()
     for problem in _problems(files, counts):
         raise _refuse(path, problem)
@@ -86,7 +86,7 @@ def _problems(files: Any, counts: tuple[int | None, int | None, int | None]) -> 
             yield f"{actual_counts.get(int(status), 0)} entries are {status.name}, the manifest list counts {expected}"
 
 
-def _typed(columns: dict[str, Any], path: str) -> Any:
+def _cast_columns(columns: dict[str, Any], path: str) -> Any:
     try:
         return pa.Table.from_arrays([typed_array(columns[field.name], field.type) for field in PATH_FIELDS], schema=PATH_FIELDS)
     except pa.ArrowException as error:

@@ -124,14 +124,14 @@ def read_many_columns(
     if cache is None or tolerance is not Tolerance.DEFAULT:
         entries, counts = _read_together(manifests, read, partition_type, statistics, tolerance)
         return ManifestColumns(entries), counts
-    kept = cache.rows(
+    cached_rows = cache.rows(
         manifests,
         partition_type,
         frozenset(statistics),
         lambda missing, decoded: _read_together(missing, read, partition_type, decoded, tolerance),
     )
     names = _column_names(partition_type, manifests[0].content, frozenset(statistics))
-    return ManifestColumns(_joined(kept, names)), [rows.stop - rows.start for rows in kept]
+    return ManifestColumns(_join_rows(cached_rows, names)), [rows.stop - rows.start for rows in cached_rows]
 
 
 def columns_schema(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Any:
@@ -144,10 +144,10 @@ def _column_names(partition_type: StructType, content: ManifestContent, statisti
     return tuple(columns_schema(partition_type, content, statistics).names)
 
 
-def _joined(kept: Sequence[DecodedRows], names: Sequence[str]) -> Any:
+def _join_rows(decoded_rows: Sequence[DecodedRows], names: Sequence[str]) -> Any:
     """Return the rows as one table with these columns; rows that follow each other in a table are one slice of it."""
     slices: list[DecodedRows] = []
-    for rows in kept:
+    for rows in decoded_rows:
         if slices and slices[-1].table is rows.table and slices[-1].stop == rows.start:
             slices[-1] = DecodedRows(rows.table, slices[-1].start, rows.stop)
         else:
@@ -256,7 +256,7 @@ def _read(
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
     origin = Origin(manifests, counts)
     _check_entries(entries, origin, tolerances)
-    return ManifestColumns(_inherited(entries, origin)), counts
+    return ManifestColumns(_inherit_values(entries, origin)), counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +295,7 @@ def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Contain
     origin = Origin(manifests, encoded.counts)
     _check_entries(entries, origin, [Tolerance.DEFAULT] * len(manifests))
     return ManifestRecords(
-        blocks=encoded.blocks, counts=encoded.counts, columns=ManifestColumns(_inherited(entries, origin)), spans=encoded.columns
+        blocks=encoded.blocks, counts=encoded.counts, columns=ManifestColumns(_inherit_values(entries, origin)), spans=encoded.columns
     )
 
 
@@ -303,7 +303,7 @@ def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, man
     """Convert the Avro reader's columns to those of the schema."""
     untyped = [partition_column(part.field_id) for part in partition_type.fields if isinstance(part, UntypedPartition)]
     columns |= {name: untyped_array(columns[name]) for name in untyped}
-    return pa.Table.from_arrays([_typed(columns[field.name], field, manifest) for field in schema], schema=schema)
+    return pa.Table.from_arrays([_cast_column(columns[field.name], field, manifest) for field in schema], schema=schema)
 
 
 def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
@@ -335,7 +335,7 @@ def _arrow_schema(
     return pa.schema(fields)
 
 
-def _typed(array: Any, field: Any, manifest: ManifestFile) -> Any:
+def _cast_column(array: Any, field: Any, manifest: ManifestFile) -> Any:
     """Convert a column from the type of its writer to that of its field."""
     try:
         typed = typed_array(array, field.type)
@@ -384,7 +384,7 @@ def _check_counts(counts: dict[int, int], manifest: ManifestFile, tolerance: Tol
             tolerance.accept(Deviation.MANIFEST_FILE_COUNT, message, _refuse(manifest, "status", what))
 
 
-def _inherited(entries: Any, origin: Origin) -> Any:
+def _inherit_values(entries: Any, origin: Origin) -> Any:
     statuses = entries["status"]
     numbers = {"snapshot_id": inherit_snapshot_ids(entries["snapshot_id"], origin)}
     own, of_file = entries["sequence_number"], entries["file_sequence_number"]

@@ -98,18 +98,18 @@ def manifest_codec(partition_type: StructType, format_version: int) -> tuple[str
     return text, encoder(parse_schema(text.encode()))
 
 
-def _projected(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> ProjectedField:
+def _projected_field(field_id: int, name: str, shape: Shape | None = None, *, required: bool = False) -> ProjectedField:
     return ProjectedField(field_id, (name,), shape or Value(name), required)
 
 
 def _entry_fields(data_file: tuple[ProjectedField, ...]) -> Struct:
     return Struct(
         (
-            _projected(0, "status", required=True),
-            _projected(1, "snapshot_id"),
-            _projected(3, "sequence_number"),
-            _projected(4, "file_sequence_number"),
-            _projected(2, "data_file", Struct(data_file), required=True),
+            _projected_field(0, "status", required=True),
+            _projected_field(1, "snapshot_id"),
+            _projected_field(3, "sequence_number"),
+            _projected_field(4, "file_sequence_number"),
+            _projected_field(2, "data_file", Struct(data_file), required=True),
         )
     )
 
@@ -120,24 +120,24 @@ def _file_fields(partition_type: StructType) -> tuple[ProjectedField, ...]:
         for part in partition_type.fields
     )
     return (
-        _projected(134, "content"),
-        _projected(100, "file_path", required=True),
-        _projected(101, "file_format", required=True),
-        _projected(102, "partition", Struct(partition)),
-        _projected(103, "record_count", required=True),
-        _projected(104, "file_size_in_bytes", required=True),
-        _projected(132, "split_offsets", Numbers("split_offsets")),
-        _projected(140, "sort_order_id"),
-        _projected(142, "first_row_id"),
+        _projected_field(134, "content"),
+        _projected_field(100, "file_path", required=True),
+        _projected_field(101, "file_format", required=True),
+        _projected_field(102, "partition", Struct(partition)),
+        _projected_field(103, "record_count", required=True),
+        _projected_field(104, "file_size_in_bytes", required=True),
+        _projected_field(132, "split_offsets", Numbers("split_offsets")),
+        _projected_field(140, "sort_order_id"),
+        _projected_field(142, "first_row_id"),
     )
 
 
 # Fields that only delete files have.
 _DELETE_FIELDS = (
-    _projected(135, "equality_ids", Numbers("equality_ids")),
-    _projected(143, "referenced_data_file"),
-    _projected(144, "content_offset"),
-    _projected(145, "content_size_in_bytes"),
+    _projected_field(135, "equality_ids", Numbers("equality_ids")),
+    _projected_field(143, "referenced_data_file"),
+    _projected_field(144, "content_offset"),
+    _projected_field(145, "content_size_in_bytes"),
 )
 
 
@@ -153,7 +153,7 @@ def _projected_columns(partition_type: StructType, content: ManifestContent, sta
         field_ids = sorted({field_id for statistic, field_id in statistics if statistic == STATISTICS.get(name)})
         if field_ids:
             columns = tuple((field_id, statistic_column(STATISTICS[name], field_id)) for field_id in field_ids)
-            slots.append(_projected(i, name, Slots(columns)))
+            slots.append(_projected_field(i, name, Slots(columns)))
     return _entry_fields(_file_fields(partition_type) + tuple(slots))
 
 
@@ -174,8 +174,8 @@ def _with_spans(record: Struct) -> Struct:
 
 def projected_entries(partition_type: StructType, only: Collection[str] = WHOLE_NAMES) -> Struct:
     """Return the projection of `read_entries`: every field; of the columns of `WHOLE_FIELDS` those among `only`."""
-    maps = [_projected(i, name, IdMap(name)) for i, name, *_ in _MAPS if name in only]
-    key = [_projected(131, "key_metadata")] if "key_metadata" in only else []
+    maps = [_projected_field(i, name, IdMap(name)) for i, name, *_ in _MAPS if name in only]
+    key = [_projected_field(131, "key_metadata")] if "key_metadata" in only else []
     return _entry_fields((*_file_fields(partition_type), *maps, *key, *_DELETE_FIELDS))
 
 
@@ -183,4 +183,4 @@ def projected_entries(partition_type: StructType, only: Collection[str] = WHOLE_
 SPANS = {0: "span.status", 2: "span.data_file", 142: "span.first_row_id"}
 
 # The projection for counting entries and rows.
-COUNT_PROJECTION = _entry_fields((_projected(103, "record_count", required=True),))
+COUNT_PROJECTION = _entry_fields((_projected_field(103, "record_count", required=True),))

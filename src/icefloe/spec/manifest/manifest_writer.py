@@ -179,7 +179,7 @@ def _record_v1(entry: ManifestEntry, snapshot_id: int, write_partition: _Partiti
 
 def _record_v2(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
     file = entry.data_file
-    return (*_numbers(entry, snapshot_id), (*_data_file_v2(file, write_partition), _referenced(file)))
+    return (*_numbers(entry, snapshot_id), (*_data_file_v2(file, write_partition), _referenced_file(file)))
 
 
 def _record_v3(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
@@ -190,7 +190,7 @@ def _record_v3(entry: ManifestEntry, snapshot_id: int, write_partition: _Partiti
     data_file = (
         *_data_file_v2(file, write_partition),
         file.first_row_id if keeps_row_ids else None,
-        _referenced(file),
+        _referenced_file(file),
         file.content_offset if is_position_delete else None,
         file.content_size_in_bytes if is_position_delete else None,
     )
@@ -214,7 +214,7 @@ def _data_file_v2(file: DataFile, write_partition: _PartitionWriter) -> tuple[An
     return (int(file.content), *_identity(file, write_partition), *_maps(file), *rest)
 
 
-def _referenced(file: DataFile) -> str | None:
+def _referenced_file(file: DataFile) -> str | None:
     return file.referenced_data_file if file.content == FileContent.POSITION_DELETES else None
 
 

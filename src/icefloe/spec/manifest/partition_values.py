@@ -39,7 +39,7 @@ from icefloe.spec.types import (
     UnknownType,
     UUIDType,
 )
-from icefloe.spec.values import unscaled
+from icefloe.spec.values import unscaled_value
 
 _AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
     BooleanType: "boolean",
@@ -102,7 +102,7 @@ def avro_name(name: str) -> str:
 
     Java keeps letters beyond ASCII, which Avro does not allow and other readers refuse; here they are replaced too. No reader uses this name.
     """
-    signs = [sign if _is_allowed(sign, index) else _replaced(sign, index) for index, sign in enumerate(name)]
+    signs = [sign if _is_allowed(sign, index) else _replace_sign(sign, index) for index, sign in enumerate(name)]
     return "".join(signs)
 
 
@@ -110,7 +110,7 @@ def _is_allowed(sign: str, index: int) -> bool:
     return sign == "_" or (sign.isalpha() and sign.isascii()) or (index > 0 and sign.isdigit() and sign.isascii())
 
 
-def _replaced(sign: str, index: int) -> str:
+def _replace_sign(sign: str, index: int) -> str:
     if index == 0 and sign.isdigit() and sign.isascii():
         return f"_{sign}"
     # Java works on UTF-16 units, so that a sign beyond the first plane becomes two.
@@ -231,5 +231,5 @@ def _writer(kind: PrimitiveType) -> Callable[[Any], Any] | None:
         return lambda value: value.bytes
     if isinstance(kind, DecimalType):
         size, scale = decimal_width(kind.precision), kind.scale
-        return lambda value: unscaled(value, scale).to_bytes(size, "big", signed=True)
+        return lambda value: unscaled_value(value, scale).to_bytes(size, "big", signed=True)
     return None

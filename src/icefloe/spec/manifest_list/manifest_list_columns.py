@@ -42,7 +42,7 @@ def read_manifest_columns(content: bytes, path: str) -> Any:
         AvroFormatError: The file is damaged; the error names it and the byte.
         ManifestFormatError: A path is null or not text, or a length or count is not a number.
     """
-    batches = [_typed(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
+    batches = [_cast_columns(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
     return pa.concat_tables(batches) if batches else MANIFEST_FIELDS.empty_table()
 
 
@@ -52,7 +52,7 @@ def manifests_by_path(paths: Sequence[str]) -> Any:
     return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_FIELDS)
 
 
-def _typed(columns: dict[str, Any], path: str) -> Any:
+def _cast_columns(columns: dict[str, Any], path: str) -> Any:
     try:
         arrays = [columns[field.name].cast(field.type) for field in MANIFEST_FIELDS]
     except pa.ArrowException as error:

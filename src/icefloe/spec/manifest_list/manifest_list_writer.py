@@ -83,7 +83,7 @@ def write_manifest_list(
         first_row_id=first_row_id,
     )
     schema_text, _ = manifest_list_codec(format_version)
-    return write_container(schema_text, commit.metadata(), codec_name(codec), _encoded(manifests, commit))
+    return write_container(schema_text, commit.metadata(), codec_name(codec), _encode_manifests(manifests, commit))
 
 
 def append_to_manifest_list(
@@ -130,8 +130,8 @@ def append_to_manifest_list(
     name = codec_name(codec)
     schema_text, _ = manifest_list_codec(format_version)
     if old.codec != name or not _same_form(old, schema_text, format_version):
-        return write_container(schema_text, commit.metadata(), name, _encoded([*new, *read_manifest_list(content, path)], commit))
-    pending = list(_encoded(new, commit))
+        return write_container(schema_text, commit.metadata(), name, _encode_manifests([*new, *read_manifest_list(content, path)], commit))
+    pending = list(_encode_manifests(new, commit))
     count, data, copied = _carry(old, len(pending), b"".join(pending), list(raw_blocks(old)))
     metadata = commit.metadata()
     sync = sync_marker(schema_text, metadata, name)
@@ -178,7 +178,7 @@ def _carry(old: Container, count: int, data: bytes, blocks: list[RawBlock]) -> t
     return count, data, blocks[merged:]
 
 
-def _encoded(manifests: Iterable[ManifestFile], commit: _Commit) -> Iterator[bytes]:
+def _encode_manifests(manifests: Iterable[ManifestFile], commit: _Commit) -> Iterator[bytes]:
     _, encode = manifest_list_codec(commit.format_version)
     for manifest in manifests:
         yield encode(_record(manifest, commit))
@@ -206,8 +206,8 @@ def _record(manifest: ManifestFile, commit: _Commit) -> tuple[Any, ...]:
             f"{manifest.manifest_path} has unknown counts, which a manifest list of format version {commit.format_version} requires",
             next_step="let rewrite_manifests write the manifest again",
         )
-    sequence_number = _assigned(manifest, manifest.sequence_number, commit)
-    min_sequence_number = _assigned(manifest, manifest.min_sequence_number, commit)
+    sequence_number = _assign_number(manifest, manifest.sequence_number, commit)
+    min_sequence_number = _assign_number(manifest, manifest.min_sequence_number, commit)
     record = (*head, int(manifest.content), sequence_number, min_sequence_number, manifest.added_snapshot_id, *tail)
     return record if commit.format_version == 2 else (*record, _first_row_id(manifest))
 
@@ -219,7 +219,7 @@ def _first_row_id(manifest: ManifestFile) -> int | None:
     return manifest.first_row_id
 
 
-def _assigned(manifest: ManifestFile, number: int, commit: _Commit) -> int:
+def _assign_number(manifest: ManifestFile, number: int, commit: _Commit) -> int:
     if number != UNASSIGNED_SEQ:
         return number
     if manifest.added_snapshot_id != commit.snapshot_id:

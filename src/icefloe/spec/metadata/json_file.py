@@ -20,13 +20,13 @@ _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 _TOP_LEVEL = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def deflated(text: bytes) -> bytes:
+def deflate(text: bytes) -> bytes:
     """Compress text with gzip. Equal texts give equal bytes: wbits 31 is the gzip container and, unlike the gzip module, writes no time into its header."""
     deflater = zlib.compressobj(_GZIP_LEVEL, wbits=31)
     return deflater.compress(text) + deflater.flush()
 
 
-def inflated(content: bytes, path: str) -> bytes:
+def inflate(content: bytes, path: str) -> bytes:
     """Return the JSON text of a file. Gzip is recognized by its first bytes, since names of metadata files differ between writers.
 
     Raises:
@@ -70,12 +70,12 @@ def top_level(text: bytes, path: str) -> dict[str, msgspec.Raw]:
     except msgspec.ValidationError as error:
         raise MetadataFormatError("the metadata file does not hold a JSON object", path=path) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(error, text, path) from error
+        raise _json_error(error, text, path) from error
     except RecursionError as error:
         raise nested_too_deeply(path) from error
 
 
-def parsed(text: bytes, path: str) -> Any:
+def parse_json(text: bytes, path: str) -> Any:
     """Decode the whole JSON text.
 
     Raises:
@@ -84,7 +84,7 @@ def parsed(text: bytes, path: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(error, text, path) from error
+        raise _json_error(error, text, path) from error
     except RecursionError as error:
         raise nested_too_deeply(path) from error
 
@@ -95,7 +95,7 @@ def nested_too_deeply(path: str | None) -> MetadataFormatError:
     return MetadataFormatError("the metadata file is nested too deeply to be read", path=path, problems=[problem])
 
 
-def _damaged(error: Exception, text: bytes, path: str) -> MetadataFormatError:
+def _json_error(error: Exception, text: bytes, path: str) -> MetadataFormatError:
     """Return the error for bytes that are not JSON, with the offset of the first wrong one."""
     match = _BYTE_OFFSET.search(str(error))
     if not text:

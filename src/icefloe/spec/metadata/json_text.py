@@ -59,7 +59,7 @@ class JsonText:
             self._pages, self._text = pages, None
         return self._pages
 
-    def compressed(self) -> tuple[bytes, int, int]:
+    def compress_part(self) -> tuple[bytes, int, int]:
         """Return the part of a deflate stream, the CRC-32 of the text, and the factor by which the text after a checksum shifts it."""
         if self._compressed is None:
             deflater = zlib.compressobj(_GZIP_LEVEL, wbits=-zlib.MAX_WBITS)
@@ -77,12 +77,12 @@ def plain(parts: Sequence[JsonText]) -> list[Part]:
     return [part.text for part in joined]
 
 
-def gzipped(parts: Sequence[JsonText]) -> list[Part]:
+def gzip_parts(parts: Sequence[JsonText]) -> list[Part]:
     """Return a gzip file of the text of all parts, in parts."""
     content: list[Part] = [_GZIP_HEADER]
     checksum = 0
     for part in _without_small(parts):
-        deflated, own_checksum, shift = part.compressed()
+        deflated, own_checksum, shift = part.compress_part()
         content.append(deflated)
         checksum = _product(checksum, shift) ^ own_checksum
     length = sum(part.length for part in parts)

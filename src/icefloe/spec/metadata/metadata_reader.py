@@ -17,7 +17,7 @@ from icefloe.spec.metadata.document import DRAFT_VERSION, KNOWN_KEYS, LATEST_SUP
 from icefloe.spec.metadata.encrypted_key import ENCRYPTION_KEYS
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.spec.metadata.invariants import every_problem_of, problems_of
-from icefloe.spec.metadata.json_file import inflated, nested_too_deeply, parsed, top_level
+from icefloe.spec.metadata.json_file import inflate, nested_too_deeply, parse_json, top_level
 from icefloe.spec.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.spec.metadata.snapshot import SNAPSHOTS
 from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef, snapshot_ref_from_json
@@ -51,7 +51,7 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
 
     Spec: Table Metadata Fields.
     """
-    text = inflated(content, path)
+    text = inflate(content, path)
     top = top_level(text, path)
     version = _supported_version(top, path)
     cause: Exception | None = None
@@ -70,7 +70,7 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
         next_step = error.next_step if isinstance(error, FormatError) else None
     except RecursionError as error:
         raise nested_too_deeply(path) from error
-    problems = document_problems(parsed(text, path)) or problems or [Problem(where="$", what=str(cause))]
+    problems = document_problems(parse_json(text, path)) or problems or [Problem(where="$", what=str(cause))]
     raise MetadataFormatError(
         "the metadata file violates the rules of the format", path=path, problems=problems, next_step=next_step
     ) from cause
@@ -89,7 +89,7 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
         if error.problems:
             return list(error.problems)
         raise
-    return document_problems(parsed(inflated(content, path), path)) or every_problem_of(metadata)
+    return document_problems(parse_json(inflate(content, path), path)) or every_problem_of(metadata)
 
 
 class _MetadataDecoder:

@@ -13,7 +13,7 @@ import msgspec
 
 from icefloe.errors import InvalidInputError
 from icefloe.spec.metadata.document import NO_SNAPSHOT_ID
-from icefloe.spec.metadata.json_text import JsonText, gzipped, plain
+from icefloe.spec.metadata.json_text import JsonText, gzip_parts, plain
 from icefloe.spec.metadata.raw_entries import RawEntries
 from icefloe.spec.metadata.snapshot_ref import snapshot_ref_to_json
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -41,7 +41,7 @@ def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list
             f"a table of format version {metadata.format_version} must have a uuid; assign one before writing its metadata"
         )
     parts = _json_parts(metadata_to_json(metadata))
-    return gzipped(parts) if gzip else plain(parts)
+    return gzip_parts(parts) if gzip else plain(parts)
 
 
 def _json_parts(document: Mapping[str, Any]) -> list[JsonText]:
@@ -61,41 +61,41 @@ def _json_parts(document: Mapping[str, Any]) -> list[JsonText]:
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
     """Return the top level of the metadata file: its lists as `RawEntries`, other values as what msgspec writes."""
     is_v1 = metadata.format_version == 1
-    found: dict[str, Any] = {"format-version": metadata.format_version}
+    document: dict[str, Any] = {"format-version": metadata.format_version}
     if metadata.table_uuid is not None:
-        found["table-uuid"] = metadata.table_uuid
-    found["location"] = metadata.location
+        document["table-uuid"] = metadata.table_uuid
+    document["location"] = metadata.location
     if not is_v1:
-        found["last-sequence-number"] = metadata.last_sequence_number
-    found["last-updated-ms"] = metadata.last_updated_ms
-    found["last-column-id"] = metadata.last_column_id
+        document["last-sequence-number"] = metadata.last_sequence_number
+    document["last-updated-ms"] = metadata.last_updated_ms
+    document["last-column-id"] = metadata.last_column_id
     if is_v1:
-        found["schema"] = metadata.schemas.raw(metadata.current_schema_id)
-    found["current-schema-id"] = metadata.current_schema_id
-    found["schemas"] = metadata.schemas
+        document["schema"] = metadata.schemas.raw(metadata.current_schema_id)
+    document["current-schema-id"] = metadata.current_schema_id
+    document["schemas"] = metadata.schemas
     if is_v1:
-        found["partition-spec"] = msgspec.json.decode(metadata.partition_specs.raw(metadata.default_spec_id))["fields"]
-    found["default-spec-id"] = metadata.default_spec_id
-    found["partition-specs"] = metadata.partition_specs
-    found["last-partition-id"] = metadata.last_partition_id
-    found["default-sort-order-id"] = metadata.default_sort_order_id
-    found["sort-orders"] = metadata.sort_orders
-    found["properties"] = dict(metadata.properties)
+        document["partition-spec"] = msgspec.json.decode(metadata.partition_specs.raw(metadata.default_spec_id))["fields"]
+    document["default-spec-id"] = metadata.default_spec_id
+    document["partition-specs"] = metadata.partition_specs
+    document["last-partition-id"] = metadata.last_partition_id
+    document["default-sort-order-id"] = metadata.default_sort_order_id
+    document["sort-orders"] = metadata.sort_orders
+    document["properties"] = dict(metadata.properties)
     if metadata.current_snapshot_id is not None:
-        found["current-snapshot-id"] = metadata.current_snapshot_id
+        document["current-snapshot-id"] = metadata.current_snapshot_id
     elif is_v1:
-        found["current-snapshot-id"] = NO_SNAPSHOT_ID
+        document["current-snapshot-id"] = NO_SNAPSHOT_ID
     elif metadata.format_version > 2:
-        found["current-snapshot-id"] = None  # what Java writes from v3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
+        document["current-snapshot-id"] = None  # what Java writes from v3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
     if metadata.format_version > 2:
-        found["next-row-id"] = metadata.next_row_id
+        document["next-row-id"] = metadata.next_row_id
     if len(metadata.encryption_keys):
-        found["encryption-keys"] = metadata.encryption_keys
+        document["encryption-keys"] = metadata.encryption_keys
     # The spec has no references in v1, but Java writes them there too, and leaving them out would lose tags.
-    found["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
-    found["snapshots"] = metadata.snapshots
-    found["statistics"] = metadata.statistics
-    found["partition-statistics"] = metadata.partition_statistics
-    found["snapshot-log"] = metadata.snapshot_log
-    found["metadata-log"] = metadata.metadata_log
-    return found | {key: raw for key, raw in metadata.unknown.items() if key not in found}
+    document["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
+    document["snapshots"] = metadata.snapshots
+    document["statistics"] = metadata.statistics
+    document["partition-statistics"] = metadata.partition_statistics
+    document["snapshot-log"] = metadata.snapshot_log
+    document["metadata-log"] = metadata.metadata_log
+    return document | {key: raw for key, raw in metadata.unknown.items() if key not in document}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from icefloe.spec.metadata.json_file import deflated, inflated, parsed
+from icefloe.spec.metadata.json_file import deflate, inflate, parse_json
 from icefloe.spec.path_prefix import PathPrefix
 
 # Properties whose values are folders of the table.
@@ -28,8 +28,8 @@ def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versio
         MetadataFormatError: The file is damaged.
         InvalidInputError: A path is not below the prefix.
     """
-    text = inflated(content, path)
-    document = parsed(text, path)
+    text = inflate(content, path)
+    document = parse_json(text, path)
     document["location"] = prefix.moved(document["location"])
     properties = document.get("properties") or {}
     properties |= {name: prefix.moved(properties[name]) for name in PATH_PROPERTIES if _is_absolute(properties.get(name, ""))}
@@ -46,7 +46,7 @@ def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versio
     if "metadata-log" in document:
         document["metadata-log"] = log
     moved = msgspec.json.encode(document)
-    return moved if text is content else deflated(moved)
+    return moved if text is content else deflate(moved)
 
 
 def _is_absolute(path: str) -> bool:

@@ -25,10 +25,10 @@ class PartialEntries(RawEntries[T]):
 
     __slots__ = ("_known", "_whole")
 
-    def __init__(self, known: RawEntries[T], whole: Callable[[], RawEntries[T]]) -> None:
-        self._kind = known._kind
-        self._path = known._path
-        self._known = known
+    def __init__(self, entries: RawEntries[T], whole: Callable[[], RawEntries[T]]) -> None:
+        self._kind = entries._kind
+        self._path = entries._path
+        self._known = entries
         self._whole = whole
 
     def __getattr__(self, name: str) -> Any:
@@ -41,8 +41,8 @@ class PartialEntries(RawEntries[T]):
 
     def get(self, entry_id: int) -> T | None:
         """Return the entry with this id, or None."""
-        known = self._known.get(entry_id)
-        return super().get(entry_id) if known is None else known
+        entry = self._known.get(entry_id)
+        return super().get(entry_id) if entry is None else entry
 
     def fresh(self, path: str | None = None) -> RawEntries[T]:
         return PartialEntries(self._known.fresh(path), self._whole)

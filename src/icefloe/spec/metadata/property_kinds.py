@@ -131,17 +131,17 @@ def location(name: str, meaning: str) -> Property[str | None]:
     return Property(name, None, parse, "a location", meaning)
 
 
-def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str, str]:
+def property_texts(properties: Mapping[str, object], what: str = "table") -> dict[str, str]:
     """Return the properties as texts: numbers as they are written, truth values as true or false.
 
     Args:
-        given: Names and values as the caller passed them.
+        properties: Names and values as the caller passed them.
         what: Owner of the properties, for messages.
 
     Raises:
         InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value; None is not a value.
     """
-    for name, value in given.items():
+    for name, value in properties.items():
         if not isinstance(name, str):
             raise InvalidPropertyError(
                 f"{name!r} cannot be the name of a {what} property: names are text", next_step="pass the name as text"
@@ -151,4 +151,4 @@ def property_texts(given: Mapping[str, object], what: str = "table") -> dict[str
                 f"the {what} property {name} cannot be {value!r}: properties are text",
                 next_step="leave it out, or pass text" if value is None else "pass text",
             )
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in properties.items()}

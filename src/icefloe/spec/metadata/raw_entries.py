@@ -238,12 +238,12 @@ class RawEntries(Sequence[T]):
 
     def only_here(self, other: "RawEntries[T]") -> Sequence[int]:
         """Return the positions of entries whose bytes are not shared with `other`: none where this list is the other without some of its entries."""
-        mine, theirs = set(map(id, self._blocks)), set(map(id, other._blocks))
-        shared = {id(raw) for block in other._blocks if id(block) not in mine for raw in block.raws}
+        own_blocks, other_blocks = set(map(id, self._blocks)), set(map(id, other._blocks))
+        shared = {id(raw) for block in other._blocks if id(block) not in own_blocks for raw in block.raws}
         return [
             start + offset
             for start, block in zip(self._starts, self._blocks, strict=False)
-            if id(block) not in theirs
+            if id(block) not in other_blocks
             for offset, raw in enumerate(block.raws)
             if id(raw) not in shared
         ]
@@ -283,7 +283,7 @@ class RawEntries(Sequence[T]):
         removed_ids = frozenset(ids)
         if not any(block.positions().keys() & removed_ids for block in self._blocks):
             return self
-        return self._selected(
+        return self._select(
             [at for at, entry_id in enumerate(self._kind.ids_of(block.raws)) if entry_id not in removed_ids]
             if block.positions().keys() & removed_ids
             else range(len(block.raws))
@@ -294,26 +294,24 @@ class RawEntries(Sequence[T]):
         """Return the list without its first `count` entries."""
         if count <= 0:
             return self
-        return self._selected(
-            range(max(0, count - start), len(block.raws)) for start, block in zip(self._starts, self._blocks, strict=False)
-        )
+        return self._select(range(max(0, count - start), len(block.raws)) for start, block in zip(self._starts, self._blocks, strict=False))
 
     def where(self, keep: Callable[[T], bool]) -> "RawEntries[T]":
         """Return the entries for which `keep` is true; decodes all of them."""
-        return self._selected(
+        return self._select(
             [offset for offset in range(len(block.raws)) if keep(self._entry(start + offset))]
             for start, block in zip(self._starts, self._blocks, strict=False)
         )
 
-    def _selected(self, positions: Iterable[Sequence[int]]) -> "RawEntries[T]":
+    def _select(self, positions: Iterable[Sequence[int]]) -> "RawEntries[T]":
         """Return the entries at some positions of each block. A block of which all are kept is shared."""
         blocks = []
-        for block, decoded, kept in zip(self._blocks, self._decoded, positions, strict=True):
-            if len(kept) == len(block.raws):
+        for block, decoded, selected in zip(self._blocks, self._decoded, positions, strict=True):
+            if len(selected) == len(block.raws):
                 blocks.append((block, decoded))
             else:
-                values = {new: decoded[old] for new, old in enumerate(kept) if old in decoded} if decoded else {}
-                blocks.append((_Block(self._kind, tuple(map(block.raws.__getitem__, kept))), values))
+                values = {new: decoded[old] for new, old in enumerate(selected) if old in decoded} if decoded else {}
+                blocks.append((_Block(self._kind, tuple(map(block.raws.__getitem__, selected))), values))
         return self._of_blocks(blocks)
 
     def _decode(self, raw: msgspec.Raw, at: int) -> T:
@@ -336,7 +334,9 @@ class RawEntries(Sequence[T]):
         if self._length != other._length:
             return False
         pairs = enumerate(zip(self.raws, other.raws, strict=True))
-        return all(mine is theirs or bytes(mine) == bytes(theirs) or self[at] == other[at] for at, (mine, theirs) in pairs)
+        return all(
+            own_raw is other_raw or bytes(own_raw) == bytes(other_raw) or self[at] == other[at] for at, (own_raw, other_raw) in pairs
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -183,7 +183,7 @@ def _compare(
         raise CommitConflictError(
             "the table does not exist any more: another writer dropped or renamed it",
             problems=(
-                Problem(where="expected", what=f"a table whose {what} is {_shown(expected)}"),
+                Problem(where="expected", what=f"a table whose {what} is {_format_value(expected)}"),
                 Problem(where="found", what="no table"),
             ),
             next_step="a retry will fail again while there is no table of this name: check the name",
@@ -194,11 +194,11 @@ def _compare(
     newest = metadata.current_snapshot()
     by = "" if newest is None else f"; its newest snapshot is {newest.snapshot_id} ({newest.operation or 'of an unknown operation'})"
     raise CommitConflictError(
-        f"the {what} must be {_shown(expected)}, and is {_shown(actual)}: another writer changed the table",
+        f"the {what} must be {_format_value(expected)}, and is {_format_value(actual)}: another writer changed the table",
         snapshot_id=None if newest is None else newest.snapshot_id,
         problems=(
-            Problem(where="expected", what=f"{what}: {_shown(expected)}"),
-            Problem(where="found", what=f"{what}: {_shown(actual)}{by}"),
+            Problem(where="expected", what=f"{what}: {_format_value(expected)}"),
+            Problem(where="found", what=f"{what}: {_format_value(actual)}{by}"),
         ),
         next_step=next_step,
     )
@@ -208,5 +208,5 @@ def _uuid(table: TableMetadata) -> str | None:
     return None if table.table_uuid is None else table.table_uuid.lower()
 
 
-def _shown(value: str | int | None) -> str | int:
+def _format_value(value: str | int | None) -> str | int:
     return "none" if value is None else value

@@ -43,7 +43,7 @@ class Expired:
         return bool(self.refs or self.snapshot_ids)
 
 
-def expired(metadata: TableMetadata, retention: Retention, now_ms: int) -> Expired:
+def select_expired(metadata: TableMetadata, retention: Retention, now_ms: int) -> Expired:
     """Select what expires at a time.
 
     Snapshots that no kept branch leads to and no kept tag names expire by age alone. Ids that are not in the table are ignored: they have expired already.

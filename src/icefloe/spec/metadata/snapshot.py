@@ -60,7 +60,7 @@ class Summary(dict[str, str]):
     def operation(self) -> str | None:
         """The operation, an `Operation` where the format has it; None in v1 snapshots without a summary."""
         text = self.get("operation")
-        return next((known for known in Operation if known == text), text)
+        return next((operation for operation in Operation if operation == text), text)
 
     @property
     def additional_properties(self) -> dict[str, str]:
@@ -142,29 +142,29 @@ def count_of(text: str | None) -> int | None:
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     """Return a snapshot as a JSON object. Spec: Appendix C, Table Metadata and Snapshots."""
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     if snapshot.sequence_number > 0:
-        found["sequence-number"] = snapshot.sequence_number
-    found["snapshot-id"] = snapshot.snapshot_id
+        document["sequence-number"] = snapshot.sequence_number
+    document["snapshot-id"] = snapshot.snapshot_id
     if snapshot.parent_snapshot_id is not None:
-        found["parent-snapshot-id"] = snapshot.parent_snapshot_id
-    found["timestamp-ms"] = snapshot.timestamp_ms
+        document["parent-snapshot-id"] = snapshot.parent_snapshot_id
+    document["timestamp-ms"] = snapshot.timestamp_ms
     if snapshot.summary:
-        found["summary"] = dict(snapshot.summary)
+        document["summary"] = dict(snapshot.summary)
     # The two are exclusive. Spec: Snapshots.
     if snapshot.manifest_list is not None:
-        found["manifest-list"] = snapshot.manifest_list
+        document["manifest-list"] = snapshot.manifest_list
     elif snapshot.manifest_paths is not None:
-        found["manifests"] = list(snapshot.manifest_paths)
+        document["manifests"] = list(snapshot.manifest_paths)
     if snapshot.schema_id is not None:
-        found["schema-id"] = snapshot.schema_id
+        document["schema-id"] = snapshot.schema_id
     if snapshot.first_row_id is not None:
-        found["first-row-id"] = snapshot.first_row_id
+        document["first-row-id"] = snapshot.first_row_id
     if snapshot.added_rows is not None:
-        found["added-rows"] = snapshot.added_rows
+        document["added-rows"] = snapshot.added_rows
     if snapshot.key_id is not None:
-        found["key-id"] = snapshot.key_id
-    return found
+        document["key-id"] = snapshot.key_id
+    return document
 
 
 def snapshot_from_json(value: Any, path: str = "$") -> Snapshot:

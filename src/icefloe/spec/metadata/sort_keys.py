@@ -107,13 +107,13 @@ def sort_order_text(metadata: TableMetadata) -> str:
 
 
 def _key_text(key: SortField, schema: Schema) -> str:
-    column = ".".join(map(quoted, schema.path_of(key.source_id) or (str(key.source_id),)))
+    column = ".".join(map(quote_name, schema.path_of(key.source_id) or (str(key.source_id),)))
     name, _, number = str(key.transform).partition("[")
     call = column if name == "identity" else f"{name}({number.rstrip(']')}, {column})" if number else f"{name}({column})"
     nulls = "NULLS FIRST" if key.null_order is NullOrder.NULLS_FIRST else "NULLS LAST"
     return f"{call} {key.direction.upper()} {nulls}"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name as SQL needs it: in backticks unless it is a plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"

@@ -423,9 +423,9 @@ _OF_PYICEBERG = ("write.parquet.row-group-limit", "write.py-location-provider.im
 KNOWN_NAMES = frozenset((*(known.name for known in ALL), *UNUSED_PROPERTIES, *UNUSED_PREFIXES, *DERIVED, *_OF_PYICEBERG))
 
 
-def without_derived(given: Mapping[str, str]) -> dict[str, str]:
+def without_derived(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties without those that metadata holds under other keys, as a list of another table's properties may contain."""
-    return {name: text for name, text in given.items() if name not in DERIVED}
+    return {name: text for name, text in properties.items() if name not in DERIVED}
 
 
 def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:

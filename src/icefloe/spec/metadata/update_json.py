@@ -131,7 +131,7 @@ def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute
     )
 
 
-def _nested(kind: type, key: str, read: Callable[[Any, str], Any], write: Callable[[Any], Any], attribute: str) -> JsonForm:
+def _nested_form(kind: type, key: str, read: Callable[[Any, str], Any], write: Callable[[Any], Any], attribute: str) -> JsonForm:
     """Return the form of a value with one field that has its own JSON form."""
     return JsonForm(
         kind,
@@ -205,11 +205,11 @@ UPDATE_FORMS: Mapping[str, JsonForm] = {
         AddSchema, (Key("schema", an_object), Key("last-column-id", an_int, required=False)), _add_schema, _add_schema_json
     ),
     "set-current-schema": _single(SetCurrentSchema, "schema-id", an_int, "schema_id"),
-    "add-spec": _nested(AddPartitionSpec, "spec", _spec, spec_to_json, "spec"),
+    "add-spec": _nested_form(AddPartitionSpec, "spec", _spec, spec_to_json, "spec"),
     "set-default-spec": _single(SetDefaultSpec, "spec-id", an_int, "spec_id"),
-    "add-sort-order": _nested(AddSortOrder, "sort-order", _sort_order, sort_order_to_json, "sort_order"),
+    "add-sort-order": _nested_form(AddSortOrder, "sort-order", _sort_order, sort_order_to_json, "sort_order"),
     "set-default-sort-order": _single(SetDefaultSortOrder, "sort-order-id", an_int, "sort_order_id"),
-    "add-snapshot": _nested(AddSnapshot, "snapshot", snapshot_from_json, snapshot_to_json, "snapshot"),
+    "add-snapshot": _nested_form(AddSnapshot, "snapshot", snapshot_from_json, snapshot_to_json, "snapshot"),
     "set-snapshot-ref": JsonForm(SetSnapshotRef, (Key("ref-name", a_string),), _set_snapshot_ref, _set_snapshot_ref_json),
     "remove-snapshots": _several(RemoveSnapshots, "snapshot-ids", a_long, "snapshot_ids"),
     "remove-snapshot-ref": _single(RemoveSnapshotRef, "ref-name", a_string, "name"),
@@ -220,7 +220,7 @@ UPDATE_FORMS: Mapping[str, JsonForm] = {
         SetStatistics, (Key("statistics", an_object), Key("snapshot-id", a_long, required=False)), _set_statistics, _set_statistics_json
     ),
     "remove-statistics": _single(RemoveStatistics, "snapshot-id", a_long, "snapshot_id"),
-    "set-partition-statistics": _nested(
+    "set-partition-statistics": _nested_form(
         SetPartitionStatistics,
         "partition-statistics",
         partition_statistics_file_from_json,
@@ -230,6 +230,6 @@ UPDATE_FORMS: Mapping[str, JsonForm] = {
     "remove-partition-statistics": _single(RemovePartitionStatistics, "snapshot-id", a_long, "snapshot_id"),
     "remove-partition-specs": _several(RemovePartitionSpecs, "spec-ids", an_int, "spec_ids"),
     "remove-schemas": _several(RemoveSchemas, "schema-ids", an_int, "schema_ids"),
-    "add-encryption-key": _nested(AddEncryptionKey, "encryption-key", encrypted_key_from_json, encrypted_key_to_json, "key"),
+    "add-encryption-key": _nested_form(AddEncryptionKey, "encryption-key", encrypted_key_from_json, encrypted_key_to_json, "key"),
     "remove-encryption-key": _single(RemoveEncryptionKey, "key-id", a_string, "key_id"),
 }

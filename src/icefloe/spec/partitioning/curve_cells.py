@@ -112,7 +112,7 @@ def in_curve_order(table: Any, curve: CurveOrder, schema: Schema) -> Any:
         return table
     sample = numbers_array(np.linspace(0, table.num_rows - 1, min(table.num_rows, SAMPLE_ROWS)).astype(np.int64), pa.int64())
     cells = []
-    for column in (array_of_chunks(found[0]) for found in columns if found is not None):
+    for column in (array_of_chunks(column_order[0]) for column_order in columns if column_order is not None):
         scale = cell_scale(column.take(sample), curve.bits, curve.text_bytes)
         cells.append(cells_of(column, scale, curve.text_bytes))
     order = np.argsort(curve_places(curve.name, cells, curve.bits), kind="stable")
@@ -127,9 +127,9 @@ def cell_scale(sample: Any, bits: int, text_bytes: int) -> CellScale:
         bits: Bits of a cell.
         text_bytes: As in `CurveOrder`.
     """
-    known = array_of_chunks(sample).drop_null()
-    prefix = _common_prefix(known)
-    numbers = _numbers(known, prefix, text_bytes)
+    values = array_of_chunks(sample).drop_null()
+    prefix = _common_prefix(values)
+    numbers = _numbers(values, prefix, text_bytes)
     finite = np.sort(numbers[np.isfinite(numbers)])
     if not len(finite):
         return CellScale(prefix, False, (0,), (1,), (1,))
@@ -187,9 +187,9 @@ def _text_numbers(texts: Any, prefix: bytes, text_bytes: int) -> NDArray[np.int6
     return numbers
 
 
-def _common_prefix(known: Any) -> bytes:
+def _common_prefix(values: Any) -> bytes:
     """Return the bytes that all values begin with; nothing for other types than text and bytes."""
-    storage = known.storage if isinstance(known, pa.ExtensionArray) else known
+    storage = values.storage if isinstance(values, pa.ExtensionArray) else values
     if not _is_text(storage.type) or not len(storage):
         return b""
     texts = storage.cast(pa.binary())

@@ -58,8 +58,8 @@ def hash_decimals(array: Any) -> NDArray[np.uint32]:
     widths = top + 1 + has_wrong_sign
     hashes = np.zeros(len(array), np.uint32)
     for width in np.unique(widths).tolist():
-        chosen = widths == width
-        hashes[chosen] = hash_rows(words[chosen, :width][:, ::-1])
+        has_width = widths == width
+        hashes[has_width] = hash_rows(words[has_width, :width][:, ::-1])
     return hashes
 
 

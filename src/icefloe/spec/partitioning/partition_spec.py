@@ -135,7 +135,7 @@ def partition_spec_from_text(schema: Schema, texts: Iterable[str]) -> PartitionS
 
 
 def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField:
-    column_id = schema.find_id(_unquoted(text))
+    column_id = schema.find_id(_unquote(text))
     if column_id is not None:
         return PartitionField(column_id, field_id, IdentityTransform(), schema.find_column_name(column_id) or text)
     call = _CALL.fullmatch(text)
@@ -152,9 +152,9 @@ def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField
         transform = parse_transform(function)
     else:
         raise _unreadable(text, f"the transforms are {', '.join((*_WITHOUT_NUMBER, *_WITH_NUMBER))}")
-    source_id = schema.find_id(_unquoted(column))
+    source_id = schema.find_id(_unquote(column))
     if source_id is None:
-        raise _unreadable(text, f"there is no column {_unquoted(column)!r} among {', '.join(schema.column_names)}")
+        raise _unreadable(text, f"there is no column {_unquote(column)!r} among {', '.join(schema.column_names)}")
     column_name = schema.find_column_name(source_id) or column
     suffix = f"_{transform.name_suffix}" if transform.name_suffix else ""
     return PartitionField(source_id, field_id, transform, name or column_name + suffix)
@@ -169,7 +169,7 @@ def _arguments(text: str) -> tuple[str, str | None]:
     return column, number if number.isascii() and number.isdecimal() else None
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     name = text.strip()
     return name[1:-1] if len(name) > 2 and name[0] == name[-1] and name[0] in '`"' else name
 

@@ -93,9 +93,9 @@ def hilbert_table(columns: int) -> HilbertTable:
     for corner, column in waiting:
         row = []
         for cell in range(1 << columns):
-            place = _gray_rank(_rotated(cell ^ corner, -column - 1, columns))
+            place = _gray_rank(_rotate(cell ^ corner, -column - 1, columns))
             entry, along = _corner_and_column(place, columns)
-            following = (corner ^ _rotated(entry, column + 1, columns), (column + along + 1) % columns)
+            following = (corner ^ _rotate(entry, column + 1, columns), (column + along + 1) % columns)
             if following not in numbers:
                 numbers[following] = len(numbers)
                 waiting.append(following)
@@ -130,7 +130,7 @@ def _gray_rank(code: int) -> int:
     return rank
 
 
-def _rotated(bits: int, left: int, width: int) -> int:
+def _rotate(bits: int, left: int, width: int) -> int:
     left %= width
     return (bits << left | bits >> (width - left)) & (1 << width) - 1
 

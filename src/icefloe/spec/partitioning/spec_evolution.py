@@ -225,8 +225,8 @@ def assign_spec_field_ids(
     numbered = PartitionSpec(
         *(replace(field, field_id=FIRST_PARTITION_FIELD_ID + position) for position, field in enumerate(spec.fields)), spec_id=spec.spec_id
     )
-    for known in known_specs:
-        for old, new in zip(known.fields, numbered.fields, strict=False):
+    for known_spec in known_specs:
+        for old, new in zip(known_spec.fields, numbered.fields, strict=False):
             is_void = isinstance(old.transform, VoidTransform) or isinstance(new.transform, VoidTransform)
             if old.field_id != new.field_id or old.source_ids != new.source_ids or not (is_void or old.transform == new.transform):
                 raise InvalidPartitionSpecError(

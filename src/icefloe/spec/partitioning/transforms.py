@@ -40,7 +40,7 @@ from icefloe.spec.types import (
     TimeType,
     UUIDType,
 )
-from icefloe.spec.values import decimal_of, to_bytes, to_human, unscaled
+from icefloe.spec.values import decimal_of, to_bytes, to_human, unscaled_value
 
 _TIMESTAMPS = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _WHOLE_NUMBERS = (IntegerType, LongType, DateType, TimeType, *_TIMESTAMPS)
@@ -180,7 +180,7 @@ class BucketTransform(Transform):
         else:
             hashes = hash_texts(plain)
         buckets = (hashes & np.uint32(0x7FFFFFFF)).astype(np.int64) % self.num_buckets
-        return _masked(buckets, pa.int32(), plain)
+        return _mask_nulls(buckets, pa.int32(), plain)
 
     def __str__(self) -> str:
         return f"bucket[{self.num_buckets}]"
@@ -206,7 +206,7 @@ class TruncateTransform(Transform):
         if value is None:
             return None
         if isinstance(kind, DecimalType):
-            number = unscaled(value, kind.scale)
+            number = unscaled_value(value, kind.scale)
             return decimal_of(number - number % self.width, kind.scale)
         if isinstance(kind, IntegerType | LongType):
             low, high = INTEGER_RANGES[type(kind)]
@@ -223,7 +223,7 @@ class TruncateTransform(Transform):
         if isinstance(kind, DecimalType):
             return self._truncate_decimals(kind, plain)
         numbers = _whole_numbers(kind, plain)
-        return _masked((numbers - numbers % self.width).astype(plain.type.to_pandas_dtype()), plain.type, plain)
+        return _mask_nulls((numbers - numbers % self.width).astype(plain.type.to_pandas_dtype()), plain.type, plain)
 
     def _truncate_decimals(self, kind: DecimalType, array: Any) -> Any:
         encoded = array.dictionary_encode()
@@ -278,7 +278,7 @@ class TimeTransform(Transform):
         """Return the partition values of an Arrow array."""
         plain = _plain(array)
         units = self._units(_floor_to(self.unit, kind, _whole_numbers(kind, plain)))
-        return _masked(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
+        return _mask_nulls(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
 
     def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return years or months of days; days and hours as they are."""
@@ -454,11 +454,11 @@ def _hashed_numbers(kind: PrimitiveType, numbers: NDArray[np.int64]) -> NDArray[
     return numbers // iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else numbers
 
 
-def _masked(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
+def _mask_nulls(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
     """Return `results` as an Arrow array that is null where `source` is."""
-    known = numpy_of(source.is_valid())
+    validity = numpy_of(source.is_valid())
     width = np.int32 if pa.types.is_date32(arrow_type) else arrow_type.to_pandas_dtype()
-    return numbers_array(results.astype(width), arrow_type, None if known.all() else known)
+    return numbers_array(results.astype(width), arrow_type, None if validity.all() else validity)
 
 
 def _floor_to(unit: str, kind: PrimitiveType, numbers: Any) -> Any:

@@ -156,7 +156,7 @@ def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: 
     framing = detect_framing(data)
     if framing is VectorFraming.FRAMED:
         start = _BITMAP_START
-        bitmap_bytes = _unframed(data, path, offset)
+        bitmap_bytes = _unframe(data, path, offset)
     elif framing is VectorFraming.BARE and accept_bare:
         start = 0
         bitmap_bytes = data
@@ -177,7 +177,7 @@ def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: 
     return DeletionVector(bitmap)
 
 
-def _unframed(data: bytes, path: str, offset: int) -> bytes:
+def _unframe(data: bytes, path: str, offset: int) -> bytes:
     length = int.from_bytes(data[:_LENGTH_BYTES], "big")
     if length + _LENGTH_BYTES + _CRC_BYTES != len(data) or length < len(_MAGIC) + _EMPTY_BITMAP_BYTES:
         raise puffin_format_error(path, offset, f"a deletion vector of {len(data)} bytes claims {length} between length and checksum")

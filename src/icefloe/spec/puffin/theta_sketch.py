@@ -80,10 +80,10 @@ def union(sketches: Iterable[ThetaSketch]) -> ThetaSketch:
         return EMPTY_SKETCH
     theta = min(sketch.theta for sketch in non_empty)
     hashes = np.unique(np.concatenate([sketch.hashes for sketch in non_empty]))
-    return _trimmed(hashes[hashes < np.uint64(theta)], theta)
+    return _trim(hashes[hashes < np.uint64(theta)], theta)
 
 
-def _trimmed(hashes: Hashes, theta: int) -> ThetaSketch:
+def _trim(hashes: Hashes, theta: int) -> ThetaSketch:
     if len(hashes) > NOMINAL_ENTRIES:
         theta, hashes = int(hashes[NOMINAL_ENTRIES]), hashes[:NOMINAL_ENTRIES]
     return ThetaSketch(hashes, theta, is_empty=False)
@@ -106,7 +106,7 @@ def sketch_from_bytes(data: bytes) -> ThetaSketch:
     if seed_hash != _SEED_HASH:
         raise _format_error(f"its hashes are of another seed ({seed_hash:#x})")
     try:
-        hashes, theta = _compressed(data, longs, entry_bits, count_bytes) if version == _COMPRESSED else _plain(data, longs, flags)
+        hashes, theta = _read_compressed(data, longs, entry_bits, count_bytes) if version == _COMPRESSED else _plain(data, longs, flags)
     except struct.error as error:
         raise _format_error("it is truncated") from error
     hashes = np.sort(hashes)
@@ -127,7 +127,7 @@ def _plain(data: bytes, longs: int, flags: int) -> tuple[Hashes, int]:
     return np.frombuffer(body, "<u8").astype(np.uint64), theta
 
 
-def _compressed(data: bytes, longs: int, entry_bits: int, count_bytes: int) -> tuple[Hashes, int]:
+def _read_compressed(data: bytes, longs: int, entry_bits: int, count_bytes: int) -> tuple[Hashes, int]:
     """Read serial version 4: the differences of ascending hashes, packed in as many bits as the greatest needs, the highest bit first."""
     if longs not in (1, 2) or not 1 <= entry_bits <= 63 or not 1 <= count_bytes <= 4:
         raise _format_error(f"its preamble is {longs} longs, its entries have {entry_bits} bits and are counted in {count_bytes} bytes")

@@ -104,7 +104,7 @@ class _Parser:
         self._place += 1
         name = word.lower()
         if name in ("list", "array", "map", "struct"):
-            return self._nested(name, depth + 1)
+            return self._nested_type(name, depth + 1)
         arguments = ""
         if self._next()[0] == "arguments":
             arguments = self._next()[1]
@@ -120,7 +120,7 @@ class _Parser:
         if self._place < len(self._tokens):
             raise self._error(f"{self._next()[1]!r} is not expected there")
 
-    def _nested(self, name: str, depth: int) -> IcebergType:
+    def _nested_type(self, name: str, depth: int) -> IcebergType:
         self._expect("<", f"after {name}")
         if name == "struct":
             return StructType(*self.fields(end=">", separator=":", depth=depth))

@@ -86,7 +86,7 @@ def initial_default_column(field: NestedField, count: int) -> pa.Array:
         FormatError: The column is required and has no default, or a required field of a default struct has none.
     Spec: Column Projection; Default values.
     """
-    return _filled(field, count, _initial)
+    return _fill_column(field, count, _initial)
 
 
 def write_default_column(field: NestedField, count: int) -> pa.Array:
@@ -96,7 +96,7 @@ def write_default_column(field: NestedField, count: int) -> pa.Array:
         FormatError: As in `initial_default_column`; `missing_column_problems` finds such columns before.
     Spec: Default values.
     """
-    return _filled(field, count, _write)
+    return _fill_column(field, count, _write)
 
 
 def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
@@ -111,7 +111,7 @@ def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterat
 
 def constant_column(kind: IcebergType, value: Any, count: int) -> pa.Array:
     """Return a physical value of any type `count` times, as an array of the column's Arrow type; None is null."""
-    return _repeated(kind, _to_arrow_value(kind, value, _initial), count)
+    return _repeat_value(kind, _to_arrow_value(kind, value, _initial), count)
 
 
 def _initial(field: NestedField) -> Any:
@@ -122,11 +122,11 @@ def _write(field: NestedField) -> Any:
     return field.write_default
 
 
-def _filled(field: NestedField, count: int, pick: _Pick) -> pa.Array:
-    return _repeated(field.field_type, _default(field, pick), count)
+def _fill_column(field: NestedField, count: int, pick: _Pick) -> pa.Array:
+    return _repeat_value(field.field_type, _default(field, pick), count)
 
 
-def _repeated(kind: IcebergType, value: Any, count: int) -> pa.Array:
+def _repeat_value(kind: IcebergType, value: Any, count: int) -> pa.Array:
     target = type_to_arrow(kind)
     if value is None or isinstance(kind, UnknownType):
         return pa.nulls(count, target)

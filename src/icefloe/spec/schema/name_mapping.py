@@ -71,11 +71,13 @@ def _paths(fields: Iterable[MappedField], prefix: tuple[str, ...]) -> Iterator[t
 
 def mapping_for(schema: Schema) -> NameMapping:
     """Return the mapping under which files have the schema's own names."""
-    return NameMapping(_mapped(schema.fields))
+    return NameMapping(_map_fields(schema.fields))
 
 
-def _mapped(fields: Iterable[NestedField]) -> tuple[MappedField, ...]:
-    return tuple(MappedField(names=(field.name,), field_id=field.field_id, fields=_mapped(children(field.field_type))) for field in fields)
+def _map_fields(fields: Iterable[NestedField]) -> tuple[MappedField, ...]:
+    return tuple(
+        MappedField(names=(field.name,), field_id=field.field_id, fields=_map_fields(children(field.field_type))) for field in fields
+    )
 
 
 def updated_mapping(mapping: NameMapping, old: Schema, new: Schema) -> NameMapping:
@@ -119,7 +121,7 @@ class _MappingUpdate:
             replace(field, names=tuple(name for name in field.names if taken.get(name, field.field_id) == field.field_id))
             for field in changed
         )
-        return (*existing, *_mapped(added))
+        return (*existing, *_map_fields(added))
 
     def _field(self, field: MappedField) -> MappedField:
         if field.field_id is None:

@@ -131,15 +131,15 @@ class Schema(ShownInNotebooks):
             self._refuse_ambiguous(name, case_sensitive)
         if case_sensitive or name in self._by_name:
             return self._by_name.get(name)
-        found = self._by_lower_name.get(name.lower(), {})
-        if len(found) > 1:
-            spelled = list(found.values())
+        fields = self._by_lower_name.get(name.lower(), {})
+        if len(fields) > 1:
+            spelled = list(fields.values())
             raise InvalidSchemaError(
-                f"{name} is the name of {len(found)} fields that differ by case: {', '.join(spelled)}",
-                problems=[Problem(where=text, what=f"field id {field_id}") for field_id, text in found.items()],
+                f"{name} is the name of {len(fields)} fields that differ by case: {', '.join(spelled)}",
+                problems=[Problem(where=text, what=f"field id {field_id}") for field_id, text in fields.items()],
                 next_step=f"write the name as one of them is spelled, such as {spelled[0]}",
             )
-        return next(iter(found), None)
+        return next(iter(fields), None)
 
     def _refuse_ambiguous(self, name: str, case_sensitive: bool) -> None:
         ambiguous = self.ambiguous_names if case_sensitive else frozenset(map(str.lower, self.ambiguous_names))
@@ -371,10 +371,10 @@ def fields_to_read(schema: Schema, projection: Schema, tested_ids: Set[int]) -> 
 
     Spec: Column Projection.
     """
-    return _needed(schema.fields, projection.fields, tested_ids)
+    return _needed_fields(schema.fields, projection.fields, tested_ids)
 
 
-def _needed(fields: Fields, projected_fields: Iterable[NestedField], tested_ids: Set[int]) -> Fields:
+def _needed_fields(fields: Fields, projected_fields: Iterable[NestedField], tested_ids: Set[int]) -> Fields:
     projected = {field.field_id: field for field in projected_fields}
     needed: list[NestedField] = []
     for field in fields:
@@ -382,7 +382,9 @@ def _needed(fields: Fields, projected_fields: Iterable[NestedField], tested_ids:
         if part is None:
             needed += select_fields((field,), tested_ids)
         elif isinstance(field.field_type, StructType) and isinstance(part.field_type, StructType) and part.field_type.fields:
-            needed.append(replace(field, field_type=StructType(*_needed(field.field_type.fields, part.field_type.fields, tested_ids))))
+            needed.append(
+                replace(field, field_type=StructType(*_needed_fields(field.field_type.fields, part.field_type.fields, tested_ids)))
+            )
         elif isinstance(field.field_type, StructType):
             needed.append(field)
         else:

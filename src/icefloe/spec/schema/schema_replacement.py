@@ -55,7 +55,7 @@ class SchemaReplacement:
         matched = [(field, by_name.get(self._key(field.name))) for field in replacement]
         # New columns get their ids after the new fields inside existing columns, as in a union.
         changed = {field.name: self._field((*prefix, field.name), old, field) for field, old in matched if old is not None}
-        return tuple(changed[field.name] if old is not None else self._added((*prefix, field.name), field) for field, old in matched)
+        return tuple(changed[field.name] if old is not None else self._add_field((*prefix, field.name), field) for field, old in matched)
 
     def _key(self, name: str) -> str:
         return name if self._case_sensitive else name.lower()
@@ -65,7 +65,7 @@ class SchemaReplacement:
         changed = self._same(path, old, new)
         if changed is None:
             if self._allow_incompatible:
-                return self._added(path, new)
+                return self._add_field(path, new)
             self._problem(path, f"is {old.field_type} and would become {new.field_type}")
             return old
         column = ".".join(path)
@@ -105,13 +105,13 @@ class SchemaReplacement:
                 value = self._same((*path, "value"), old.value_field, new.value_field)
                 if value is None or not _is_same(old.key_type, new.key_type):  # equal keys would no longer be equal
                     return None
-                self._ids |= _paired(old.key_field, new.key_field)
+                self._ids |= _pair_ids(old.key_field, new.key_field)
                 return replace(old, value_type=value.field_type, value_required=value.required)
         if old == new:
             return new
         return renumbered_type(new, self._fresh_id, self._ids) if is_promotion(old, new, self._format_version) else None
 
-    def _added(self, path: Path, new: NestedField) -> NestedField:
+    def _add_field(self, path: Path, new: NestedField) -> NestedField:
         if new.required and new.initial_default is None and not self._allow_incompatible:
             self._problem(path, "is new and required, and existing rows have no value for it")
         field_id = self._ids[new.field_id] = self._fresh_id()
@@ -139,9 +139,9 @@ def _is_same(old: IcebergType, new: IcebergType) -> bool:
     )
 
 
-def _paired(old: NestedField, new: NestedField) -> dict[int, int]:
+def _pair_ids(old: NestedField, new: NestedField) -> dict[int, int]:
     """Return the ids of one field and of everything inside it, by those of another field of the same shape."""
     ids = {new.field_id: old.field_id}
     for left, right in zip(children(old.field_type), children(new.field_type), strict=True):
-        ids |= _paired(left, right)
+        ids |= _pair_ids(left, right)
     return ids

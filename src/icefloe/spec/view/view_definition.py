@@ -103,7 +103,7 @@ def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewU
         schema_id=LAST_ADDED,
         timestamp_ms=now_ms,
         summary=dict(edit.summary),
-        representations=_edited(current.representations, edit.queries, edit.dropped),
+        representations=_edit_queries(current.representations, edit.queries, edit.dropped),
         default_namespace=current.default_namespace if edit.default_namespace is None else edit.default_namespace,
         default_catalog=current.default_catalog if edit.keeps_catalog else edit.default_catalog,
     )
@@ -160,7 +160,7 @@ def _next_version_id(base: ViewMetadata) -> int:
     return max(base.versions.ids(), default=FIRST_VERSION_ID - 1) + 1
 
 
-def _edited(
+def _edit_queries(
     representations: tuple[ViewRepresentation, ...], queries: Mapping[str, str], dropped: frozenset[str]
 ) -> tuple[ViewRepresentation, ...]:
     """Replace changed queries at their positions and append new ones; representations that are not SQL are kept."""

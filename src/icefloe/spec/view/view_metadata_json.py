@@ -11,7 +11,7 @@ import msgspec
 from icefloe.errors import MetadataFormatError, Problem, UnsupportedFormatVersionError
 from icefloe.spec.metadata.document import list_problems
 from icefloe.spec.metadata.entry_kinds import SCHEMAS
-from icefloe.spec.metadata.json_file import deflated, inflated, parsed, top_level
+from icefloe.spec.metadata.json_file import deflate, inflate, parse_json, top_level
 from icefloe.spec.metadata.raw_entries import EntryKind, RawEntries
 from icefloe.spec.schema.json_shape import Key, a_string, an_array, an_int, object_problems, strings_by_name
 from icefloe.spec.view.view_metadata import VIEW_FORMAT_VERSION, ViewMetadata, view_problems
@@ -41,9 +41,9 @@ def read_view_metadata(content: bytes, path: str) -> ViewMetadata:
         MetadataFormatError: The bytes are damaged (with the byte offset) or violate the format (every problem with its JSON path).
         UnsupportedFormatVersionError: The format version is not 1.
     """
-    text = inflated(content, path)
+    text = inflate(content, path)
     raws = top_level(text, path)
-    document = parsed(text, path)
+    document = parse_json(text, path)
     _check_version(document, path)
     problems = list(object_problems(document, "$", _KEYS))
     for kind in (SCHEMAS, VERSIONS, VERSION_LOG):
@@ -68,7 +68,7 @@ def read_view_metadata(content: bytes, path: str) -> ViewMetadata:
 def write_view_metadata(view: ViewMetadata, *, gzip: bool = False) -> bytes:
     """Return the metadata file's bytes. Entries that were read and not changed are written with their original bytes."""
     text = msgspec.json.encode(view_to_json(view))
-    return deflated(text) if gzip else text
+    return deflate(text) if gzip else text
 
 
 def view_to_json(view: ViewMetadata) -> dict[str, Any]:
