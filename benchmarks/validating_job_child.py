@@ -19,10 +19,11 @@ def main(_engine: str, metadata: str) -> None:
     validation = import_module("icefloe.checks.table_validation")
     local_io = import_module("icefloe.io.local_file_io").LocalFileIO
     spark = import_module("icefloe.spark").session(**{"spark.master": "local[2]", "spark.driver.memory": "1g"})
-    validation.MANIFEST_BYTES_FOR_SPARK = 0  # the manifests of this table are compressed well
+    engines = import_module("icefloe.operations.available_engines")
     try:
         started = time.perf_counter()
-        result = validation.validate_table("t", metadata, local_io())
+        with engines.choosing_engines(engines.EngineChoice(manifest_bytes=0)):  # the manifests of this table are compressed well
+            result = validation.validate_table("t", metadata, local_io())
         wall = time.perf_counter() - started
         taken = {"wall": wall, "worker": worker_megabytes(), "driver": megabytes("VmHWM"), "heap": heap_megabytes(spark)}
     finally:

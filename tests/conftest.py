@@ -5,7 +5,6 @@ import signal
 import sys
 from collections.abc import Generator
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -36,9 +35,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Leave the work of a test without the mark `spark`, and of all its fixtures, to the in-process engine: an earlier test may have started Spark."""
     if item.get_closest_marker("spark") is not None or not spark_runs():
         return (yield)
-    from icefloe.spark.spark_engine import SparkEngine
+    from icefloe.operations.available_engines import EngineChoice, choosing_engines
 
-    with mock.patch.object(SparkEngine, "is_active", return_value=False):
+    with choosing_engines(EngineChoice(uses_spark=False)):
         return (yield)
 
 

@@ -27,6 +27,7 @@ from icefloe.loading import LoadProgress, LoadRequest
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import find_files
+from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.table.table import Table
 
 
@@ -156,30 +157,30 @@ def test_spark_is_chosen_for_large_files_that_it_can_load(monkeypatch: pytest.Mo
     files, packed, plain = find_files(["a.csv"], None), find_files(["a.csv.zst"], None), LoadRequest()
     assert choose_engine(LoadEngine.AUTO, files, plain)[0] is LoadEngine.ARROW
     assert choose_engine(LoadEngine.SPARK, files, plain) == (LoadEngine.SPARK, " (--engine)")
-    monkeypatch.setattr(command, "WORK_ON_SPARK_BYTES", 1)
-    monkeypatch.setattr(command, "find_spec", lambda name: object())
-    assert choose_engine(LoadEngine.AUTO, files, plain) == (LoadEngine.SPARK, " (1 B or more; --engine arrow chooses Arrow)")
-    assert choose_engine(LoadEngine.ARROW, files, plain)[0] is LoadEngine.ARROW
-    for other in (LoadRequest(bad_rows=BadRows.SKIP), LoadRequest(where="id = 1"), LoadRequest(cast_nanos=True)):
-        assert choose_engine(LoadEngine.AUTO, files, other)[0] is LoadEngine.ARROW
-    assert choose_engine(LoadEngine.AUTO, packed, plain) == (LoadEngine.ARROW, " (Spark does not load .zst files)")
-    monkeypatch.setattr(command, "find_spec", lambda name: None)
-    assert choose_engine(LoadEngine.AUTO, files, plain) == (LoadEngine.ARROW, " (Spark is not installed)")
-    with pytest.raises(NotInstalledError, match=r"icefloe\[spark\]"):
-        choose_engine(LoadEngine.SPARK, files, plain)
+    with choosing_engines(EngineChoice(bytes_to_start=1)):
+        monkeypatch.setattr(command, "find_spec", lambda name: object())
+        assert choose_engine(LoadEngine.AUTO, files, plain) == (LoadEngine.SPARK, " (1 B or more; --engine arrow chooses Arrow)")
+        assert choose_engine(LoadEngine.ARROW, files, plain)[0] is LoadEngine.ARROW
+        for other in (LoadRequest(bad_rows=BadRows.SKIP), LoadRequest(where="id = 1"), LoadRequest(cast_nanos=True)):
+            assert choose_engine(LoadEngine.AUTO, files, other)[0] is LoadEngine.ARROW
+        assert choose_engine(LoadEngine.AUTO, packed, plain) == (LoadEngine.ARROW, " (Spark does not load .zst files)")
+        monkeypatch.setattr(command, "find_spec", lambda name: None)
+        assert choose_engine(LoadEngine.AUTO, files, plain) == (LoadEngine.ARROW, " (Spark is not installed)")
+        with pytest.raises(NotInstalledError, match=r"icefloe\[spark\]"):
+            choose_engine(LoadEngine.SPARK, files, plain)
 
 
 @pytest.mark.parametrize("content", ['[{"id": 1},\n{"id": 2}]', '{\n"id": 1\n}\n{\n"id": 2}'])
 def test_large_files_that_spark_would_not_read_whole_are_loaded_by_arrow(
     load: Command, monkeypatch: pytest.MonkeyPatch, content: str
 ) -> None:
-    monkeypatch.setattr(command, "WORK_ON_SPARK_BYTES", 1)
-    monkeypatch.setattr(command, "find_spec", lambda name: object())
-    result = load(write("a.json", content))
-    assert result.exit_code == 0, result.stderr
-    assert "Arrow loads them, because Spark does not load JSON with an object over several lines" in " ".join(result.stderr.split())
-    assert table().scan().to_arrow()["id"].to_pylist() == [1, 2]
-    assert "omit --engine spark" in load("a.json", "--engine", "spark").stderr
+    with choosing_engines(EngineChoice(bytes_to_start=1)):
+        monkeypatch.setattr(command, "find_spec", lambda name: object())
+        result = load(write("a.json", content))
+        assert result.exit_code == 0, result.stderr
+        assert "Arrow loads them, because Spark does not load JSON with an object over several lines" in " ".join(result.stderr.split())
+        assert table().scan().to_arrow()["id"].to_pylist() == [1, 2]
+        assert "omit --engine spark" in load("a.json", "--engine", "spark").stderr
 
 
 def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:

@@ -144,7 +144,7 @@ def test_writes_rewrites_and_expiry_of_a_table_show_progress(terminal: Terminal,
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", pa.schema([("id", pa.int64())]))
     for name, function in (("available_engines", "write_sorted"), ("rows.row_change", "rewrite_task")):
-        monkeypatch.setattr(f"icefloe.table.{name}.{function}", slowly(getattr(sys.modules[f"icefloe.table.{name}"], function)))
+        monkeypatch.setattr(f"icefloe.operations.{name}.{function}", slowly(getattr(sys.modules[f"icefloe.operations.{name}"], function)))
     monkeypatch.setattr("icefloe.io.bulk_delete._one_by_one", slowly(sys.modules["icefloe.io.bulk_delete"]._one_by_one))
     monkeypatch.setattr("icefloe.operations.available_engines.LONG_WRITE_BYTES", 0)
     table.append(pa.table({"id": [1, 2, 3]}))

@@ -28,6 +28,7 @@ from icefloe.maintenance import maintain as module
 from icefloe.maintenance import maintenance_action, rewrite_actions
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
+from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.procedures import call
 from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
@@ -456,13 +457,13 @@ def test_one_wide_file_among_sorted_ones_is_left(tmp_path: Path) -> None:
     assert table.maintenance.rewrite_data_files(strategy="sort").snapshot_ids == ()
 
 
-def test_the_reason_names_the_engine_that_a_large_sort_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_names_the_engine_that_a_large_sort_lacks(tmp_path: Path) -> None:
     table = made(tmp_path)
     with table.update_sort_order() as update:
         update.asc("id")
     small_files(table, 6)
-    monkeypatch.setattr("icefloe.maintenance.rewrite_actions.WORK_ON_SPARK_BYTES", 1)
-    report = table.maintenance.maintain(dry_run=True, min_age_minutes=0, engine="in-process")
+    with choosing_engines(EngineChoice(bytes_to_start=1)):
+        report = table.maintenance.maintain(dry_run=True, min_age_minutes=0, engine="in-process")
     assert "the engine in-process was chosen" in str(report)
 
 

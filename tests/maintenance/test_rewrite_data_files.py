@@ -33,7 +33,7 @@ from icefloe.maintenance import group_rewrite, rewrite_data_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite
 from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
-from icefloe.operations.available_engines import InProcessEngine
+from icefloe.operations.available_engines import EngineChoice, InProcessEngine, choosing_engines
 from icefloe.operations.files.file_operations import RewriteDataFiles
 from icefloe.operations.rows.write_context import write_audit_publish
 from icefloe.spec.expressions.predicate import AlwaysTrue
@@ -583,15 +583,18 @@ def test_maintenance_is_refused_where_writes_are_staged(tmp_path: Path) -> None:
     assert table.maintenance.rewrite_data_files().rewritten_files == 5
 
 
-def test_a_large_sort_without_spark_is_refused_unless_memory_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_sort_without_spark_is_refused_unless_memory_is_chosen(tmp_path: Path) -> None:
     table = made(tmp_path)
     small_files(table, 6)
     before, files = content(table), data_files(tmp_path)
-    monkeypatch.setattr("icefloe.operations.available_engines._spark", lambda: None)
-    monkeypatch.setattr("icefloe.maintenance.rewrite_data_files.WORK_ON_SPARK_BYTES", 1000)
-    with pytest.raises(EngineError, match="Spark, which sorts so many rows on disk, is not available") as refused:
+    without_spark = EngineChoice(uses_spark=False, bytes_to_start=1000)
+    with (
+        choosing_engines(without_spark),
+        pytest.raises(EngineError, match="Spark, which sorts so many rows on disk, is not available") as refused,
+    ):
         table.maintenance.rewrite_data_files(sort_order="id DESC")
     assert "engine='in-process'" in str(refused.value.next_step)
     assert (content(table.refresh()), data_files(tmp_path)) == (before, files)
-    result = table.maintenance.rewrite_data_files(sort_order="id DESC", engine="in-process")
+    with choosing_engines(without_spark):
+        result = table.maintenance.rewrite_data_files(sort_order="id DESC", engine="in-process")
     assert (result.rewritten_files, content(table.refresh())) == (6, before)

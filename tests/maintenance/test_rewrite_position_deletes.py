@@ -29,7 +29,7 @@ from icefloe.errors import (
 )
 from icefloe.maintenance import rewrite_position_deletes
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
-from icefloe.operations import available_engines
+from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.operations.files.file_operations import RewriteDataFiles
 from icefloe.operations.rows.row_change import Removal, specs_of
 from icefloe.operations.rows.write_context import write_audit_publish, write_target
@@ -659,8 +659,7 @@ def test_a_sequence_number_that_would_not_cover_the_deletes_is_refused(tmp_path:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 2**62])
-def test_sizes_and_counts_of_a_manifest_are_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(available_engines, "WORK_ON_SPARK_BYTES", 1 << 66)  # four files of the largest size
+def test_sizes_and_counts_of_a_manifest_are_not_believed(tmp_path: Path, size: int) -> None:
     table = made(tmp_path, 3, **MERGE_ON_READ)
     small_files(table, 4)
     table.delete("id in (1, 11, 21, 31)")
@@ -672,7 +671,8 @@ def test_sizes_and_counts_of_a_manifest_are_not_believed(tmp_path: Path, monkeyp
         Path(f"{file.file_path}.copy").write_bytes(Path(file.file_path).read_bytes())
     update.commit()
     assert table.maintenance.rewrite_position_delete_files(dry_run=True).considered_files == 4
-    with pytest.raises(IcefloeError):
+    # Four files of the largest size would start Spark.
+    with choosing_engines(EngineChoice(uses_spark=False)), pytest.raises(IcefloeError):
         table.maintenance.rewrite_position_delete_files(options=ALL)
     assert len(deletes(table)) == 4
     assert len(before) == 36

@@ -15,7 +15,7 @@ from tests.maintenance.test_remove_orphan_files import OLD, age, folder_of, late
 from icefloe.errors import EngineError, FormatError, InvalidInputError, NoSuchFileError, StorageError
 from icefloe.io.file_tree import local_state
 from icefloe.maintenance import remove_orphan_files as removal
-from icefloe.operations.available_engines import IN_PROCESS, engine_named
+from icefloe.operations.available_engines import IN_PROCESS, EngineChoice, choosing_engines, engine_named
 from icefloe.spark.maintenance import orphan_files_job
 from icefloe.table import Table
 
@@ -210,10 +210,10 @@ def test_a_running_session_lists_large_tables_and_purges_stay_here(
         search = type(engine).orphans
         monkeypatch.setattr(type(engine), "orphans", lambda self, request, search=search: used.append(self.name) or search(self, request))
     found_here = table.maintenance.remove_orphan_files(dry_run=True)
-    monkeypatch.setattr(removal, "FILES_FOR_SPARK", 1)
-    assert table.maintenance.remove_orphan_files(mode="quarantine").files.equals(found_here.files)
-    later(table, 8, monkeypatch)
-    assert table.maintenance.remove_orphan_files(mode="purge").deleted_files == 1
+    with choosing_engines(EngineChoice(live_files=1)):
+        assert table.maintenance.remove_orphan_files(mode="quarantine").files.equals(found_here.files)
+        later(table, 8, monkeypatch)
+        assert table.maintenance.remove_orphan_files(mode="purge").deleted_files == 1
     assert used == ["in-process", "spark", "in-process"]
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
 

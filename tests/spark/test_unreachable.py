@@ -9,7 +9,7 @@ from tests.table.reachable import everything, on_disk
 
 from icefloe import SqlCatalog
 from icefloe.errors import FormatError, NoSuchFileError
-from icefloe.operations.expiry import file_cleanup
+from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.spark import spark_engine
 from icefloe.table import Table
 
@@ -61,10 +61,10 @@ def test_a_manifest_that_cannot_be_read_is_reported_or_refused(table: Table) -> 
 
 
 def test_a_running_session_reads_many_manifests_by_default(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_cleanup, "MANIFESTS_FOR_SPARK", 1)
     jobs: list[str] = []
     run = spark_engine.map_in_tasks
     monkeypatch.setattr(spark_engine, "map_in_tasks", lambda spark, job, *work: jobs.append(job) or run(spark, job, *work))
-    table.expire_snapshots(FAR)
+    with choosing_engines(EngineChoice(manifests=1)):
+        table.expire_snapshots(FAR)
     assert jobs == ["find files of lake.db.t that nothing needs"] * 2
     assert on_disk(table.location()) == everything(table.metadata)

@@ -19,8 +19,8 @@ from tests.combinations import combinations, repetitions
 from tests.spark.comparing import same_rows
 
 from icefloe import SqlCatalog, Table
-from icefloe.errors import EngineError, InvalidInputError, SchemaMismatchError
-from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.errors import DataFileFormatError, EngineError, InvalidInputError, SchemaMismatchError
+from icefloe.operations.available_engines import IN_PROCESS, EngineChoice, choosing_engines
 from icefloe.operations.rows import add_files
 from icefloe.operations.rows import upsert as upsert_action
 from icefloe.spark import spark_engine
@@ -345,9 +345,7 @@ def test_rows_above_sparks_limit_of_results_are_joined_by_spark(
         table.upsert(spark.range(7), ["id"])
 
 
-def test_spark_and_this_process_read_the_same_footers(
-    spark: SparkSession, lake: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_and_this_process_read_the_same_footers(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
     table = make(lake, "db.t", 2, "copy-on-write", ("part",))
     paths = []
     for number in range(20):
@@ -360,11 +358,11 @@ def test_spark_and_this_process_read_the_same_footers(
     )
     assert by_spark == here
     assert len(here) == len(paths)
-    monkeypatch.setattr(add_files, "FOOTERS_FOR_SPARK", 10)
-    result = table.add_files(str(tmp_path / "in"))
+    with choosing_engines(EngineChoice(footers=10)):
+        result = table.add_files(str(tmp_path / "in"))
     assert (result.engine, result.added_files) == ("spark", 20)
     same_rows(table, "id > 4", "id", "part", "raw")
     bad = tmp_path / "in/part=a/bad.parquet"
     bad.write_bytes(b"PAR1 and no more")
-    with pytest.raises(Exception, match=r"bad\.parquet has no valid footer"):
+    with choosing_engines(EngineChoice(footers=10)), pytest.raises(DataFileFormatError, match=r"bad\.parquet has no valid footer"):
         table.add_files(str(tmp_path / "in"), check_duplicate_files=False)

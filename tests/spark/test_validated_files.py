@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.checks.file_breaks import FILE_BREAKS, VALUES, written_files
 
-from icefloe.checks import file_check
+from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.spark.spark_engine import SparkEngine
 
 pytestmark = pytest.mark.spark
@@ -28,9 +28,9 @@ def test_a_spark_job_finds_what_this_process_finds(
 
     run = SparkEngine.map
     monkeypatch.setattr(SparkEngine, "map", map_items)
-    monkeypatch.setattr(file_check, "FILES_FOR_SPARK", 1)
     assert spark is not None
-    by_spark = stored.validated(VALUES)
+    with choosing_engines(EngineChoice(checked_files=1)):
+        by_spark = stored.validated(VALUES)
     assert jobs == ["validate the files of t"]
     assert by_spark.findings == here.findings
     assert by_spark.counts == here.counts

@@ -8,7 +8,7 @@ from tests.checks.breaks import BREAKS
 from tests.checks.stored_table import StoredTable, written_table
 
 from icefloe import SqlCatalog
-from icefloe.checks import table_validation
+from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.spark import attach
 from icefloe.spark.spark_engine import SparkEngine
 
@@ -31,9 +31,9 @@ def test_a_spark_job_finds_what_this_process_finds(
         return run(engine, function, items, description)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SparkEngine, "map", map_items)
-    monkeypatch.setattr(table_validation, "MANIFEST_BYTES_FOR_SPARK", 1)
     assert spark is not None
-    by_spark = stored.validated()
+    with choosing_engines(EngineChoice(manifest_bytes=1)):
+        by_spark = stored.validated()
     assert jobs == ["validate the manifests of t"]
     assert by_spark == here
     assert set(by_spark.counts) == {rule_id}

@@ -20,7 +20,7 @@ from icefloe.checks.manifest_check import ListedManifest, ManifestDigest, read_p
 from icefloe.checks.row_rules import row_findings
 from icefloe.checks.rule import Depth, Place
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
-from icefloe.operations.available_engines import IN_PROCESS, running_engine
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.parallel_requests import in_threads, side_by_side
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
@@ -33,8 +33,6 @@ from icefloe.spec.types import StructType
 FILES_OF_A_TASK, FILES_OF_A_SPARK_TASK = 20_000, 2_000
 # Files that are in memory at once with their metrics.
 _FILES_AT_ONCE = 1_000
-# Files from which on a running Spark checks them.
-FILES_FOR_SPARK = 10_000
 _LEAST_FINDINGS_OF_A_TASK, _SPARE = 10, 20
 _Unit = Callable[[], Iterator[Finding]]
 
@@ -144,7 +142,7 @@ def check_files(check: FileCheck, tasks: Sequence[FileTask], description: str) -
         StorageUnavailableError: The storage does not respond.
         EngineError: The Spark job failed for another reason.
     """
-    engine = running_engine() if sum(len(task.positions) for task in tasks) >= FILES_FOR_SPARK else IN_PROCESS
+    engine = engine_choice().for_many(sum(len(task.positions) for task in tasks), engine_choice().checked_files)
     # Rows of several files are in memory at once; footers are small.
     parallel = in_threads if Depth.VALUES in check.depths else side_by_side
     if engine is IN_PROCESS:

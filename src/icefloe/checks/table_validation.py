@@ -44,7 +44,7 @@ from icefloe.checks.statistics_rules import statistics_field_findings, statistic
 from icefloe.checks.summary_rules import summary_findings
 from icefloe.checks.table_content import TableContent, read_content
 from icefloe.errors import MetadataFormatError, NoSuchSnapshotError
-from icefloe.operations.available_engines import IN_PROCESS, running_engine
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.parallel_requests import MANIFEST_THREADS, side_by_side
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.metadata.entry_kinds import SORT_ORDERS
@@ -56,8 +56,6 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.types import StructType
 
 _DIGITS = 20  # a snapshot id has fewer
-# Bytes of manifests from which a Spark job is faster than this process, where a session runs: some hundred thousand files.
-MANIFEST_BYTES_FOR_SPARK = 64 * 1024 * 1024
 # Manifests that are read before they are checked. Decoded, one of 8 MB takes some 50 MB.
 _MANIFESTS_AHEAD = 6
 # Manifests whose paths are kept where entries of several are compared again.
@@ -323,7 +321,7 @@ class _Run:
         """Yield the digests: by the tasks of a Spark job if a session runs and the manifests are large, else in this process."""
         # The lengths are those that the lists state, which decide only where the work is done.
         size = sum(max(0, manifest.row.manifest_length or 0) for manifest in self._manifests)
-        engine = running_engine() if size >= MANIFEST_BYTES_FOR_SPARK else IN_PROCESS
+        engine = engine_choice().for_many(size, engine_choice().manifest_bytes)
         if engine is IN_PROCESS:
             return map(check.check, _read_ahead(check.read, self._manifests))
         return engine.map(check, self._manifests, f"validate the manifests of {self._table}")

@@ -28,7 +28,7 @@ from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import CODECS, FileFormat, InputFiles, find_files
 from icefloe.loading.load_progress import LoadProgress, ProgressCallback
 from icefloe.loading.load_request import LoadRequest, LoadResult
-from icefloe.operations.available_engines import WORK_ON_SPARK_BYTES
+from icefloe.operations.available_engines import engine_choice
 from icefloe.optional_packages import not_installed
 from icefloe.stores.database_uri import without_password
 from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
@@ -176,8 +176,8 @@ def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -
         raise not_installed("--engine spark", "pyspark", extra="spark")
     if engine is not LoadEngine.AUTO:
         return engine, " (--engine)"
-    limit = size_text(WORK_ON_SPARK_BYTES)
-    if files.size < WORK_ON_SPARK_BYTES:
+    limit = size_text(engine_choice().bytes_to_start)
+    if files.size < engine_choice().bytes_to_start:
         return LoadEngine.ARROW, f" (less than {limit}; --engine spark chooses Spark)" if find_spec("pyspark") is not None else ""
     if find_spec("pyspark") is None:
         return LoadEngine.ARROW, " (Spark is not installed)"

@@ -19,7 +19,7 @@ from icefloe.maintenance.dangling_deletes import live_deletes
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, is_equality_delete, with_equality_deletes
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import CommitOptions
-from icefloe.operations.available_engines import engine_for_files, engine_named
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.files.file_operations import RewriteDataFiles, RowChanges
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
 from icefloe.operations.loaded_table import LoadedTable
@@ -221,7 +221,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
             return []
         metadata = self._table.metadata
         tasks = [task for group in batch for task in group.tasks]
-        engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
+        engine = engine_choice().for_files(tasks, self._engine)
         target = write_target(self._table.handle, metadata)
         outcomes = engine.map(
             partial(merge_deletes, rows_of_files(metadata, target)),

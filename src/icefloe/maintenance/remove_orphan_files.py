@@ -33,7 +33,7 @@ from icefloe.io.locations import folders_of, join, local_path, place_of_file, sc
 from icefloe.maintenance.orphan_report import OrphanMode, RemoveOrphanFilesResult
 from icefloe.maintenance.orphan_scope import OrphanScope, cached_real, foreign_folders, metadata_of_others, orphan_scope
 from icefloe.maintenance.quarantine_list import FilesInside, QuarantineList, QuarantineWriter, quarantine_lists
-from icefloe.operations.available_engines import IN_PROCESS, arrow_table, engine_for_rows, engine_named, running_engine
+from icefloe.operations.available_engines import IN_PROCESS, arrow_table, engine_choice, engine_for_rows, engine_named
 from icefloe.operations.engine import Engine
 from icefloe.operations.expiry.deletion_scope import deletion_scope
 from icefloe.operations.loaded_table import LoadedTable
@@ -54,8 +54,6 @@ PURGE_DELAY = timedelta(days=7)
 # Paths in the result: of a search whose results are streamed as many as Java returns.
 SAMPLE, MOST_PATHS = 20_000, 1_000_000
 _SHOWN_PROBLEMS = 100
-# Live files of a table whose folder Spark lists, if it runs already.
-FILES_FOR_SPARK = 100_000
 # During a deletion, the time after which all tables of the catalog are looked at again.
 OTHERS_KNOWN_MS = 60_000
 
@@ -261,7 +259,7 @@ class OrphanRemoval:
                     next_step="leave out the engine, or pass a view of its rows",
                 )
             return engine
-        return named or (running_engine() if _live_files(self.loaded.metadata) >= FILES_FOR_SPARK else IN_PROCESS)
+        return named or engine_choice().for_many(_live_files(self.loaded.metadata), engine_choice().live_files)
 
     def _search(self, found: FoundOrphans, view: Any, lists: Callable[[], Iterable[Any]] | None = None) -> None:
         """Write the orphans that are old enough to `found`: of the folder, of a view of files, or of the files of lists."""

@@ -38,7 +38,7 @@ from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataF
 from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, delete_shares, deleted_rows
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
-from icefloe.operations.available_engines import WORK_ON_SPARK_BYTES, engine_named
+from icefloe.operations.available_engines import engine_choice, engine_named
 from icefloe.operations.files.manifest_rewrite import rewrite_manifests
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spec.arrow_values import array_of_chunks, numpy_of
@@ -196,7 +196,7 @@ def _old(recent: RecentChanges, group: FileGroup) -> Iterator[tuple[Any, Any]]:
 
 def _missing_spark(state: TableState, group: FileGroup) -> str:
     """Return why a sort that would hold more rows in this process than it should cannot be done; empty if it can."""
-    if state.metadata.sort_order().is_unsorted or group.size < WORK_ON_SPARK_BYTES or state.settings.engine == "spark":
+    if state.metadata.sort_order().is_unsorted or group.size < engine_choice().bytes_to_start or state.settings.engine == "spark":
         return ""
     if state.settings.engine == "in-process":
         return "so large a sort needs Spark, and the engine in-process was chosen"

@@ -23,7 +23,7 @@ from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, 
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
 from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
-from icefloe.operations.available_engines import IN_PROCESS, WORK_ON_SPARK_BYTES, engine_for_files, engine_named
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.engine import Engine
 from icefloe.operations.files.file_operations import RewriteDataFiles
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
@@ -176,7 +176,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         metadata = self._table.metadata
         target = self._target(metadata)
         tasks = [task for group in batch for task in group.tasks]
-        engine: Engine = engine_named(self._engine) if self._engine is not None else engine_for_files(tasks)
+        engine = engine_choice().for_files(tasks, self._engine)
         if self._sorts:
             if self._engine is None and engine is IN_PROCESS:
                 self._check_memory(batch)
@@ -197,7 +197,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
     def _check_memory(self, batch: Sequence[FileGroup]) -> None:
         """Refuse a sort without Spark of a group that would not fit in memory. Raises `EngineError`."""
         size = max(group.size for group in batch)
-        if size >= WORK_ON_SPARK_BYTES:
+        if size >= engine_choice().bytes_to_start:
             raise EngineError(
                 f"a group of files of {self._table.full_name} has {size_text(size)}, and Spark, which sorts so many rows on disk, is not available",
                 table=self._table.full_name,

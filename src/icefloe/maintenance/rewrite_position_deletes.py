@@ -16,7 +16,7 @@ from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.position_delete_planner import DeleteGroup, PositionDeletePlan, plan_position_deletes, size_of
 from icefloe.maintenance.rewrite_options import GroupOptions
-from icefloe.operations.available_engines import engine_for_bytes, engine_named
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.files.file_operations import RewriteDataFiles
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
 from icefloe.operations.loaded_table import LoadedTable
@@ -124,7 +124,7 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
         added: dict[DeleteGroup, tuple[DataFile, ...]] = dict.fromkeys(batch, ())
         if not parts:
             return [WrittenGroup(group, ()) for group in batch]
-        engine = engine_named(self._engine) if self._engine is not None else engine_for_bytes(sum(group.size for group in batch))
+        engine = engine_choice().for_bytes(sum(group.size for group in batch), self._engine)
         target = write_target(self._table.handle, metadata)
         size = DELETE_FILE_PROPERTIES[TARGET_FILE_SIZE_BYTES.name].name
         # A part has about the target size; a file is closed later, so that a part becomes one file.

@@ -22,8 +22,9 @@ from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileErr
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.parallel_requests import side_by_side
-from icefloe.operations.rows.add_files import engine_for_footers, read_footers
+from icefloe.operations.rows.add_files import read_footers
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
@@ -224,7 +225,9 @@ def files_to_add(transaction: CreateTableTransaction, files: Sequence[str]) -> l
         SchemaMismatchError: Columns have other types than the table's, or have field ids.
     """
     metadata = transaction.base
-    added = read_footers(engine_for_footers(files), transaction.handle, metadata, files, metadata.spec())
+    added = read_footers(
+        engine_choice().for_many(len(files), engine_choice().footers), transaction.handle, metadata, files, metadata.spec()
+    )
     with_ids = [one.file.file_path for one in added if one.has_ids]
     if with_ids:
         raise SchemaMismatchError(

@@ -20,7 +20,7 @@ from icefloe.datafile.data_file_writer import write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.row_keys import key_columns
 from icefloe.datafile.same_values import differing
-from icefloe.operations.engine import UpsertedRows, UpsertRequest
+from icefloe.operations.engine import READ_THREADS, UpsertedRows, UpsertRequest
 from icefloe.operations.upsert_source import ArrowRows, ambiguous_keys, shown_keys
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.arrow_values import numbers_array, numpy_of, positions_array
@@ -35,12 +35,12 @@ Positions = NDArray[np.int64]
 GROUP_ROWS = 1_048_576
 
 
-def upsert_arrow(request: UpsertRequest, threads: int) -> UpsertedRows:
-    """See `Engine.upsert`. Files are read side by side; the table's keys pass through memory group by group."""
+def upsert_arrow(request: UpsertRequest) -> UpsertedRows:
+    """Join and write the rows, as `UpsertSource.join`. Files are read side by side; the table's keys pass through memory group by group."""
     source: ArrowRows = request.source.rows
     join = _Join(request, source)
     if source.keys.count:
-        with ThreadPoolExecutor(threads, thread_name_prefix="icefloe-upsert") as pool:
+        with ThreadPoolExecutor(READ_THREADS, thread_name_prefix="icefloe-upsert") as pool:
             for group in _groups(request.tasks, max(GROUP_ROWS, source.table.num_rows)):
                 join.match(group, pool)
     join.check_single()

@@ -1,15 +1,15 @@
-"""The engines that rows are read and written by: `InProcessEngine`, and those of other packages, found by the type of rows or by name.
+"""The engines that rows are read and written by: `InProcessEngine`, and the choice among it and those of other packages.
 
-The in-process engine has Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM. Others, such as Spark's, are classes
-that packages name as entry points (`icefloe.engines`). Spec: Column Projection; Writing data files.
+The in-process engine has Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM. Others, such as Spark's, are classes that
+packages name as entry points (`icefloe.engines`). The type of the rows, a name or the amount of work decides. Spec: Column Projection; Writing data files.
 """
 
 import logging
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, suppress
-from dataclasses import replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache, reduce
 from importlib.metadata import entry_points
 from itertools import islice, starmap
@@ -30,8 +30,6 @@ from icefloe.operations.engine import (
     Engine,
     ScanRequest,
     Statement,
-    UpsertedRows,
-    UpsertRequest,
     UpsertSource,
 )
 from icefloe.operations.orphans.orphan_search import OrphanRequest
@@ -39,7 +37,6 @@ from icefloe.operations.orphans.orphan_search import find_in_process as orphans_
 from icefloe.operations.pandas_rows import arrow_of_frame
 from icefloe.operations.parallel_requests import side_by_side
 from icefloe.operations.upsert_source import arrow_source
-from icefloe.operations.write_result import WriteResult
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID
@@ -52,9 +49,6 @@ LOG = logging.getLogger(__name__)
 
 # Any package may add an engine by naming a class under this entry-point group.
 ENGINE_GROUP = "icefloe.engines"
-# From this many bytes of files to search or copy, an inactive Spark is worth starting; below it this process is quicker.
-WORK_ON_SPARK_BYTES = 1 << 30
-
 # From this many bytes of rows on, a write may take long enough to show its progress.
 LONG_WRITE_BYTES = 1 << 26
 
@@ -74,10 +68,6 @@ class InProcessEngine:
     def accepts(self, rows: object) -> bool:
         """Return whether the rows are Arrow or pandas data, or can be exported as Arrow."""
         return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_frame(rows) or _exports_arrow(rows)
-
-    def is_active(self) -> bool:
-        """Return True: this process runs."""
-        return True
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Write Arrow or pandas rows, matched to the table's columns by name, in the table's sort order.
@@ -103,21 +93,14 @@ class InProcessEngine:
         reader = self.read_batches(request)
         return reader.read_all()
 
-    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """See `Engine.upsert_source`. The rows of a `RecordBatchReader` are read into memory."""
-        return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates)
+    def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """Check the rows, as `Engine.upsert`. The rows of a `RecordBatchReader` are read into memory."""
+        return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates, join=upsert_arrow)
 
-    def upsert(self, request: UpsertRequest) -> UpsertedRows:
-        return upsert_arrow(request, READ_THREADS)
-
-    def run_statement(self, table: Any, statement: Statement) -> WriteResult:  # noqa: ARG002
-        """Refuse: SQL is run by Spark."""
-        self.check_runs_statements(statement.operation)
-
-    def check_runs_statements(self, operation: str) -> NoReturn:
+    def run_statement(self, table: Any, statement: Statement) -> NoReturn:  # noqa: ARG002
         """Refuse: SQL is run by Spark."""
         raise UnsupportedFeatureError(
-            f"{operation.upper()} is run by Spark, not in this process",
+            f"{statement.operation.upper()} is run by Spark, not in this process",
             next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
         )
 
@@ -152,6 +135,97 @@ class InProcessEngine:
 
 
 IN_PROCESS = InProcessEngine()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineChoice:
+    """Which engine works where the caller names none: Spark where the work is worth a job, else this process.
+
+    A job takes seconds to start. So Spark, if a session runs already, gets work of many pieces; an inactive one is only started for many bytes.
+
+    Attributes:
+        uses_spark: Whether Spark is chosen at all.
+        bytes_to_start: Bytes of files to read, search or copy from which Spark is worth starting.
+        footers: The number of files to add from which Spark reads their footers.
+        manifests: The number of manifests from which Spark finds the files that expired snapshots leave.
+        manifest_bytes: Bytes of manifests from which Spark checks them.
+        checked_files: The number of files from which Spark checks them.
+        live_files: The number of live files from which Spark searches for orphan files.
+    """
+
+    uses_spark: bool = True
+    bytes_to_start: int = 1 << 30
+    footers: int = 2_000
+    manifests: int = 1_000
+    manifest_bytes: int = 64 * 1024 * 1024
+    checked_files: int = 10_000
+    live_files: int = 100_000
+
+    def running(self) -> Engine:
+        """Return Spark if a session runs in this process and Icefloe can use it, else the in-process engine. Nothing is started."""
+        spark = self._spark() if "pyspark" in sys.modules else None
+        return spark if spark is not None and "app-id" in spark.environment() else IN_PROCESS
+
+    def for_many(self, count: int, least: int, name: str | None = None) -> Engine:
+        """Return the engine for `count` pieces of work: that of the name, or Spark if it runs already and they are at least `least`, else this process.
+
+        Raises `EngineError` if there is no engine of that name.
+        """
+        return engine_named(name) if name is not None else self.running() if count >= least else IN_PROCESS
+
+    def for_bytes(self, size: int, name: str | None = None) -> Engine:
+        """Return the engine that reads so many bytes of files: that of the name, or Spark if it runs already or they are many, else this process.
+
+        Raises `EngineError` if there is no engine of that name.
+        """
+        if name is not None:
+            return engine_named(name)
+        return (self._spark() or IN_PROCESS) if size >= self.bytes_to_start else self.running()
+
+    def for_files(self, tasks: Sequence[FileScanTask], name: str | None = None) -> Engine:
+        """Return the engine that reads, searches or copies files, as `for_bytes`."""
+        return self.for_bytes(sum(task.file.file_size_in_bytes for task in tasks), name)
+
+    def for_statements(self, operation: str) -> Engine:
+        """Return the engine that runs SQL statements in this process, such as an `update` or a `merge`.
+
+        Raises:
+            UnsupportedFeatureError: No classic Spark session runs in this process.
+            NotInstalledError: Spark is not installed.
+        """
+        engine = engine_named("spark")
+        if not self.uses_spark or "app-id" not in engine.environment():
+            raise UnsupportedFeatureError(
+                f"{operation.upper()} is run by Spark, and no classic session of it runs in this process",
+                next_step="start one with icefloe.spark.session() in a process without Spark Connect, or use table.upsert, table.delete and table.overwrite",
+            )
+        return engine
+
+    def _spark(self) -> Engine | None:
+        """Return Spark's engine; None if Icefloe cannot use it."""
+        try:
+            return engine_named("spark") if self.uses_spark else None
+        except (EngineError, NotInstalledError) as error:
+            LOG.info("Spark is not available; this process does the work: %s", error)
+            return None
+
+
+_choices = [EngineChoice()]
+
+
+def engine_choice() -> EngineChoice:
+    """Return the choice that holds in this process."""
+    return _choices[-1]
+
+
+@contextmanager
+def choosing_engines(choice: EngineChoice) -> Iterator[None]:
+    """Let another choice hold in this process, in all of its threads, during a block."""
+    _choices.append(choice)
+    try:
+        yield
+    finally:
+        _choices.remove(choice)
 
 
 @cache
@@ -191,31 +265,6 @@ def engine_for_rows(rows: object) -> Engine:
         next_step="pass a Spark DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or Polars DataFrame, or a DuckDB relation; "
         "of a Polars LazyFrame its collect()",
     )
-
-
-def running_engine() -> Engine:
-    """Return Spark if it runs in this process and Icefloe can use it, else the in-process engine. Nothing is started."""
-    spark = _spark() if "pyspark" in sys.modules else None
-    return spark if spark is not None and spark.is_active() else IN_PROCESS
-
-
-def engine_for_files(tasks: Sequence[FileScanTask]) -> Engine:
-    """Return the engine that searches or copies files: Spark if it runs already or the files are large, else the in-process engine."""
-    return engine_for_bytes(sum(task.file.file_size_in_bytes for task in tasks))
-
-
-def engine_for_bytes(size: int) -> Engine:
-    """Return the engine that reads so many bytes of files: Spark if it runs already or they are many, else the in-process engine."""
-    return (_spark() or IN_PROCESS) if size >= WORK_ON_SPARK_BYTES else running_engine()
-
-
-def _spark() -> Engine | None:
-    """Return Spark's engine; None if Icefloe cannot use it."""
-    try:
-        return engine_named("spark")
-    except (EngineError, NotInstalledError) as error:
-        LOG.info("Spark is not available; this process does the work: %s", error)
-        return None
 
 
 def _engine_names() -> list[str]:

@@ -15,7 +15,7 @@ from icefloe.datafile.column_sketches import FileSketcher, SketchedColumn, merge
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import FormatError, IcefloeError, InvalidInputError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.io.locations import scheme_of
-from icefloe.operations.available_engines import IN_PROCESS, engine_for_files, engine_named
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.engine import READ_THREADS, tasks_of_bytes
 from icefloe.operations.pending_change import Commit
@@ -165,7 +165,7 @@ def _sketches(scan: DataScan, schema: Schema, fields: Sequence[NestedField], eng
         deletes=DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping),
         columns=tuple(columns),
     )
-    chosen = engine_for_files(tasks) if engine is None else engine_named(engine)
+    chosen = engine_choice().for_files(tasks, engine)
     if any(scheme_of(task.file.file_path) == "memory" for task in tasks):
         chosen = IN_PROCESS
     try:

@@ -1,7 +1,7 @@
 """`Engine`: the protocol by which rows of a table are read and written, in this process or by Spark, so that this layer does not import Spark.
 
-Engines are found by the type of the rows or by name, through the package's entry points (`icefloe.engines`). The in-process engine is
-`icefloe.operations.available_engines`; Spark's is `icefloe.spark.spark_engine`.
+`available_engines.py` finds engines by the type of the rows, by name or by the amount of work. The in-process engine is there too; Spark's is
+`icefloe.spark.spark_engine`.
 """
 
 import os
@@ -69,13 +69,19 @@ class KeyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertSource:
-    """The rows of an upsert, checked, in the engine's own form. `keys` is None if no row has a key without nulls: then no row matches.
+    """The rows of an upsert, checked, in the engine's own form.
 
-    `here` has the same rows in the form of the in-process engine, if they are few and another engine has them.
+    Attributes:
+        rows: The rows.
+        keys: The values of the key columns; None if no row has a key without nulls: then no row matches.
+        join: Finds the rows that match, in one join, and writes the new form of those that differ and the rows to insert.
+            Raises `InvalidInputError` if a key matches several rows of the table that it would update.
+        here: The same rows in the form of the in-process engine, if they are few and another engine has them.
     """
 
     rows: Any
     keys: tuple[KeyValues, ...] | None
+    join: "Callable[[UpsertRequest], UpsertedRows]"
     here: "UpsertSource | None" = None
 
 
@@ -121,16 +127,16 @@ class Engine(Protocol):
     name: str
 
     def environment(self) -> Mapping[str, str]:
-        """Return the writer as snapshot summaries name it: `engine-name`, `engine-version` and, if there is one, `app-id`. Spec: Appendix F, Other Fields."""
+        """Return the writer as snapshot summaries name it: `engine-name`, `engine-version` and, if a session of it runs in this process, its `app-id`.
+
+        Spec: Appendix F, Other Fields.
+        """
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the engine's running session, such as `spark.wap.id`; None if it is not set, or no session runs."""
 
     def accepts(self, rows: object) -> bool:
         """Return whether this engine can write rows of this type."""
-
-    def is_active(self) -> bool:
-        """Return whether the engine is already running, so that its use starts nothing."""
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Write the rows as data files. Raises `SchemaMismatchError` before anything is written if they do not fit."""
@@ -168,23 +174,13 @@ class Engine(Protocol):
     def orphans(self, request: Any) -> Generator[Any, None, None]:
         """Yield the files that nothing references, as tables of `path_database.LISTED`, for an `orphan_search.OrphanRequest`; see `find_in_process`."""
 
-    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows and determine the values of their keys. Nothing is written.
+    def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """Check the rows of an upsert, and determine the values of their keys. Nothing is written before their join with a table's rows.
 
         Raises:
             SchemaMismatchError: the rows do not fit the schema, or lack a column of it that they are to update.
             InvalidInputError: two rows have the same key.
         """
 
-    def check_runs_statements(self, operation: str) -> None:
-        """Raise `UnsupportedFeatureError` if the engine cannot run a statement in this process, such as an `update` or a `merge`."""
-
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
         """Run a statement about a `Table`, and commit its changes. Raises `UnsupportedFeatureError` if the engine does not support SQL."""
-
-    def upsert(self, request: UpsertRequest) -> UpsertedRows:
-        """Find the rows that match, in one join, and write the new form of those that differ and the rows to insert.
-
-        Raises:
-            InvalidInputError: a key matches several rows of the table that it would update.
-        """

@@ -3,7 +3,7 @@
 The join with a table's rows is `arrow_upsert.py`. Spec: Identifier Field IDs; Primitive Types.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.datafile.row_keys import RowKeys, key_columns
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
-from icefloe.operations.engine import KeyValues, UpsertSource
+from icefloe.operations.engine import KeyValues, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.spec.arrow_values import positions_array
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_cast import cast_to_schema
@@ -57,8 +57,15 @@ class ArrowRows:
     keys: RowKeys
 
 
-def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-    """See `Engine.upsert_source`."""
+def arrow_source(
+    rows: pa.Table,
+    schema: Schema,
+    key_ids: Sequence[int],
+    *,
+    updates: bool,
+    join: Callable[[UpsertRequest], UpsertedRows],
+) -> UpsertSource:
+    """Return Arrow rows as the source of an upsert, which `join` joins. Raises as `Engine.upsert`."""
     if updates:
         check_complete(arrow_names(list(rows.schema)), schema)
     table = cast_to_schema(rows, schema).combine_chunks()
@@ -68,7 +75,7 @@ def arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, upda
         names = [schema.find_column_name(field_id) or "" for field_id in key_ids]
         raise repeated_keys(names, shown_keys(table, schema, key_ids, repeated), len(repeated))
     values = tuple(_key_values(field_id, schema.find_type(field_id), found) for field_id, found in zip(key_ids, keys.values, strict=True))
-    return UpsertSource(rows=ArrowRows(table, keys), keys=values if keys.count else None)
+    return UpsertSource(rows=ArrowRows(table, keys), keys=values if keys.count else None, join=join)
 
 
 def check_complete(names: Names, schema: Schema) -> None:

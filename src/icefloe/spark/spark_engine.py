@@ -17,12 +17,12 @@ from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.engine import ScanRequest, Statement, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.operations.orphans.orphan_search import OrphanRequest
 from icefloe.operations.write_result import WriteResult
-from icefloe.spark.bridge.gateway import NO_JVM, has_jvm
+from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect.connect_writer import write_connect_rows
 from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spark.maintenance.orphan_files_job import files_of_view, find_orphans
 from icefloe.spark.row_level.upsert_job import upsert_rows
-from icefloe.spark.row_level.upsert_rows_source import SparkRows, connect_source, spark_source
+from icefloe.spark.row_level.upsert_rows_source import connect_source, spark_source
 from icefloe.spark.runtime.start_session import WITHOUT_JVM, active_session, session, uses_connect
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
@@ -56,10 +56,6 @@ class SparkEngine:
         """Return True for a Spark DataFrame, of Spark Connect too, and for files that Spark's tasks have written already."""
         return isinstance(rows, DataFrame | RowsInForm | WrittenFiles)
 
-    def is_active(self) -> bool:
-        """Return True if a classic session runs in this process."""
-        return active_session() is not None
-
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
         """Write a DataFrame as data files.
 
@@ -74,29 +70,11 @@ class SparkEngine:
         _check_reachable(target.table_name, target.data_location)
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
-    def upsert_source(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Run `Engine.upsert_source`. Rows of Spark Connect come to this process, which joins them. Raises as `spark_source` and `arrow_source`."""
+    def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
+        """Check the rows, as `Engine.upsert`. Rows of Spark Connect come to this process, which joins them. Raises as `spark_source` and `connect_source`."""
         if not has_jvm(rows.sparkSession):
             return connect_source(rows, schema, key_ids, updates=updates)
-        return spark_source(rows, schema, key_ids, updates=updates)
-
-    def upsert(self, request: UpsertRequest) -> UpsertedRows:
-        """Run `Engine.upsert` by one join, whose tasks write. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
-        if not isinstance(request.source.rows, SparkRows):
-            return IN_PROCESS.upsert(request)
-        _check_reachable(request.target.table_name, request.target.data_location)
-        return upsert_rows(request)
-
-    def check_runs_statements(self, operation: str) -> None:
-        """Refuse where no classic session runs. Raises `UnsupportedFeatureError`."""
-        if self.is_active():
-            return
-        if uses_connect():
-            raise UnsupportedFeatureError(NO_JVM, next_step=WITHOUT_JVM)
-        raise UnsupportedFeatureError(
-            f"{operation.upper()} is run by Spark, and no classic session of it runs in this process",
-            next_step="start one with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
-        )
+        return spark_source(rows, schema, key_ids, updates=updates, join=_join)
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
         """Run `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for rows of Spark Connect and locations in memory."""
@@ -139,6 +117,12 @@ class SparkEngine:
     def read(self, request: ScanRequest) -> DataFrame:
         """Return the rows as a lazy DataFrame of the active session, or of a new one where none is active."""
         return read(session(), request)
+
+
+def _join(request: UpsertRequest) -> UpsertedRows:
+    """Join the rows of an upsert. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
+    _check_reachable(request.target.table_name, request.target.data_location)
+    return upsert_rows(request)
 
 
 def _is_client() -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.errors import InvalidInputError
-from icefloe.operations.available_engines import engine_named
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.engine import Statement
 from icefloe.operations.write_result import WriteResult
 
@@ -17,18 +17,8 @@ _UPDATE_EXAMPLE = """pass expressions as text: update({"fare": "fare * 2"}, wher
 
 
 def run_statement(table: Any, statement: Statement) -> WriteResult:
-    """Run a statement on a table in the Spark session of this process, and commit it.
-
-    Raises:
-        UnsupportedFeatureError: no classic Spark session runs in this process.
-    """
-    check_runs_statements(statement.operation)
-    return engine_named("spark").run_statement(table, statement)
-
-
-def check_runs_statements(operation: str) -> None:
-    """Refuse a statement, before it is built, where no classic Spark session runs in this process. Raises `UnsupportedFeatureError`."""
-    engine_named("spark").check_runs_statements(operation)
+    """Run a statement on a table in the Spark session of this process, and commit it. Raises as `EngineChoice.for_statements`."""
+    return engine_choice().for_statements(statement.operation).run_statement(table, statement)
 
 
 def update_statement(

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from icefloe.lazy_imports import lazy_module
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.write_result import WriteResult
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.table.merge_statement import Merge, check_runs_statements, merge_statement, run_statement, update_statement
+from icefloe.table.merge_statement import Merge, merge_statement, run_statement, update_statement
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
 
@@ -94,7 +95,7 @@ class Table(LoadedTable, TableMutations):
         Raises:
             UnsupportedFeatureError: no classic Spark session runs in this process.
         """
-        check_runs_statements("merge")
+        engine_choice().for_statements("merge")  # a statement that cannot run is refused before it is built
         return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
 
     def repair(

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
 from icefloe.io.bulk_delete import delete_files
-from icefloe.operations.available_engines import IN_PROCESS, engine_named, running_engine
-from icefloe.operations.engine import Engine
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.unreachable_files import (
     FileKind,
     SnapshotFiles,
@@ -30,9 +29,6 @@ from icefloe.operations.unreachable_files import (
 )
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
-
-# From this many manifests on they are read by Spark, if it runs already: a job takes seconds, and a manifest some milliseconds.
-MANIFESTS_FOR_SPARK = 1_000
 
 Read = Callable[[str], bytes]
 
@@ -98,16 +94,11 @@ class Cleaner:
         return replace(plan, found=replace(plan.found, files=files))
 
     def _find(self, gone: Any, kept: Any) -> Unreachable:
-        engine = self._engine(len(gone) + len(kept))
+        engine = engine_choice().for_many(len(gone) + len(kept), engine_choice().manifests, self.engine)
         # A transaction's manifests are in this process until they are written.
         if engine is IN_PROCESS or not self.is_written:
             return find_unreachable(IN_PROCESS, self.table_name, gone, kept, self.read, self.io)
         return find_unreachable(engine, self.table_name, gone, kept, self.io.read, self.io)
-
-    def _engine(self, manifests: int) -> Engine:
-        if self.engine is not None:
-            return engine_named(self.engine)
-        return running_engine() if manifests >= MANIFESTS_FOR_SPARK else IN_PROCESS
 
     def _refusal(self, error: IcefloeError) -> IcefloeError:
         expired = "the snapshots are expired, but " if self.is_committed else ""

@@ -20,7 +20,6 @@ from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
-from icefloe.operations.available_engines import IN_PROCESS, running_engine
 from icefloe.operations.engine import Engine
 from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.manifest.data_file import DataFile
@@ -33,8 +32,6 @@ from icefloe.spec.metadata.table_updates import SetProperties
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
 
-# From this many footers on Spark reads them, if it runs already; in this process ten thousand small ones take seconds.
-FOOTERS_FOR_SPARK = 2_000
 # Threads that read footers: on object stores each waits for two replies, and does little else.
 FOOTER_THREADS = 16
 FOOTERS_AT_ONCE, FOOTERS_PER_TASK = 32, 64
@@ -171,11 +168,6 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
             next_step="name each file once",
         )
     return files
-
-
-def engine_for_footers(locations: Sequence[str]) -> Engine:
-    """Return the engine that reads the footers: Spark if it runs already and they are many, else the in-process engine."""
-    return running_engine() if len(locations) >= FOOTERS_FOR_SPARK else IN_PROCESS
 
 
 def read_footers(

@@ -12,7 +12,7 @@ from typing import Any
 from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.write_target import WriteTarget
-from icefloe.operations.available_engines import engine_for_files
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.engine import Engine
 from icefloe.operations.rows.copy_on_write_groups import groups_of
@@ -42,7 +42,7 @@ class CopyOnWriteDelete:
         self._copied_under = base.current_schema_id
         missing = [task for task in tasks if task_key(task) not in self._copies]
         if missing:
-            engine = engine_for_files(missing)
+            engine = engine_choice().for_files(missing)
             self.engine_name = engine.name
             copies = self._removal.copies(engine, missing, base)
             self._copies.update((task_key(task), copy) for task, copy in zip(missing, copies, strict=True))

@@ -6,7 +6,7 @@ The rows are found by `datafile/deletes/matching_positions.py`, the delete files
 
 from collections.abc import Sequence
 
-from icefloe.operations.available_engines import engine_for_files
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.rows.delete_file_writer import DeleteFileWriter, Positions
 from icefloe.operations.rows.row_change import Removal, RowChange, TaskKey, task_key
 from icefloe.scan.file_scan_task import FileScanTask
@@ -50,7 +50,7 @@ class MergeOnReadDelete:
         self._found_under = base.current_schema_id
         missing = [task for task in tasks if task_key(task) not in self._found]
         if missing:
-            engine = engine_for_files(missing)
+            engine = engine_choice().for_files(missing)
             self.engine_name = engine.name
             positions_of_tasks = self._removal.positions(engine, missing, base)
             self._found.update((task_key(task), positions) for task, positions in zip(missing, positions_of_tasks, strict=True))

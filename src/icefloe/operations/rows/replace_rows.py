@@ -13,7 +13,7 @@ from icefloe.commit.new_manifest import ManifestNumbers
 from icefloe.commit.row_delta import RowDelta
 from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.errors import CommitInvalidatedError
-from icefloe.operations.available_engines import engine_for_files
+from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.rows.copy_on_write_delete import CopyOnWriteDelete
 from icefloe.operations.rows.merge_on_read_delete import MergeOnReadDelete
 from icefloe.operations.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, records_left, task_key
@@ -135,7 +135,7 @@ class ReplaceRows:
         live_records = {task_key(task): records_left(task) for task in tasks}
         missing = [task for task in tasks if live_records[task_key(task)] is None and task_key(task) not in self._counted]
         if missing:
-            engine = engine_for_files(missing)
+            engine = engine_choice().for_files(missing)
             self._counted_by = engine.name
             positions_of_tasks = self._removal.positions(engine, missing, base)
             self._counted.update((task_key(task), len(positions)) for task, positions in zip(missing, positions_of_tasks, strict=True))

@@ -17,8 +17,8 @@ from icefloe.commit.replace_partitions import ReplacePartitions
 from icefloe.commit.row_delta import RowDelta
 from icefloe.datafile.partition_of_file import spec_of_folders
 from icefloe.errors import InvalidInputError
-from icefloe.operations.available_engines import IN_PROCESS, engine_for_rows
-from icefloe.operations.rows.add_files import AddFiles, engine_for_footers, locations_to_add, read_footers
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice, engine_for_rows
+from icefloe.operations.rows.add_files import AddFiles, locations_to_add, read_footers
 from icefloe.operations.rows.delete_keys import DeleteKeys, keys_of
 from icefloe.operations.rows.replace_rows import ReplaceRows
 from icefloe.operations.rows.row_change import Removal, RowChange
@@ -171,7 +171,7 @@ def upsert(
     inserts: bool,
     case_sensitive: bool,
 ) -> PreparedWrite:
-    """Prepare one snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert_source`."""
+    """Prepare one snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert`."""
     if not updates and not inserts:
         raise InvalidInputError(
             "an upsert that neither updates nor inserts does nothing",
@@ -210,7 +210,7 @@ def add_files(
     locations = locations_to_add(handle, file_paths)
     spec = spec_of_folders(locations, base.partition_specs, base.spec(), base.schema())
     check_known_transforms(spec)
-    engine = engine_for_footers(locations)
+    engine = engine_choice().for_many(len(locations), engine_choice().footers)
     context = commit_context(handle, base, snapshot_properties, branch, engine)
     added_files = read_footers(engine, handle, base, locations, spec)
     files = [added.file for added in added_files]

@@ -67,14 +67,14 @@ class Upsert:
     """
 
     def __init__(self, handle: TableHandle, engine: Engine, rows: Any, schema: Schema, rules: UpsertRules, context: CommitContext) -> None:
-        """Check the rows. Raises as `Engine.upsert_source`."""
+        """Check the rows. Raises as `Engine.upsert`."""
         self._handle = handle
         self._engine = engine
         self._rows = rows
         self._rules = rules
         self._context = context
         self._numbers = ManifestNumbers(context)
-        self._source = engine.upsert_source(rows, schema, rules.key_ids, updates=rules.updates)
+        self._source = engine.upsert(rows, schema, rules.key_ids, updates=rules.updates)
         self._source_schema = schema
         self._delete_files = DeleteFileWriter(handle, MERGE_MODE.name)
         self._joined: _Join | None = None
@@ -128,7 +128,7 @@ class Upsert:
         if schema != self._source_schema:
             _check_keys_are_there(self._handle, schema, self._rules.key_ids)
             try:
-                self._source = self._engine.upsert_source(self._rows, schema, self._rules.key_ids, updates=self._rules.updates)
+                self._source = self._engine.upsert(self._rows, schema, self._rules.key_ids, updates=self._rules.updates)
             except SchemaMismatchError as error:
                 raise _no_longer_fits(self._handle, error, self._source_schema, schema) from error
             self._source_schema = schema
@@ -149,7 +149,7 @@ class Upsert:
         if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
             engine, source = IN_PROCESS, source.here
         self._joined_by = engine
-        self.found = engine.upsert(
+        self.found = source.join(
             UpsertRequest(
                 source=source,
                 scan=_scan(self._handle, base, plan),

@@ -21,7 +21,7 @@ from icefloe.commit.attempt import CommitContext
 from icefloe.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.operations.available_engines import IN_PROCESS, engine_named, running_engine
+from icefloe.operations.available_engines import IN_PROCESS, engine_choice, engine_named
 from icefloe.operations.engine import Engine
 from icefloe.operations.own_location import check_paths_for_writes
 from icefloe.operations.parallel_requests import in_threads
@@ -206,7 +206,7 @@ def snapshot_context(
         # As in Java, entries that name the writer have precedence over those of the caller.
         snapshot_properties={
             **property_texts(snapshot_properties, "snapshot"),
-            **(engine or running_engine()).environment(),
+            **(engine or engine_choice().running()).environment(),
             "iceberg-version": f"Icefloe {__version__}",
         },
         parallel=in_threads,

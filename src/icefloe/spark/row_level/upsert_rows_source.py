@@ -22,7 +22,8 @@ from pyspark.sql.types import MapType as SparkMap
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.errors import EngineError, UnsupportedFeatureError
-from icefloe.operations.engine import KeyValues, UpsertSource
+from icefloe.operations.arrow_upsert import upsert_arrow
+from icefloe.operations.engine import KeyValues, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.operations.upsert_source import MOST_LISTED_KEYS, SHOWN_KEYS, Names, arrow_source, check_complete, repeated_keys
 from icefloe.spark.bridge.gateway import executors_have_classes, new_object
 from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
@@ -82,8 +83,10 @@ class SparkRows:
         return self.create()
 
 
-def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-    """Return the source of an upsert with its keys checked; see `Engine.upsert_source`.
+def spark_source(
+    rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool, join: Callable[[UpsertRequest], UpsertedRows]
+) -> UpsertSource:
+    """Return the source of an upsert with its keys checked.
 
     Rows that are few by Spark's estimate are read to the driver at once. Spark caches others, in memory and on disk, for as long as the upsert runs.
 
@@ -92,6 +95,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
         schema: the table's schema.
         key_ids: ids of the key fields.
         updates: True if matched rows are updated, which requires all columns.
+        join: joins the rows with those of a table.
 
     Raises:
         SchemaMismatchError: the columns do not fit the table, or some are missing.
@@ -107,7 +111,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
         source = SparkRows(
             lambda: widened_decimals(rows.sparkSession.createDataFrame(table, rows.schema.toNullable()), schema), table.num_rows
         )
-        return UpsertSource(rows=source, keys=here.keys, here=here)
+        return UpsertSource(rows=source, keys=here.keys, join=join, here=here)
     spark = rows.sparkSession
     is_cached = rows.storageLevel != StorageLevel.NONE
     cached = rows if is_cached else rows.persist(StorageLevel.MEMORY_AND_DISK)
@@ -124,7 +128,7 @@ def spark_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, upd
         raise
     if not is_cached:
         unpersist_with(source, cached)
-    return UpsertSource(rows=source, keys=keys, here=from_cache)
+    return UpsertSource(rows=source, keys=keys, join=join, here=from_cache)
 
 
 def _size(rows: DataFrame) -> int:
@@ -219,7 +223,7 @@ def _not_collected(schema: Schema) -> list[str]:
 def _arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
     field_types = {field.name: field.field_type for field in schema.fields}
     columns = [from_spark_form(rows.column(name).combine_chunks(), field_types[name], name) for name in rows.column_names]
-    return arrow_source(pa.Table.from_arrays(columns, names=rows.column_names), schema, key_ids, updates=updates)
+    return arrow_source(pa.Table.from_arrays(columns, names=rows.column_names), schema, key_ids, updates=updates, join=upsert_arrow)
 
 
 def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> tuple[KeyValues, ...] | None:
