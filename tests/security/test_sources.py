@@ -76,9 +76,6 @@ ALLOWED: dict[tuple[str, str], str] = {
         "stores/rest/auth_sessions.py",
         "importlib.import_module",
     ): "a class of the user's own, which the user's properties name and never a server's, where no other authentication fits",
-    ("table/table.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.repair` is used",
-    ("table/table_mutations.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.maintenance` is used",
-    ("operations/table_reader.py", "importlib.import_module"): "one module of Icefloe, by a constant name, when `table.inspect` is used",
     (
         "operations/available_engines.py",
         "load",
