@@ -1,21 +1,109 @@
-"""Drawing of a report as HTML for notebooks: tables, and outlines that open and close. The content is in `report.py`.
+"""A report as HTML, in a notebook and on a page: tables, and outlines that open and close. The content is in `report.py`.
 
-Every text is escaped; nothing of a table's content is trusted as markup.
+Every text is escaped; nothing of a table's content is trusted as markup. A notebook has no style sheet, so that elements have styles of their own there. The
+policy of a page refuses these: its elements have classes.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from icefloe.display.figures.figure import Figure
+from icefloe.display.markup import Child, Markup, element, escaped
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 
-_COLOURS = {Mark.KEPT: "#1a7f37", Mark.SKIPPED: "#b35900"}
-_SIGNS = {Mark.NONE: "", Mark.KEPT: "✓ ", Mark.SKIPPED: "✗ "}
-_DIM = 'style="opacity:.65"'
-# Levels of an outline that are initially open.
-_OPEN_LEVELS = 5
+# Lines of a JSON document on one page.
+DOCUMENT_LINES = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HtmlStyle:
+    """How the elements of a report are drawn.
+
+    Attributes:
+        title: The element of the title of a report; None for none.
+        heading: The element of the title of a part.
+        facts: The elements of a list of facts, of a fact, of its name and of its value.
+        attributes: The attributes of elements, by what they are.
+        signs: What is before the label of a line that was kept or skipped.
+        open_levels: Levels of an outline that are initially open.
+        document_lines: Lines of a JSON document; None for all.
+        frame: What is around a table, by its title.
+        text: Escapes a text.
+    """
+
+    title: str | None
+    heading: str
+    facts: tuple[str, str, str, str]
+    attributes: Mapping[str, Mapping[str, str]]
+    signs: Mapping[Mark, str]
+    open_levels: int
+    document_lines: int | None
+    frame: Callable[[Markup, str], Markup]
+    text: Callable[[str], Markup]
+
+    def element(self, name: str, role: str, *children: Child, **attributes: str | bool | None) -> Markup:
+        """Return an element with the attributes of its role."""
+        return element(name, *children, **{**attributes, **self.attributes.get(role, {})})
+
+
+def _scrolled(table: Markup, title: str) -> Markup:
+    return element("div", table, class_="scrolled", tabindex=0, role="region", aria_label=title)
+
+
+_LEFT, _RIGHT, _DIM, _INDENT = (
+    "text-align:left;vertical-align:top",
+    "text-align:right;vertical-align:top",
+    "opacity:.65",
+    "margin-left:1.2em",
+)
+NOTEBOOK = HtmlStyle(
+    title="h4",
+    heading="h5",
+    facts=("table", "tr", "th", "td"),
+    attributes={
+        "cell": {"style": _LEFT},
+        "number": {"style": _RIGHT},
+        "head": {"style": _LEFT},
+        "number head": {"style": _RIGHT},
+        "dim": {"style": _DIM},
+        "kept": {"style": "color:#1a7f37"},
+        "skipped": {"style": "color:#b35900"},
+        "leaf": {"style": _INDENT},
+        "more": {"style": f"{_INDENT};{_DIM}"},
+        "outline": {"style": _INDENT},
+        "figure": {"style": "margin:0;max-width:60em"},
+    },
+    signs={Mark.KEPT: "✓ ", Mark.SKIPPED: "✗ "},
+    open_levels=5,
+    document_lines=None,
+    frame=lambda table, _: table,
+    text=lambda text: Markup(escape(visible(text))),
+)
+PAGE = HtmlStyle(
+    title=None,
+    heading="h3",
+    facts=("dl", "div", "dt", "dd"),
+    attributes={
+        "report": {"class_": "report"},
+        "facts": {"class_": "rows"},
+        "number": {"class_": "number"},
+        "head": {"scope": "col"},
+        "number head": {"scope": "col", "class_": "number"},
+        "dim": {"class_": "dim"},
+        "kept": {"class_": "kept"},
+        "skipped": {"class_": "skipped"},
+        "leaf": {"class_": "leaf"},
+        "more": {"class_": "dim"},
+    },
+    signs={},
+    open_levels=2,
+    document_lines=DOCUMENT_LINES,
+    frame=_scrolled,
+    text=lambda text: Markup(escaped(text)),
+)
 
 
 class ShownAsText:
@@ -32,72 +120,94 @@ class ShownAsText:
 
 
 def html_of(report: Report) -> str:
+    """Return a report as one `div` for a notebook."""
+    return str(report_markup(report, NOTEBOOK))
+
+
+def report_markup(report: Report, style: HtmlStyle = PAGE) -> Markup:
     """Return a report as one `div`."""
-    return "".join(["<div>", *_pieces(report), "</div>"])
+    title = element(style.title, style.text(report.title)) if style.title and report.title else None
+    return style.element("div", "report", title, *(_part(part, style) for part in report.parts))
 
 
-def _pieces(report: Report) -> Iterator[str]:
-    if report.title:
-        yield f"<h4>{_escaped(report.title)}</h4>"
-    for part in report.parts:
-        yield from _drawn(part)
-
-
-def _drawn(part: Part) -> Iterator[str]:
+def _part(part: Part, style: HtmlStyle) -> Markup:
     match part:
         case Prose():
-            yield f"<p>{_escaped(part.text)}</p>"
+            return element("p", style.text(part.text))
         case Facts():
-            yield _title(part.title)
-            rows = "".join(
-                f"<tr><th {_left()}>{_escaped(name)}</th><td {_left()}>{_escaped(value)}</td></tr>" for name, value in part.pairs
-            )
-            yield f"<table>{rows}</table>"
+            around, fact, name, value = style.facts
+            facts = (element(fact, _cell(name, key, style), _cell(value, text, style)) for key, text in part.pairs)
+            return element("div", _heading(part.title, style), style.element(around, "facts", *facts))
         case Grid():
-            yield _title(part.title)
-            yield _grid(part)
+            numbers = frozenset(place for place, column in enumerate(part.columns) if column.is_number)
+            more = style.element("p", "dim", f"… and {part.more:,} more") if part.more else None
+            cells = [tuple(map(style.text, row)) for row in part.rows]
+            table = table_markup([column.name for column in part.columns], cells, numbers=numbers, caption=part.title, style=style)
+            return element("div", _heading(part.title, style), element("div", table, more))
         case Outline():
-            yield _outline(part, 0)
+            return _outline(part, 0, style)
         case Document():
-            yield _title(part.title)
-            yield f"<pre>{_escaped(json.dumps(part.content, indent=2, ensure_ascii=False))}</pre>"
+            return element("div", _heading(part.title, style), document_lines(document_text(part.content), 0, style))
         case Figure():
-            yield f'<figure style="margin:0;max-width:60em">{part.svg()}<figcaption {_DIM}>{_escaped(part.summary)}</figcaption></figure>'
+            return figure_markup(part, style)
 
 
-def _title(title: str) -> str:
-    return f"<h5>{_escaped(title)}</h5>" if title else ""
+def table_markup(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Child]],
+    *,
+    numbers: frozenset[int] = frozenset(),
+    caption: str = "",
+    style: HtmlStyle = PAGE,
+) -> Markup:
+    """Return a table.
+
+    Args:
+        columns: The headers.
+        rows: The cells.
+        numbers: The places of columns with numbers, which are aligned right.
+        caption: What it lists, for readers who do not see it.
+        style: How it is drawn.
+    """
+    roles = ["number" if place in numbers else "cell" for place in range(len(columns))]
+    heads = [style.element("th", "head" if role == "cell" else "number head", name) for name, role in zip(columns, roles, strict=True)]
+    body = [element("tr", *(style.element("td", role, cell) for cell, role in zip(row, roles, strict=True))) for row in rows]
+    unseen = element("caption", caption, class_="unseen") if caption and style is PAGE else None
+    table = element("table", unseen, element("thead", element("tr", *heads)), element("tbody", *body))
+    return style.frame(table, caption or columns[0])
 
 
-def _left(is_number: bool = False) -> str:
-    return f'style="text-align:{"right" if is_number else "left"};vertical-align:top"'
+def figure_markup(figure: Figure, style: HtmlStyle = PAGE) -> Markup:
+    """Return a figure with its summary below it."""
+    role = "dim" if style is NOTEBOOK else ""
+    return style.element("figure", "figure", figure.svg(), style.element("figcaption", role, figure.summary))
 
 
-def _grid(part: Grid) -> str:
-    numbers = [column.is_number for column in part.columns]
-    head = "".join(f"<th {_left(column.is_number)}>{_escaped(column.name)}</th>" for column in part.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td {_left(number)}>{_escaped(cell)}</td>" for cell, number in zip(row, numbers, strict=True)) + "</tr>"
-        for row in part.rows
-    )
-    more = f"<p {_DIM}>… and {part.more:,} more</p>" if part.more else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+def document_text(content: object) -> list[str]:
+    """Return a JSON document as lines."""
+    return json.dumps(content, indent=2, ensure_ascii=False).splitlines()
 
 
-def _outline(part: Outline, depth: int) -> str:
-    colour = _COLOURS.get(part.mark)
-    label = f"{_SIGNS[part.mark]}{_escaped(part.label)}"
-    label = f'<span style="color:{colour}">{label}</span>' if colour else label
-    if part.aside:
-        label += f" <span {_DIM}>{_escaped(part.aside)}</span>"
+def document_lines(lines: Sequence[str], start: int, style: HtmlStyle = PAGE) -> Markup:
+    """Return the lines of a document from one on."""
+    shown = lines[start:] if style.document_lines is None else lines[start : start + style.document_lines]
+    return element("pre", *(element("span", style.text(line), "\n") for line in shown), tabindex=0, aria_label="JSON document")
+
+
+def _heading(title: str, style: HtmlStyle) -> Markup | None:
+    return element(style.heading, style.text(title)) if title else None
+
+
+def _cell(name: str, text: str, style: HtmlStyle) -> Markup:
+    return style.element(name, "cell", style.text(text))
+
+
+def _outline(part: Outline, depth: int, style: HtmlStyle) -> Markup:
+    label = style.element("span", part.mark.value, style.signs.get(part.mark, ""), style.text(part.label))
+    text = (label, " ", style.element("span", "dim", style.text(part.aside)))
     if not part.children and not part.more:
-        return f'<div style="margin-left:1.2em">{label}</div>'
-    inner = "".join(_outline(child, depth + 1) for child in part.children)
+        return style.element("div", "leaf", *text)
+    below = [_outline(child, depth + 1, style) for child in part.children]
     if part.more:
-        inner += f'<div style="margin-left:1.2em;opacity:.65">… and {part.more:,} more</div>'
-    opened = " open" if depth < _OPEN_LEVELS else ""
-    return f'<details style="margin-left:1.2em"{opened}><summary>{label}</summary>{inner}</details>'
-
-
-def _escaped(text: str) -> str:
-    return escape(visible(text))
+        below.append(style.element("div", "more", f"… and {part.more:,} more"))
+    return style.element("details", "outline", element("summary", *text), *below, open=depth < style.open_levels)

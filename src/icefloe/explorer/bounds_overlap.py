@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from icefloe.checks.issue import Remedy
 from icefloe.display.figures.ranges import Ranges, Span
+from icefloe.display.html import figure_markup
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.section import Request, copyable, drawn, facts, panel, tabs
+from icefloe.explorer.section import Request, copyable, facts, panel, tabs
 from icefloe.formatting import count_text
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths
 from icefloe.maintenance.health_measures import FilesOfBranch
@@ -144,7 +145,7 @@ def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: l
         if useless
         else None
     )
-    return panel(title, advice, drawn(figure), _explanation(ranges))
+    return panel(title, advice, figure_markup(figure), _explanation(ranges))
 
 
 def _explanation(ranges: ColumnRanges) -> Markup:

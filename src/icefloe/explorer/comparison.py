@@ -1,9 +1,9 @@
 """The differences of two snapshots, branches or tags, and how a commit came about. No rows are read."""
 
 from icefloe.checks.issue import shell_word
+from icefloe.display.html import report_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import NoSuchSnapshotError
-from icefloe.explorer.report_markup import report_markup
 from icefloe.explorer.section import Request, copyable, fault, panel
 from icefloe.formatting import time_text
 from icefloe.inspect.commit_explanation import explain_commit

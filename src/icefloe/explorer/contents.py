@@ -6,12 +6,12 @@ rules of the table's storage. Long content is divided into pages.
 
 from collections.abc import Callable
 
+from icefloe.display.html import DOCUMENT_LINES, document_lines, document_text, report_markup, table_markup
 from icefloe.display.markup import Markup, element
 from icefloe.display.report import Report
 from icefloe.display.reportable import json_ready
 from icefloe.errors import IcefloeError, InvalidInputError, LocationNotAllowedError, MetadataFormatError
-from icefloe.explorer.report_markup import DOCUMENT_LINES, document_lines, document_text, report_markup
-from icefloe.explorer.section import PAGE_LINES, Request, anchor, facts, fault, pager, panel, table
+from icefloe.explorer.section import PAGE_LINES, Request, anchor, facts, fault, pager, panel
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.inspect.data_file_contents import data_file_contents
@@ -71,7 +71,7 @@ def _start(request: Request) -> Markup:
         what = f"manifest list of snapshot {one.snapshot_id}"
         rows.append(row(target, one.manifest_list or "the snapshot itself", what, time_text(one.timestamp_ms)))
     about = "Each file leads to its decoded content, and to the files that it names."
-    return panel("Files of the table", table(("file", "what it is", "written"), rows, caption="files of the table"), about=about)
+    return panel("Files of the table", table_markup(("file", "what it is", "written"), rows, caption="files of the table"), about=about)
 
 
 def _metadata(request: Request) -> Markup:
@@ -123,7 +123,7 @@ def _manifest_list(request: Request) -> Markup:
         panel(
             f"Manifest list {file_name(location or '')}",
             facts(head, "rows"),
-            table(columns, rows, numbers=frozenset({0, 3, 4, 5, 6, 7, 8}), caption="manifests of the list"),
+            table_markup(columns, rows, numbers=frozenset({0, 3, 4, 5, 6, 7, 8}), caption="manifests of the list"),
             pager(request, "contents", "from", start, len(manifests), query={"kind": "manifest-list", "snapshot": request.opened.snapshot}),
         ),
         _header(request, location) if location else None,
@@ -186,7 +186,7 @@ def _manifest(request: Request) -> Markup:
         panel(
             f"Manifest {number}: {file_name(manifest.manifest_path)}",
             facts(head, "rows"),
-            table(names, rows, numbers=frozenset({0, 4, 5, 6}), caption="entries of the manifest"),
+            table_markup(names, rows, numbers=frozenset({0, 4, 5, 6}), caption="entries of the manifest"),
             pager(request, "contents", "from", start, len(entries), query=query),
         ),
         _header(request, manifest.manifest_path),
@@ -288,6 +288,6 @@ def _blobs(request: Request, location: str) -> Markup:
             (("file", location), ("size", size_text(size)), ("blobs", count_text(len(metadata.blobs))), *metadata.properties.items()),
             "rows",
         ),
-        table(columns, rows, numbers=frozenset({0, 3, 4}), caption="blobs of the file"),
+        table_markup(columns, rows, numbers=frozenset({0, 3, 4}), caption="blobs of the file"),
         element("p", f"… and {len(metadata.blobs) - len(rows):,} more", class_="dim") if len(metadata.blobs) > len(rows) else None,
     )

@@ -3,9 +3,10 @@
 import numpy as np
 
 from icefloe.display.figures.bars import Bar, Bars, mini_bars
+from icefloe.display.html import figure_markup, table_markup
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import LiveFiles, NamedPartitions
-from icefloe.explorer.section import Request, drawn, facts, pager, panel, table
+from icefloe.explorer.section import Request, facts, pager, panel
 from icefloe.formatting import count_text, share_text, size_text
 from icefloe.maintenance.health_measures import Longs
 from icefloe.maintenance.rewrite_options import rewrite_options
@@ -26,7 +27,9 @@ def file_sizes(request: Request) -> Markup:
     """Return the histograms. Raises as `OpenedTable.live_files`."""
     files = request.opened.live_files()
     least = small_size(request.opened.reader.metadata)
-    return element("div", panel("Sizes of data files", drawn(size_bars(files, least)), _facts(files)), _by_partition(request, files, least))
+    return element(
+        "div", panel("Sizes of data files", figure_markup(size_bars(files, least)), _facts(files)), _by_partition(request, files, least)
+    )
 
 
 def size_bars(files: LiveFiles, least: int) -> Bars:
@@ -123,7 +126,7 @@ def _by_partition(request: Request, files: LiveFiles, least: int) -> Markup | No
     columns = ("partition", "sizes, 1 KiB to 1 GiB", "files", "small", "bytes", "rows", "median file")
     return panel(
         "Sizes by partition",
-        table(columns, rows, numbers=frozenset({2, 3, 4, 5, 6}), caption="partitions by their small files"),
+        table_markup(columns, rows, numbers=frozenset({2, 3, 4, 5, 6}), caption="partitions by their small files"),
         pager(request, "files", "from", start, len(found), _PARTITIONS),
         about=f"{count_text(len(found), 'partition')}; those with the most small files come first.",
     )

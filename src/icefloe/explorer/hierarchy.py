@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icefloe.display.figures.blocks import Block, Blocks, Level
+from icefloe.display.html import figure_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.section import Request, anchor, drawn
+from icefloe.explorer.section import Request, anchor
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.table_tree import FileNode, ManifestNode, manifest_node
 from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
@@ -65,7 +66,7 @@ def hierarchy(request: Request) -> Markup:
             levels += below
     summary = "Each block leads to what is below it; the width of manifests is their files, that of files their bytes, and younger ones are stronger."
     figure = Blocks(title=f"Hierarchy of {request.opened.name}"[:200], summary=summary, levels=tuple(levels), waterline=min(4, len(levels)))
-    return element("div", back, drawn(figure), *notes)
+    return element("div", back, figure_markup(figure), *notes)
 
 
 def _catalog(request: Request) -> Level:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icefloe.display.figures.cells import Cell, Cells
+from icefloe.display.html import figure_markup
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import NamedPartitions
-from icefloe.explorer.section import Request, drawn, panel, tabs
+from icefloe.explorer.section import Request, panel, tabs
 from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.health_measures import Longs
 
@@ -59,7 +60,7 @@ def _spec_panel(spec: NamedPartitions, measures: Sequence[str], *, is_only: bool
     return panel(
         title,
         chooser,
-        *(drawn(cells(spec, measure)) for measure in measures),
+        *(figure_markup(cells(spec, measure)) for measure in measures),
         about=f"{count_text(spec.partitions, 'partition')} by {fields}.",
     )
 

@@ -1,9 +1,10 @@
 """A query box, and its trace: what a scan reads and skips at each level, with the bound that decided. Spec: Scan Planning."""
 
 from icefloe.checks.issue import shell_word
+from icefloe.display.html import figure_markup, table_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import InvalidFilterError, InvalidInputError
-from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, drawn, facts, pager, panel, table
+from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, facts, pager, panel
 from icefloe.formatting import share_text, size_text, within
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
 
@@ -30,7 +31,7 @@ def query(request: Request) -> Markup:
     command = f"icefloe trace {shell_word(request.opened.typed)} --where {shell_word(where or 'TRUE')}{request.opened.arguments}"
     return element(
         "div",
-        panel("Why a query reads what it reads", form, drawn(figure), _totals(trace), copyable(command)),
+        panel("Why a query reads what it reads", form, figure_markup(figure), _totals(trace), copyable(command)),
         _decisions(request, trace, where),
     )
 
@@ -109,7 +110,7 @@ def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:
     return panel(
         "Each decision",
         None if request.is_file else element("nav", *tabs, class_="tabs", aria_label="levels"),
-        table(
+        table_markup(
             ("", _LEVELS[level].lower(), "why", "rows", "size"),
             rows,
             numbers=frozenset({3, 4}),

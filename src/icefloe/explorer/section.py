@@ -4,10 +4,9 @@ A section works without scripts: whatever a reader can choose is a link or a for
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from icefloe.display.figures.figure import Figure
 from icefloe.display.markup import Child, Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.opened_table import OpenedTable, StillRunningError
@@ -121,39 +120,9 @@ def tabs(label: str, choices: Iterable[tuple[str | None, Child, bool]], more: Ch
     return element("nav", *links, more, class_="tabs", aria_label=label)
 
 
-def drawn(figure: Figure) -> Markup:
-    """Return a figure with its summary below it."""
-    return element("figure", figure.svg(), element("figcaption", figure.summary))
-
-
 def anchor(target: str | None, text: Child, class_: str | None = None) -> Markup:
     """Return a link; the text alone where there is no target."""
     return element("span", text, class_=class_) if target is None else element("a", text, href=target, class_=class_)
-
-
-def table(
-    columns: tuple[str, ...], rows: Sequence[tuple[Child, ...]], *, numbers: frozenset[int] = frozenset(), caption: str = ""
-) -> Markup:
-    """Return a table.
-
-    Args:
-        columns: The headers.
-        rows: The cells.
-        numbers: The places of columns with numbers, which are aligned right.
-        caption: What it lists, for readers who do not see it.
-    """
-    head = [element("th", name, scope="col", class_="number" if place in numbers else None) for place, name in enumerate(columns)]
-    body = [
-        element("tr", *(element("td", cell, class_="number" if place in numbers else None) for place, cell in enumerate(row)))
-        for row in rows
-    ]
-    inner = element(
-        "table",
-        element("caption", caption, class_="unseen") if caption else None,
-        element("thead", element("tr", *head)),
-        element("tbody", *body),
-    )
-    return element("div", inner, class_="scrolled", tabindex=0, role="region", aria_label=caption or columns[0])
 
 
 def pager(
