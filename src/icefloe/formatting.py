@@ -3,6 +3,7 @@
 Values of a table's own types are in `decoded.py`.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,6 +76,13 @@ def within(path: str, location: str) -> str:
 def shortened(text: str) -> str:
     """Return a text of at most `LONGEST_TEXT` characters, for values that any writer may have made long."""
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+
+
+def snapshots_text(snapshot_ids: Sequence[int | None], *, dry_run: bool) -> str:
+    """Return the ids of the snapshots that an operation committed, or why there is none."""
+    return ", ".join(str(snapshot_id) for snapshot_id in snapshot_ids if snapshot_id is not None) or (
+        "none: nothing was changed" if dry_run else "none: there was nothing to do"
+    )
 
 
 def file_name(path: str) -> str:

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import Command
 
 from icefloe import SqlCatalog
-from icefloe.cli.expire_command import time_of
 from icefloe.errors import InvalidInputError
+from icefloe.procedures.time_arguments import older_than_age_or_time
 from icefloe.table import Table
 
 NOW = datetime(2024, 5, 8, tzinfo=UTC)
@@ -82,15 +82,15 @@ def test_wrong_arguments_are_refused_with_the_next_step(icefloe: Command, table:
 
 
 def test_ages_and_times() -> None:
-    assert time_of("7d", NOW) == NOW - timedelta(days=7)
-    assert [NOW - time_of(text, NOW) for text in ("2w", "12h", "30m", "5s")] == [
+    assert older_than_age_or_time("7d", NOW) == NOW - timedelta(days=7)
+    assert [NOW - older_than_age_or_time(text, NOW) for text in ("2w", "12h", "30m", "5s")] == [
         timedelta(weeks=2),
         timedelta(hours=12),
         timedelta(minutes=30),
         timedelta(seconds=5),
     ]
-    assert time_of("2024-05-01T12:00", NOW) == datetime(2024, 5, 1, 12, tzinfo=UTC)
-    assert time_of("2024-05-01T12:00+02:00", NOW) == datetime(2024, 5, 1, 10, tzinfo=UTC)
+    assert older_than_age_or_time("2024-05-01T12:00", NOW) == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert older_than_age_or_time("2024-05-01T12:00+02:00", NOW) == datetime(2024, 5, 1, 10, tzinfo=UTC)
     for wrong in ("", "7", "d7", "-3d", "99999999999d", "2024-13-01"):
         with pytest.raises(InvalidInputError):
-            time_of(wrong, NOW)
+            older_than_age_or_time(wrong, NOW)

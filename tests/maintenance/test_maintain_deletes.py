@@ -1,6 +1,7 @@
 """`table.maintenance.maintain()` of tables with equality deletes: which are converted beside which writers, and that no row is lost."""
 
 import random
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -209,7 +210,7 @@ def test_delete_files_of_partitions_that_others_change_are_left(tmp_path: Path, 
     assert (states(report)[REWRITE_DELETES], content(table)) == ("done", before)
     kinds = [row["kind"] for row in table.inspect.delete_files()["partition"].to_pylist()]
     assert (kinds.count("a"), kinds.count("b")) == (7, 1)
-    assert "7 delete files: a commit" in str(report)
+    assert re.search("7 delete files +a commit", str(report))
 
 
 def test_puffin_files_with_a_vector_of_a_busy_partition_are_left_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,8 +165,8 @@ def test_a_write_result_is_displayed_with_rows_files_and_snapshot(table: Table) 
 def test_an_expire_report_is_displayed_in_a_few_lines(table: Table) -> None:
     report = table.expire_snapshots(older_than=datetime.now(UTC), retain_last=1)
     assert repr(report) == str(report)
-    assert repr(report).startswith("lake.db.t: removed 1 snapshot\n  ")
-    assert "removed 1 snapshot" in report._repr_html_()
+    assert repr(report).startswith("removed from lake.db.t\n")
+    assert "removed from lake.db.t" in report._repr_html_()
 
 
 def test_html_is_closed_and_needs_no_script(table: Table) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.reports import facts
 
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
@@ -40,18 +41,23 @@ def content(table: Any) -> list[Any]:
 def test_manifests_are_merged_into_one_for_data_and_one_for_deletes(table: Any) -> None:
     before, head = content(table), table.current_snapshot()
     planned = table.rewrite_manifests(dry_run=True)
-    assert str(planned) == "rewrite manifests: 8 would become 2 with 8 entries, 0 kept"
+    assert facts(planned) == {
+        "snapshot": "none: nothing was changed",
+        "would be rewritten": "8",
+        "would be added": "2, 8 entries",
+        "would be kept": "0",
+    }
     assert (planned.snapshot_id, table.refresh().current_snapshot()) == (None, head)
     result = table.rewrite_manifests()
     assert (result.rewritten_manifests, result.added_manifests, result.kept_manifests, result.entries) == (8, 2, 0, 8)
-    assert str(result) == f"rewrite manifests: 8 became 2 with 8 entries, 0 kept (snapshot {table.current_snapshot().snapshot_id})"
+    assert facts(result)["snapshot"] == str(table.current_snapshot().snapshot_id)
     assert [manifest.content for manifest in table.current_snapshot().manifests(table.io)] == [
         ManifestContent.DATA,
         ManifestContent.DELETES,
     ]
     assert content(table) == before
     again = table.rewrite_manifests()
-    assert str(again) == "rewrite manifests: nothing to do, 2 kept"
+    assert (facts(again)["snapshot"], facts(again)["kept"]) == ("none: there was nothing to do", "2")
     assert again.snapshot_id is None
 
 

@@ -15,7 +15,6 @@ import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.new_namespace import NewNamespace
 from icefloe.cli.command_group import PlainGroup
-from icefloe.cli.expire_command import deletions_of
 from icefloe.cli.interrupts import AFTER_DROP, state_after_interrupt
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
 from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_properties
@@ -25,8 +24,9 @@ from icefloe.cli.table_command import creates_in_catalog, looks_at_catalog
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError, in_one_line
-from icefloe.formatting import count_text, size_text
+from icefloe.formatting import count_text
 from icefloe.inspect.branches_and_tags import Properties as PropertyView
+from icefloe.operations.expiry.expire_report import outcome_fields
 from icefloe.operations.expiry.purge_table import PurgeReport
 from icefloe.stores.database_uri import without_password
 from icefloe.stores.identifier import Identifier, dotted
@@ -116,34 +116,30 @@ class NamespaceList(Reportable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped(Reportable):
-    """What was dropped, and of a purge the deleted files by kind. `undeleted` and `unreadable` are pairs of path and reason.
+    """What was dropped.
 
-    `restored_by` is the command that restores a table whose files remain, None for anything else.
+    `restored_by` is the command that restores a table whose files remain, None for anything else; `deleted` is what a purge deleted.
     """
 
     type: str
     name: str
-    metadata_location: str | None
-    restored_by: str | None
-    purged: bool
-    totals: Mapping[str, Any]
-    outside: tuple[str, ...]
-    undeleted: tuple[tuple[str, str], ...]
-    unreadable: tuple[tuple[str, str], ...]
+    metadata_location: str | None = None
+    restored_by: str | None = None
+    purged: bool = False
+    deleted: PurgeReport
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        pairs = [
-            (f"deleted {name}", f"{count_text(total['files'])}, {size_text(total['size_in_bytes'])}") for name, total in self.totals.items()
-        ]
+        parts: list[Part] = []
         if self.metadata_location is not None and not self.purged:
-            pairs += [("files", "all remain")]
-        parts: list[Part] = [Facts(tuple(pairs))] if pairs else []
+            parts.append(Facts((("files", "all remain"),)))
         if self.restored_by is not None:
             parts.append(Prose(f"  restored by: {self.restored_by}", whole=True))
-        kept = [(path, "outside the table's location, see --allow-outside") for path in self.outside]
-        for title, lines in (("kept", kept), ("not deleted", self.undeleted), ("not readable, what it names is kept", self.unreadable)):
-            parts += [grid(title, (Column("file", whole=True), Column("why")), list(lines), most)] if lines else []
-        return Report(f"dropped {self.type} {self.name}", tuple(parts))
+        return Report(f"dropped {self.type} {self.name}", (*parts, *self.deleted.report(most).parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field, and what a purge deleted."""
+        names = ("type", "name", "metadata_location", "restored_by", "purged")
+        return {**{name: getattr(self, name) for name in names}, **outcome_fields(self.deleted)}
 
 
 @creates_in_catalog
@@ -224,24 +220,32 @@ def drop(
     allow_outside: AllowOutside = None,
 ) -> Reportable:
     """Drop a table, a view or an empty namespace. Without --purge every file remains, and `icefloe register` restores a table."""
-    found = _kind_of(opened, name, kind)
-    if purge and found is not Kind.TABLE:
-        raise InvalidInputError(f"--purge deletes the files of a table, and {name} is a {found}", next_step="omit --purge")
+    kind_of_name = _kind_of(opened, name, kind)
+    if purge and kind_of_name is not Kind.TABLE:
+        raise InvalidInputError(f"--purge deletes the files of a table, and {name} is a {kind_of_name}", next_step="omit --purge")
     if not yes:
-        files = "" if found is not Kind.TABLE else " and delete its files" if purge else ", whose files remain"
-        confirm(in_one_line(f"drop the {found} {name}{files}"))
+        files = "" if kind_of_name is not Kind.TABLE else " and delete its files" if purge else ", whose files remain"
+        confirm(in_one_line(f"drop the {kind_of_name} {name}{files}"))
     location, report, restored_by = None, None, None
-    if found is Kind.TABLE:
+    if kind_of_name is Kind.TABLE:
         location = opened.load_table(name).metadata_location if not purge else None
         with state_after_interrupt(AFTER_DROP):
             report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
         restored_by = _register_command(name, location, ctx.params) if location else None  # a server need not name the file
-    elif found is Kind.VIEW:
+    elif kind_of_name is Kind.VIEW:
         location = opened.load_view(name).metadata_location
         opened.drop_view(name)
     else:
         opened.drop_namespace(name)
-    return _dropped(found, dotted(opened.levels(name)), location, report, purged=purge, restored_by=restored_by)
+    full_name = dotted(opened.levels(name))
+    return Dropped(
+        type=str(kind_of_name),
+        name=full_name,
+        metadata_location=location,
+        restored_by=restored_by,
+        purged=purge,
+        deleted=report or PurgeReport(table=full_name),
+    )
 
 
 @namespace_app.command("list")
@@ -299,7 +303,7 @@ def drop_namespace(opened: Catalog, namespace: NamespaceName, yes: Yes = False) 
     if not yes:
         confirm(in_one_line(f"drop the namespace {dotted(identifier)}"))
     opened.drop_namespace(identifier)
-    return _dropped(Kind.NAMESPACE, dotted(identifier), None, None, purged=False)
+    return Dropped(type=str(Kind.NAMESPACE), name=dotted(identifier), deleted=PurgeReport(table=dotted(identifier)))
 
 
 def _kind_of(opened: Catalog, name: str, stated: Kind | None, *, kinds: tuple[Kind, ...] = tuple(Kind)) -> Kind:
@@ -349,16 +353,3 @@ def _register_command(name: str, metadata_location: str, options: Mapping[str, A
         for text in (f"--{option}", without_password(value) if "://" in value else value)
     ]
     return shlex.join(["icefloe", "register", name, metadata_location, *catalog])
-
-
-def _dropped(
-    kind: Kind, name: str, location: str | None, report: PurgeReport | None, *, purged: bool, restored_by: str | None = None
-) -> Dropped:
-    return Dropped(
-        type=str(kind),
-        name=name,
-        metadata_location=location,
-        restored_by=restored_by,
-        purged=purged,
-        **deletions_of(report or PurgeReport(table=name)),
-    )

@@ -61,26 +61,26 @@ COMMANDS = {
     },
     "Maintain": {
         "maintain": (
-            "maintain_command:maintain",
+            "maintenance_commands:maintain",
             "Do what keeps tables quick to read, where it pays: expiry, deletes, compaction, manifests, statistics.",
         ),
-        "expire": ("expire_command:expire", "Remove old snapshots, and delete the files that nothing else needs."),
+        "expire": ("maintenance_commands:expire", "Remove old snapshots, and delete the files that nothing else needs."),
         "rewrite-data-files": (
             "maintenance_commands:rewrite_data_files",
             "Compact data files: small ones and those with many deletes become files of the target size with the same rows.",
         ),
         "repair": ("repair_command:repair", "Show what is wrong in a table and what each repair would change; commit it with --apply."),
         "convert-equality-deletes": (
-            "delete_commands:convert_equality_deletes",
+            "maintenance_commands:convert_equality_deletes",
             "Turn equality deletes into deletion vectors or position deletes.",
         ),
         "rewrite-position-delete-files": (
-            "delete_commands:rewrite_position_delete_files",
+            "maintenance_commands:rewrite_position_delete_files",
             "Write position deletes into fewer files; in version 3 as deletion vectors into fewer Puffin files.",
         ),
         "remove-dangling-deletes": ("maintenance_commands:remove_dangling_deletes", "Remove delete files that apply to no data file."),
         "remove-orphan-files": (
-            "orphan_commands:remove_orphan_files",
+            "maintenance_commands:remove_orphan_files",
             "Delete files in the table's folder that nothing references; or list them with --quarantine, and delete them later with --purge.",
         ),
         "rewrite-manifests": (
@@ -88,25 +88,25 @@ COMMANDS = {
             "Put the entries of small or unsorted manifests into manifests of the target size.",
         ),
         "compute-table-stats": (
-            "statistics_commands:compute_table_stats",
+            "maintenance_commands:compute_table_stats",
             "Count the distinct values of columns, and commit them as statistics of the snapshot.",
         ),
         "compute-partition-stats": (
-            "statistics_commands:compute_partition_stats",
+            "maintenance_commands:compute_partition_stats",
             "Count rows, files and deletes of each partition, on top of the last such statistics, and commit them.",
         ),
         "rewrite-table-path": (
-            "moving_commands:rewrite_table_path",
+            "maintenance_commands:rewrite_table_path",
             "Prepare a copy of a table at another place, and with --copy and --verify make and compare it.",
         ),
         "call": (
-            "maintenance_commands:call_procedure",
+            "call_command:call_procedure",
             "Run a procedure with the names and arguments of Java's Iceberg, such as add_files or ancestors_of; without a name they are listed.",
         ),
     },
     "Files in": {
-        "snapshot": ("moving_commands:snapshot", "Create a table over the files of a folder."),
-        "migrate": ("moving_commands:migrate", "Make a table of a folder of files in its place: the files become the table's."),
+        "snapshot": ("maintenance_commands:snapshot", "Create a table over the files of a folder."),
+        "migrate": ("maintenance_commands:migrate", "Make a table of a folder of files in its place: the files become the table's."),
         "load": ("load_command:load", "Load files into a table, in one commit."),
     },
     "Serve": {

@@ -10,13 +10,14 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.cli.command_group import PlainGroup
-from icefloe.cli.shared_options import complete_ref, utc_time_of
+from icefloe.cli.shared_options import complete_ref
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
 from icefloe.operations.changes.manage_snapshots import ManageSnapshots
 from icefloe.operations.table_reader import TableReader
+from icefloe.procedures.time_arguments import utc_time_of
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -108,9 +107,3 @@ def pairs_of(texts: Iterable[str] | None, option: str = "") -> dict[str, str]:
 def properties_of(texts: Iterable[str] | None) -> dict[str, str]:
     """Return the properties of `--property`. Raises as `pairs_of`."""
     return pairs_of(texts, "--property")
-
-
-def utc_time_of(text: str) -> datetime:
-    """Return the time that an ISO 8601 text names; one without an offset is in UTC, like all printed times. Raises `ValueError`."""
-    time = datetime.fromisoformat(text)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +12,11 @@ from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, ope
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import show
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse, pairs_of
 from icefloe.display.reportable import Reportable
 from icefloe.errors import IcefloeError
+from icefloe.procedures.procedure import Parameter, Procedure
+from icefloe.spec.types import BooleanType, ListType, LongType, MapType
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)
@@ -53,6 +56,66 @@ def creates_in_catalog(create: Callable[..., Reportable]) -> Callable[..., None]
         return open_catalog(choice, create=True)
 
     return _command(create, opened, [])
+
+
+def procedure_command(procedure: Procedure, *, after_interrupt: str = AFTER_CHANGE) -> Callable[..., None]:
+    """Make the command of a procedure, with the options that its parameters declare; it prints the result."""
+
+    @takes_options_of(procedure)
+    def run(opened: Any, **arguments: Any) -> Reportable:
+        result: Reportable = procedure.function(opened, **arguments)
+        return result
+
+    run.__name__, run.__doc__ = procedure.name, procedure.command_help
+    if procedure.is_of_table:
+        return _command(run, open_changeable, [_TABLE], after_interrupt=after_interrupt)
+    return _command(run, open_catalog, [], after_interrupt=after_interrupt)
+
+
+def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Reportable]], Callable[..., Reportable]]:
+    """Return a decorator that replaces the keyword arguments of a function by those that a procedure has options for, left out where they were not given."""
+
+    def add_options(function: Callable[..., Reportable]) -> Callable[..., Reportable]:
+        own = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+
+        @wraps(function)
+        def run(opened: Any, **values: Any) -> Reportable:
+            arguments = {parameter.name: _argument_of(parameter, values.pop(parameter.name)) for parameter in procedure.options}
+            return function(opened, **values, **{name: value for name, value in arguments.items() if value is not None})
+
+        run.__signature__ = inspect.Signature([*own, *map(_option_of, procedure.options)])  # type: ignore[attr-defined]
+        return run
+
+    return add_options
+
+
+def _option_of(parameter: Parameter) -> inspect.Parameter:
+    """Return a parameter of a procedure as one that typer reads."""
+    option = parameter.option
+    assert option is not None  # noqa: S101  the parameters are those with an option
+    if not option.name.startswith("-"):
+        argument = typer.Argument(metavar=option.name, help=option.help)
+        return inspect.Parameter(parameter.name, _KEYWORD, annotation=Annotated[str, argument])
+    info = typer.Option(option.name, metavar=option.metavar, help=option.help, min=option.minimum)
+    if isinstance(parameter.kind, BooleanType):
+        return inspect.Parameter(parameter.name, _KEYWORD, default=False, annotation=Annotated[bool, info])
+    if isinstance(parameter.kind, ListType | MapType):
+        item = int if isinstance(parameter.kind, ListType) and isinstance(parameter.kind.element, LongType) else str
+        return inspect.Parameter(parameter.name, _KEYWORD, default=None, annotation=Annotated[list[item] | None, info])  # type: ignore[valid-type]
+    kind = parameter.value_type if option.parse is None else str
+    annotation = Annotated[kind | None if parameter.default is None else kind, info]  # type: ignore[valid-type]
+    return inspect.Parameter(parameter.name, _KEYWORD, default=parameter.default, annotation=annotation)
+
+
+def _argument_of(parameter: Parameter, value: Any) -> Any:
+    """Return the argument of a procedure that an option's value stands for; None where the option was not given."""
+    if isinstance(parameter.kind, BooleanType):
+        return not value if parameter.default is True else value
+    if isinstance(parameter.kind, MapType):
+        return pairs_of(value)
+    if parameter.option is not None and parameter.option.parse is not None and value is not None:
+        return parameter.option.parse(value)
+    return value
 
 
 def _command(

@@ -106,19 +106,6 @@ PAGE = HtmlStyle(
 )
 
 
-class ShownAsText:
-    """A value that is displayed by its text: at a prompt as it is, in a notebook with the first line as the title and the others as paragraphs."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        head, *lines = str(self).splitlines()
-        return html_of(Report(head, tuple(Prose(line.strip()) for line in lines)))
-
-
 def html_of(report: Report) -> str:
     """Return a report as one `div` for a notebook."""
     return str(report_markup(report, NOTEBOOK))

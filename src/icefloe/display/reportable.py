@@ -71,6 +71,15 @@ class Reportable:
         return html_of(self.report())
 
 
+class OperationResult(Reportable):
+    """What an operation did, or would do. A prompt shows all of it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def json_ready(value: Any) -> Any:
     """Return a value as dicts, lists, text, numbers, booleans and None. Keys with a leading underscore are left out."""
     if is_dataclass(value) and not isinstance(value, type):

@@ -54,6 +54,8 @@ class ConvertEqualityDeletesResult(GroupRewriteResult):
         replaced_delete_files: Older vectors and position delete files that the new ones include.
     """
 
+    subject = "equality deletes"
+
     equality_delete_files: int = 0
     converted_delete_files: int = 0
     searched_data_files: int = 0
@@ -65,23 +67,15 @@ class ConvertEqualityDeletesResult(GroupRewriteResult):
         """Equality delete files that were there before and still are: they apply to data files that were not searched."""
         return self.equality_delete_files - self.converted_delete_files
 
-    def _lines(self) -> Iterator[str]:
-        if not self.searched_data_files and not self.converted_delete_files and not self.failed:
-            yield f"convert equality deletes: nothing to do, {count_text(self.equality_delete_files, 'equality delete file')}"
-            return
+    def _facts(self) -> Iterator[tuple[str, str]]:
         would = "would be " if self.dry_run else ""
-        files = count_text(self.converted_delete_files, "equality delete file")
-        data_files = count_text(self.searched_data_files, "data file")
-        if self.dry_run:
-            yield f"convert equality deletes: {files} would be converted, {data_files} would be searched"
-        else:
-            yield f"convert equality deletes: {files} became {count_text(self.added_delete_files, 'delete file')}, {data_files} searched"
+        yield "considered", count_text(self.equality_delete_files, "equality delete file")
+        yield f"{would}converted", count_text(self.converted_delete_files, "equality delete file")
+        yield f"{would}searched", count_text(self.searched_data_files, "data file")
+        if not self.dry_run:
+            yield "added", count_text(self.added_delete_files, "delete file")
         if self.replaced_delete_files:
-            yield f"  {count_text(self.replaced_delete_files, 'older delete file')} {would}included in the new ones"
-        if self.left_delete_files:
-            yield f"  {count_text(self.left_delete_files, 'equality delete file')} left: other data files need them"
-        for group in self.failed:
-            yield f"  not converted: {count_text(group.files, 'data file')}: {group.reason}"
+            yield "replaced", count_text(self.replaced_delete_files, "older delete file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,6 +273,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
     def _result(self, plan: ConversionPlan, groups: Sequence[DeletesToMerge], *, dry_run: bool = False) -> ConvertEqualityDeletesResult:
         converted = len(plan.unused) + len(_done_with(groups, plan.uses)) if dry_run else self._converted
         return ConvertEqualityDeletesResult(
+            table=self._table.full_name,
             dry_run=dry_run,
             snapshot_ids=tuple(self._snapshot_ids),
             equality_delete_files=max(plan.equality_delete_files, converted),

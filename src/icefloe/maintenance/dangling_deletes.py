@@ -6,13 +6,15 @@ Spec: Scan Planning; Delete Formats.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from icefloe.commit.file_changes import delete_key
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import InvalidInputError
-from icefloe.formatting import count_text, size_text
+from icefloe.formatting import count_text, size_text, snapshots_text
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.parallel_requests import in_threads
@@ -31,10 +33,11 @@ from icefloe.spec.ports import Read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RemoveDanglingDeletesResult(ShownAsText):
+class RemoveDanglingDeletesResult(OperationResult):
     """The result of a removal, or with `dry_run` what it would do.
 
     Attributes:
+        table: The table.
         dry_run: Whether nothing was changed.
         snapshot_id: The snapshot that was committed; None if nothing was removed.
         removed: The number of removed delete files by their kind.
@@ -42,6 +45,7 @@ class RemoveDanglingDeletesResult(ShownAsText):
         live_delete_files: The number of live delete files before.
     """
 
+    table: str
     dry_run: bool = False
     snapshot_id: int | None = None
     removed: Mapping[FileKind, int] = field(default_factory=dict)
@@ -53,12 +57,22 @@ class RemoveDanglingDeletesResult(ShownAsText):
         """Removed delete files of all kinds."""
         return sum(self.removed.values())
 
-    def __str__(self) -> str:
-        if not self.removed:
-            return f"remove dangling deletes: nothing to do, {count_text(self.live_delete_files, 'delete file')} considered"
-        would = "would be removed" if self.dry_run else "removed"
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.removed.items())
-        return f"remove dangling deletes: {kinds} {would}, {size_text(self.removed_bytes)}, of {count_text(self.live_delete_files, 'delete file')}"
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
+        kinds = "".join(f", {count:,} {kind}" for kind, count in self.removed.items())
+        facts = (
+            ("snapshot", snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
+            ("considered", count_text(self.live_delete_files, "delete file")),
+            (
+                "would be removed" if self.dry_run else "removed",
+                f"{count_text(self.removed_files, 'file')}, {size_text(self.removed_bytes)}{kinds}",
+            ),
+        )
+        return Report(f"dangling deletes of {self.table}", (Facts(facts),))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field; the removed files are a number, and `kinds` by kind."""
+        fields: dict[str, Any] = json_ready(self)
+        return {"kinds": fields.pop("removed"), "removed_files": self.removed_files, **fields}
 
 
 def remove_dangling_deletes(
@@ -70,7 +84,7 @@ def remove_dangling_deletes(
     scan = table.scan().use_ref(branch) if metadata.refs else table.scan()
     snapshot = scan.snapshot()
     if snapshot is None:
-        return RemoveDanglingDeletesResult(dry_run=dry_run)
+        return RemoveDanglingDeletesResult(table=table.full_name, dry_run=dry_run)
     live, dangling = _dangling(metadata, snapshot, table.io.read)
     removed: dict[FileKind, int] = {}
     for file in dangling:
@@ -89,6 +103,7 @@ def remove_dangling_deletes(
         update.commit()
         snapshot_id = table.refs()[branch].snapshot_id
     return RemoveDanglingDeletesResult(
+        table=table.full_name,
         dry_run=dry_run,
         snapshot_id=snapshot_id,
         removed=removed,

@@ -8,10 +8,12 @@ groups that are given up are deleted, except where the state of a commit is unkn
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.reportable import MOST_LINES, OperationResult
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, IcefloeError, in_one_line
+from icefloe.formatting import snapshots_text
 from icefloe.maintenance.dangling_deletes import refuse_staging
 from icefloe.maintenance.rewrite_options import CommitOptions
 from icefloe.operations.available_engines import engine_named
@@ -45,15 +47,20 @@ class FailedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class GroupRewriteResult(ShownAsText):
+class GroupRewriteResult(OperationResult):
     """The result of a rewrite by groups, or with `dry_run` what it would do. Results of each rewrite add their counts.
 
     Attributes:
+        subject: What is rewritten, as the title of the report names it.
+        table: The table.
         dry_run: Whether nothing was written.
         snapshot_ids: The snapshots that were committed.
         failed: What was given up, and why.
     """
 
+    subject: ClassVar[str]
+
+    table: str
     dry_run: bool = False
     snapshot_ids: tuple[int, ...] = ()
     failed: tuple[FailedGroup, ...] = ()
@@ -63,12 +70,21 @@ class GroupRewriteResult(ShownAsText):
         """Files of groups that were given up."""
         return sum(group.files for group in self.failed)
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
+    @property
+    def has_faults(self) -> bool:
+        """Whether groups of files were given up."""
+        return bool(self.failed)
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        """Return the counts, and the groups that were given up."""
+        facts = Facts((("snapshot", snapshots_text(self.snapshot_ids, dry_run=self.dry_run)), *self._facts()))
+        columns = (Column("files", is_number=True), Column("reason"))
+        failed = [(f"{group.files:,}", group.reason) for group in self.failed]
+        return Report(f"{self.subject} of {self.table}", (facts, *([grid("given up", columns, failed, most)] if failed else [])))
 
     @abstractmethod
-    def _lines(self) -> Iterator[str]:
-        """Yield the lines of the text."""
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """Yield the names and values of the report, after the snapshots."""
 
 
 @dataclass(frozen=True, slots=True)

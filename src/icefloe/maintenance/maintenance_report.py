@@ -1,14 +1,15 @@
 """`MaintenanceReport`: what a run of maintenance did to a table, action by action; the work that would pay, and what is left undone and why."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Column, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import IcefloeError, in_one_line
-from icefloe.formatting import count_text, size_text
+from icefloe.formatting import count_text, shortened, size_text
 from icefloe.maintenance.maintenance_thresholds import FILE_OPEN_BYTES, REWRITE_COST, SCANS
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 
@@ -101,7 +102,7 @@ class ActionReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MaintenanceReport(ShownAsText):
+class MaintenanceReport(OperationResult):
     """What a run did to one table, or with `dry_run` would do.
 
     Attributes:
@@ -133,21 +134,55 @@ class MaintenanceReport(ShownAsText):
         """Whether no action did anything or would do anything."""
         return not self.has_failures and all(one.state in (ActionState.NOTHING, ActionState.LEFT) for one in self.actions)
 
-    def __str__(self) -> str:
-        return "\n".join([f"maintain {self.table}" + (" (plan)" if self.dry_run else ""), *(f"  {line}" for line in self._lines())])
+    @property
+    def has_faults(self) -> bool:
+        """Whether an action failed."""
+        return self.has_failures
 
-    def _lines(self) -> Iterator[str]:
-        if self.skipped or self.error:
-            yield self.skipped or f"failed: {self.error}"
-        for one in self.actions:
-            yield f"{one.action}: {one.state}" + (f": {one.detail}" if one.detail else "")
-            if one.files_less or one.bytes_less:
-                cost = f", for {size_text(one.rewritten_bytes)}; worth {one.worth:.3g}" if one.rewritten_bytes else ""
-                yield f"  {count_text(one.files_less, 'file')} and {size_text(one.bytes_less)} less for each scan{cost}"
-            for left in one.left:
-                yield f"  left: {left.what}: {left.reason}"
-            if one.left_count > len(one.left):
-                yield f"  left: {one.left_count - len(one.left):,} more"
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        return Report(f"{'plan of maintenance' if self.dry_run else 'maintenance'} of {self.table}", tuple(self.parts(most)))
+
+    def parts(self, most: int | None) -> list[Part]:
+        """Return the parts of the report: the actions with their figures, and what is left undone."""
+        if self.error or self.skipped:
+            return [Prose(f"{self.table}: " + (f"failed: {self.error}" if self.error else f"left alone: {self.skipped}"))]
+        columns = (
+            Column("action"),
+            Column("state"),
+            Column("detail", rank=1),
+            Column("bytes rewritten", is_number=True, rank=3),
+            Column("files less a scan", is_number=True, rank=4),
+            Column("bytes less a scan", is_number=True, rank=5),
+            Column("worth", is_number=True, rank=2),
+        )
+        parts: list[Part] = [grid(self.table, columns, [_row(action) for action in self.actions], None)]
+        left = [(action.action.value, piece.what, piece.reason) for action in self.actions for piece in action.left]
+        if left:
+            names = (Column("action"), Column("what"), Column("reason"))
+            shown = grid("left undone", names, left, most)
+            unnamed = sum(action.left_count - len(action.left) for action in self.actions)
+            parts.append(replace(shown, more=shown.more + unnamed))
+        return parts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field; actions and states have the names that the properties and the procedure have."""
+        return {**json_ready(self), "actions": [_action_fields(action) for action in self.actions]}
+
+
+def _action_fields(report: ActionReport) -> dict[str, Any]:
+    left = [{**json_ready(piece), "action": piece.action.value} for piece in report.left]
+    return {**json_ready(report), "action": report.action.value, "state": report.state.value, "left": left}
+
+
+def _row(report: ActionReport) -> tuple[str, ...]:
+    figures = (
+        size_text(report.rewritten_bytes),
+        count_text(report.files_less),
+        size_text(report.bytes_less),
+        f"{report.worth:.3g}" if report.rewritten_bytes else "",
+    )
+    has_figures = report.rewritten_bytes or report.files_less or report.bytes_less
+    return report.action.value, report.state.value, shortened(report.detail), *(figures if has_figures else ("",) * 4)
 
 
 def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:

@@ -1,10 +1,11 @@
 """`RemoveOrphanFilesResult`: what a removal of orphan files found and did."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import Problem
 from icefloe.formatting import count_text, size_text
 from icefloe.operations.orphans.path_database import LISTED
@@ -20,7 +21,7 @@ class OrphanMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RemoveOrphanFilesResult(ShownAsText):
+class RemoveOrphanFilesResult(OperationResult):
     """The result of a removal of orphan files, or with `dry_run` what it would do.
 
     Attributes:
@@ -59,29 +60,35 @@ class RemoveOrphanFilesResult(ShownAsText):
     undeleted: tuple[Problem, ...] = ()
     undeleted_files: int = 0
 
-    def __str__(self) -> str:
-        return "\n".join([self._head(), *(f"  {line}" for line in self._lines())])
+    @property
+    def has_faults(self) -> bool:
+        """Whether files could not be deleted."""
+        return bool(self.undeleted_files)
 
-    def _head(self) -> str:
-        orphans = f"{count_text(self.orphan_files, 'orphan file')}, {size_text(self.orphan_bytes)}"
-        would = "would be " if self.dry_run else ""
-        match self.mode:
-            case OrphanMode.DELETE | OrphanMode.PURGE:
-                done = f"{orphans} would be deleted" if self.dry_run else f"{self.deleted_files:,} of {orphans} deleted"
-            case OrphanMode.QUARANTINE:
-                done = f"{orphans} {would}listed"
-            case OrphanMode.UNDO:
-                done = f"{count_text(len(self.lists), 'list')} {would}dropped, no file of the table was touched"
-        return f"{self.table}: {done}"
-
-    def _lines(self) -> list[str]:
-        lines = [f"{count_text(self.listed_files, 'file')} in {self.location}"] if self.location else []
-        lines += [f"list {location}" for location in self.lists]
-        lines += [f"too young to be purged: {location}" for location in self.waiting_lists]
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        facts = [("searched", f"{count_text(self.listed_files, 'file')}" + (f" in {self.location}" if self.location else ""))]
+        if self.mode is not OrphanMode.UNDO:
+            facts.append(("orphans", f"{count_text(self.orphan_files, 'file')}, {size_text(self.orphan_bytes)}"))
+        if self.mode in (OrphanMode.DELETE, OrphanMode.PURGE):
+            facts.append(("deleted", "none: nothing was changed" if self.dry_run else count_text(self.deleted_files, "file")))
         if self.skipped_files:
-            lines.append(f"{count_text(self.skipped_files, 'listed file')} kept: referenced again, changed, gone or outside the table")
-        lines += [f"kept with its files, because this commit may still happen: {location}" for location in self.pending]
-        lines += [f"left out, because another table is there: {location}" for location in self.other_tables]
+            facts.append(("kept", f"{count_text(self.skipped_files, 'file')}: referenced again, changed, gone or outside the table"))
+        facts += [("list", location) for location in self.lists]
+        facts += [("too young", location) for location in self.waiting_lists]
+        facts += [("may be committed", location) for location in self.pending]
+        facts += [("another table", location) for location in self.other_tables]
+        paths = [(path,) for path in self._paths()]
+        parts = [grid("files", (Column("path", whole=True),), paths, most)] if paths else []
         if self.undeleted_files:
-            lines.append(f"{count_text(self.undeleted_files, 'file')} could not be deleted:")
-        return [*lines, *(f"  {problem}" for problem in self.undeleted)]
+            rows = [(problem.where, problem.what) for problem in self.undeleted]
+            parts.append(grid(f"{self.undeleted_files:,} not deleted", (Column("path"), Column("reason")), rows, most))
+        return Report(f"orphan files of {self.table}", (Facts(tuple(facts)), *parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field, with the paths of the files."""
+        fields: dict[str, Any] = json_ready(replace(self, files=self._paths()))
+        return fields
+
+    def _paths(self) -> list[str]:
+        paths: list[str] = self.files["path"].to_pylist()
+        return paths

@@ -61,6 +61,8 @@ class RewriteDataFilesResult(GroupRewriteResult):
         left_files: Files that should be rewritten and were not, because a group of them would not pay.
     """
 
+    subject = "data files"
+
     rewritten_files: int = 0
     added_files: int = 0
     rewritten_bytes: int = 0
@@ -71,21 +73,19 @@ class RewriteDataFilesResult(GroupRewriteResult):
     considered_files: int = 0
     left_files: int = 0
 
-    def _lines(self) -> Iterator[str]:
-        if not self.rewritten_files and not self.failed:
-            yield f"rewrite data files: nothing to do, {count_text(self.considered_files, 'file')} considered"
-        else:
-            would = "would become" if self.dry_run else "became"
-            sizes = size_text(self.rewritten_bytes) + ("" if self.dry_run else f" to {size_text(self.added_bytes)}")
-            yield f"rewrite data files: {count_text(self.rewritten_files, 'file')} {would} {self.added_files:,}, {sizes}"
-        if self.reasons:
-            yield "  " + ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        would = "would be " if self.dry_run else ""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.reasons.items())
+        yield "considered", count_text(self.considered_files, "file")
+        rewritten = f"{count_text(self.rewritten_files, 'file')}, {size_text(self.rewritten_bytes)}"
+        yield f"{would}rewritten", rewritten + (f": {reasons}" if reasons else "")
+        yield f"{would}added", count_text(self.added_files, "file") + ("" if self.dry_run else f", {size_text(self.added_bytes)}")
         if self.removed_delete_files:
-            yield f"  removed {count_text(self.removed_delete_files, 'delete file')}, {count_text(self.deleted_rows, 'deleted row')}"
+            yield f"{would}removed", count_text(self.removed_delete_files, "delete file")
+        if self.deleted_rows:
+            yield "deleted rows", f"{self.deleted_rows:,} are in no file any more"
         if self.left_files:
-            yield f"  {count_text(self.left_files, 'file')} left: too few in a partition to pay"
-        for group in self.failed:
-            yield f"  not rewritten: {count_text(group.files, 'file')}: {group.reason}"
+            yield "left", f"{count_text(self.left_files, 'file')}: too few in a partition to pay"
 
 
 class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResult]):
@@ -273,6 +273,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
     def _result(self, plan: RewritePlan, groups: Sequence[FileGroup], *, dry_run: bool = False) -> RewriteDataFilesResult:
         added = [file for written in self._done for file in written.added]
         return RewriteDataFilesResult(
+            table=self._table.full_name,
             dry_run=dry_run,
             snapshot_ids=tuple(self._snapshot_ids),
             rewritten_files=sum(len(group) for group in groups),

@@ -48,6 +48,8 @@ class RewritePositionDeleteFilesResult(GroupRewriteResult):
         left_files: Delete files of the wrong size that were not rewritten, because a group of them would not pay.
     """
 
+    subject = "position deletes"
+
     rewritten_files: int = 0
     added_files: int = 0
     rewritten_bytes: int = 0
@@ -59,23 +61,19 @@ class RewritePositionDeleteFilesResult(GroupRewriteResult):
     considered_files: int = 0
     left_files: int = 0
 
-    def _lines(self) -> Iterator[str]:
-        if not self.rewritten_files and not self.failed:
-            yield f"rewrite position delete files: nothing to do, {count_text(self.considered_files, 'delete file')} considered"
-        else:
-            would = "would become" if self.dry_run else "became"
-            sizes = size_text(self.rewritten_bytes) + ("" if self.dry_run else f" to {size_text(self.added_bytes)}")
-            yield f"rewrite position delete files: {count_text(self.rewritten_files, 'delete file')} {would} {self.added_files:,}, {sizes}"
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        would = "would be " if self.dry_run else ""
+        yield "considered", count_text(self.considered_files, "delete file")
+        yield f"{would}rewritten", f"{count_text(self.rewritten_files, 'delete file')}, {size_text(self.rewritten_bytes)}"
+        yield f"{would}added", count_text(self.added_files, "delete file") + ("" if self.dry_run else f", {size_text(self.added_bytes)}")
         if self.upgraded_files:
-            yield f"  {count_text(self.upgraded_files, 'position delete file')} to deletion vectors"
+            yield "to vectors", count_text(self.upgraded_files, "position delete file")
         if self.rewritten_puffin_files or self.added_puffin_files:
-            yield f"  {count_text(self.rewritten_puffin_files, 'Puffin file')} to {self.added_puffin_files:,}"
+            yield "Puffin files", f"{self.rewritten_puffin_files:,} to {self.added_puffin_files:,}"
         if self.dangling_files:
-            yield f"  {count_text(self.dangling_files, 'delete file')} applied to no data file"
+            yield "dangling", f"{count_text(self.dangling_files, 'delete file')} applied to no data file"
         if self.left_files:
-            yield f"  {count_text(self.left_files, 'delete file')} left: too few in a partition to pay"
-        for group in self.failed:
-            yield f"  not rewritten: {count_text(group.files, 'delete file')}: {group.reason}"
+            yield "left", f"{count_text(self.left_files, 'delete file')}: too few in a partition to pay"
 
 
 class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, RewritePositionDeleteFilesResult]):
@@ -173,6 +171,7 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
         moved = {file.file_path for group in groups if group.tasks for file in group.files if is_deletion_vector(file)}
         expected_puffins = sum(group.output_files for group in groups if group.as_vectors)
         return RewritePositionDeleteFilesResult(
+            table=self._table.full_name,
             dry_run=dry_run,
             snapshot_ids=tuple(self._snapshot_ids),
             rewritten_files=len(files),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import IcefloeError, InvalidInputError
 from icefloe.formatting import count_text, size_text
 from icefloe.io.bulk_delete import delete_files
@@ -30,11 +31,13 @@ FILE_LIST = "file-list"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RewriteTablePathResult(ShownAsText):
+class RewriteTablePathResult(OperationResult):
     """The result of a run, or with `dry_run` what it would do.
 
     Attributes:
+        table: The table.
         dry_run: Whether nothing was written.
+        copies: Whether the files were to be copied.
         latest_version: The name of the metadata file of the last version.
         metadata_location: The location of that metadata file in the copy, by which the copy is registered.
         staging_location: The folder of the rewritten files; None if they were deleted after they were copied.
@@ -49,7 +52,9 @@ class RewriteTablePathResult(ShownAsText):
         verified: What was compared; None without a comparison.
     """
 
+    table: str
     dry_run: bool = False
+    copies: bool = False
     latest_version: str
     metadata_location: str
     staging_location: str | None
@@ -63,26 +68,35 @@ class RewriteTablePathResult(ShownAsText):
     present_files: int = 0
     verified: VerifiedCopy | None = None
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        would = "would be rewritten" if self.dry_run else "rewritten"
-        rewritten = f"{count_text(self.rewritten_manifests, 'manifest')}, {count_text(self.rewritten_delete_files, 'delete file')} {would}"
-        yield f"rewrite table path: {count_text(self.files, 'file')} to copy, {size_text(self.bytes)}; {rewritten}"
-        yield f"  latest version: {self.latest_version}, to be registered as {self.metadata_location}"
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
+        rewritten = f"{count_text(self.rewritten_manifests, 'manifest')}, {count_text(self.rewritten_delete_files, 'delete file')}"
+        facts = [
+            ("files", f"{count_text(self.files, 'file')}, {size_text(self.bytes)}"),
+            ("would be rewritten" if self.dry_run else "rewritten", rewritten),
+            ("to be registered as", self.metadata_location),
+        ]
+        if self.staging_location is not None:
+            facts.append(("staged in", self.staging_location))
         if self.file_list_location is not None:
-            yield f"  files to copy: {self.file_list_location}"
-        if self.copied_files or self.present_files:
-            yield f"  copied: {count_text(self.copied_files, 'file')}; {self.present_files:,} were there already"
+            facts.append(("list of files", self.file_list_location))
         if self.missing_versions:
-            yield f"  left out of the metadata log: {count_text(len(self.missing_versions), 'metadata file')} that do not exist"
+            facts.append(("left out of the log", f"{count_text(len(self.missing_versions), 'metadata file')} that do not exist"))
+        if self.copies and not self.dry_run:
+            facts.append(("copied", f"{count_text(self.copied_files, 'file')}; {self.present_files:,} were there already"))
         if self.verified is not None:
-            same = self.verified
-            yield (
-                f"  verified: {count_text(same.snapshots, 'snapshot')}, {count_text(same.manifests, 'manifest')}, "
-                f"{count_text(same.files, 'file')}, {count_text(same.records, 'row')}, {size_text(same.bytes)}"
-            )
+            equal = f"{count_text(self.verified.files, 'file')}, {size_text(self.verified.bytes)}, {self.verified.records:,} rows"
+            facts.append(("equal", equal))
+        return Report(f"paths of {self.table}", (Facts(tuple(facts)),))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field; counts of a part that did not run are null."""
+        fields: dict[str, Any] = json_ready(replace(self, verified=None))
+        del fields["verified"]
+        if not fields.pop("copies") or self.dry_run:
+            fields |= {"copied_files": None, "present_files": None}
+        same = self.verified
+        counts = (None, None, None) if same is None else (same.files, same.bytes, same.records)
+        return {**fields, **dict(zip(("verified_files", "verified_bytes", "verified_rows"), counts, strict=True))}
 
 
 def rewrite_table_path(
@@ -117,6 +131,8 @@ def rewrite_table_path(
         staged.stage()
         parts = staged.copies()
         result = RewriteTablePathResult(
+            table=table.full_name,
+            copies=copy,
             dry_run=dry_run,
             latest_version=end.location.rpartition("/")[2],
             metadata_location=prefix.moved(end.location),

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,10 @@ from icefloe.catalog.catalog_base import Name
 from icefloe.catalog.catalog_transaction import CreateTableTransaction
 from icefloe.datafile.footer_columns import int96_places, with_int96_as_instants
 from icefloe.datafile.orc.orc_timestamps import new_table_schema
+from icefloe.display.report import Column, Facts, Report, grid
+from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileError, SchemaMismatchError, TableAlreadyExistsError
+from icefloe.formatting import count_text, size_text
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualified
@@ -145,6 +149,57 @@ class ExistingFiles:
     def again(self) -> tuple[str, ...]:
         """Return the files that are there now. Raises as `existing_files`."""
         return _files(self.io, self.folders, self.is_left_out, ignore_missing=self.ignore_missing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TableOfFilesResult(OperationResult):
+    """The result of a table that was made of existing files, or with `dry_run` what it would be.
+
+    Attributes:
+        action: What made it: `snapshot` or `migrate`.
+        dry_run: Whether no table was created.
+        table: The name of the table.
+        location: Its folder, where files of later writes are.
+        imported_files: The files of the source.
+        imported_bytes: Their bytes.
+        imported_records: Their rows.
+        schema: The table's columns.
+        partition_columns: The columns by which it is partitioned.
+    """
+
+    action: ClassVar[str]
+
+    dry_run: bool
+    table: str
+    location: str
+    imported_files: int
+    imported_bytes: int
+    imported_records: int
+    schema: Schema
+    partition_columns: tuple[str, ...] = ()
+
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        facts = (
+            ("would have" if self.dry_run else "files", f"{count_text(self.imported_files, 'file')}, {size_text(self.imported_bytes)}"),
+            ("rows", f"{self.imported_records:,}"),
+            ("partitioned by", ", ".join(self.partition_columns) or "nothing"),
+            ("new files at", self.location),
+            *self._more_facts(),
+        )
+        columns = grid("columns", (Column("name"), Column("type")), self._columns(), most)
+        return Report(f"{self.action} {self.table}", (Facts(facts), columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field; the columns as pairs of name and type."""
+        fields: dict[str, Any] = json_ready(self)
+        del fields["schema"]
+        return {"action": self.action, **fields, "columns": json_ready(self._columns())}
+
+    def _columns(self) -> list[tuple[str, str]]:
+        return [(column.name, str(column.field_type)) for column in self.schema.fields]
+
+    def _more_facts(self) -> Sequence[tuple[str, str]]:
+        return ()
 
 
 def existing_files(

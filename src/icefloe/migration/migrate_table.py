@@ -8,14 +8,13 @@ Spec: Column Projection; Partitioning; Optimistic Concurrency.
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
 from icefloe.catalog.catalog_transaction import CreateTableTransaction
 from icefloe.catalog.new_namespace import NewNamespace
-from icefloe.display.html import ShownAsText
 from icefloe.errors import (
     CommitConflictError,
     CommitUnknownError,
@@ -26,7 +25,7 @@ from icefloe.errors import (
     NotFoundError,
     Problem,
 )
-from icefloe.formatting import count_text, size_text
+from icefloe.formatting import count_text
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, list_part
 from icefloe.io.locations import LocationPolicy, join, place_of_file, place_of_folder, qualified
@@ -34,6 +33,7 @@ from icefloe.migration.existing_files import (
     ExistingFiles,
     SourceFolders,
     SourceTable,
+    TableOfFilesResult,
     commit_files,
     existing_files,
     files_to_add,
@@ -44,7 +44,6 @@ from icefloe.operations.orphans.orphan_search import metadata_among
 from icefloe.operations.orphans.referenced_files import METADATA_FOLDER
 from icefloe.operations.own_location import holds_warehouse
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.schema.schema import Schema
 from icefloe.stores.catalog_store import other_tables
 
 LOG = logging.getLogger(__name__)
@@ -56,44 +55,37 @@ _MANIFEST_NAME = re.compile(r"(snap-[^/]*|[^/]*-m\d+)\.avro")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class MigrateTableResult(ShownAsText):
-    """The result of a migration, or with `dry_run` what it would do.
+class MigrateTableResult(TableOfFilesResult):
+    """The result of a migration.
 
     Attributes:
-        dry_run: Whether nothing was changed.
-        table: The name of the new table.
-        location: Its folder, which was the source's.
-        migrated_files: The files.
-        migrated_bytes: Their bytes.
-        migrated_records: Their rows.
         outside_files: Files, of the migrated ones, that are not in the folder: the table reads them, and never deletes them.
         backup: The name of the source from now on; empty where it was dropped, and for a folder.
-        schema: The table's columns.
-        partition_columns: The columns by which it is partitioned.
     """
 
-    dry_run: bool
-    table: str
-    location: str
-    migrated_files: int
-    migrated_bytes: int
-    migrated_records: int
-    outside_files: int
-    backup: str
-    schema: Schema
-    partition_columns: tuple[str, ...] = field(default=())
+    action = "migrate"
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
+    outside_files: int = 0
+    backup: str = ""
 
-    def _lines(self) -> Iterator[str]:
-        would = "would become" if self.dry_run else "became"
-        files = f"{count_text(self.migrated_files, 'file')}, {count_text(self.migrated_records, 'row')}, {size_text(self.migrated_bytes)}"
-        yield f"migrate: {files} {would} {self.table} at {self.location}"
-        if self.outside_files:
-            yield f"  {count_text(self.outside_files, 'file')} outside of the folder: read, and never deleted"
-        if self.backup:
-            yield f"  the source {'would be' if self.dry_run else 'is'} {self.backup}"
+    @property
+    def migrated_files(self) -> int:
+        """The files."""
+        return self.imported_files
+
+    @property
+    def migrated_bytes(self) -> int:
+        """Their bytes."""
+        return self.imported_bytes
+
+    @property
+    def migrated_records(self) -> int:
+        """Their rows."""
+        return self.imported_records
+
+    def _more_facts(self) -> Sequence[tuple[str, str]]:
+        outside = [("outside", f"{count_text(self.outside_files, 'file')} not in the folder: read, and never deleted")]
+        return [*(outside if self.outside_files else []), *([("backup", self.backup)] if self.backup else [])]
 
 
 def migrate_table(
@@ -185,9 +177,9 @@ class _Migration:
             dry_run=dry_run,
             table=self._full_name,
             location=transaction.base.location,
-            migrated_files=len(added),
-            migrated_bytes=sum(file.file_size_in_bytes for file in added),
-            migrated_records=sum(file.record_count for file in added),
+            imported_files=len(added),
+            imported_bytes=sum(file.file_size_in_bytes for file in added),
+            imported_records=sum(file.record_count for file in added),
             outside_files=self._outside(added),
             backup=self._full_backup_name if is_kept else "",
             schema=existing.schema,

@@ -4,49 +4,23 @@ The files are read by `existing_files.py`. Spec: Column Projection; Partitioning
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_base import Name
-from icefloe.display.html import ShownAsText
 from icefloe.errors import InvalidInputError
-from icefloe.formatting import count_text, size_text
 from icefloe.io.locations import folders_of
-from icefloe.migration.existing_files import commit_files, existing_files, files_to_add, new_table_of
-from icefloe.spec.schema.schema import Schema
+from icefloe.migration.existing_files import TableOfFilesResult, commit_files, existing_files, files_to_add, new_table_of
 
 # Properties of a table whose files belong to another one: nothing of it deletes files.
 OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SnapshotTableResult(ShownAsText):
-    """The result of a snapshot of files, or with `dry_run` what it would do.
+class SnapshotTableResult(TableOfFilesResult):
+    """The result of a snapshot of files."""
 
-    Attributes:
-        dry_run: Whether no table was created.
-        table: The name of the table.
-        location: Its folder, where files of later writes are.
-        imported_files: The files of the source.
-        imported_bytes: Their bytes.
-        imported_records: Their rows.
-        schema: The table's columns.
-        partition_columns: The columns by which it is partitioned.
-    """
-
-    dry_run: bool
-    table: str
-    location: str
-    imported_files: int
-    imported_bytes: int
-    imported_records: int
-    schema: Schema
-    partition_columns: tuple[str, ...] = field(default=())
-
-    def __str__(self) -> str:
-        would = "would be" if self.dry_run else "are"
-        files = f"{count_text(self.imported_files, 'file')}, {count_text(self.imported_records, 'row')}, {size_text(self.imported_bytes)}"
-        return f"snapshot: {files} {would} in {self.table} at {self.location}"
+    action = "snapshot"
 
 
 def snapshot_table(

@@ -70,7 +70,7 @@ class TableStatistics:
 # ---- computing ----
 
 
-def plan_statistics(scan: DataScan, columns: Sequence[str] | None) -> StatisticsPlan | None:
+def plan_statistics(scan: DataScan, table_name: str, columns: Sequence[str] | None) -> StatisticsPlan | None:
     """Return what `compute_statistics` would read; None for a table without a snapshot."""
     snapshot = scan.snapshot()
     if snapshot is None:
@@ -79,7 +79,14 @@ def plan_statistics(scan: DataScan, columns: Sequence[str] | None) -> Statistics
     names = tuple(".".join(schema.path_of(field.field_id) or ()) for field in _chosen(schema, columns))
     tasks = tuple(scan.select(*names).request().plan.tasks()) if names else ()
     sizes = {task.file.file_path: task.file.file_size_in_bytes for task in tasks}
-    return StatisticsPlan(snapshot_id=snapshot.snapshot_id, columns=names, files=len(sizes), size_in_bytes=sum(sizes.values()))
+    return StatisticsPlan(
+        table=table_name,
+        of="data file",
+        snapshot_id=snapshot.snapshot_id,
+        columns=names,
+        files=len(sizes),
+        size_in_bytes=sum(sizes.values()),
+    )
 
 
 def compute_statistics(

@@ -107,7 +107,7 @@ class LoadedTable(TableReader, ChangeTarget):
         Raises:
             InvalidSchemaError, InvalidInputError, NoSuchSnapshotError: as `compute_statistics` does.
         """
-        return plan_statistics(self._scan_of(snapshot_id), columns)
+        return plan_statistics(self._scan_of(snapshot_id), self.full_name, columns)
 
     def plan_partition_statistics(self, snapshot_id: int | None = None) -> StatisticsPlan | None:
         """Return what `compute_partition_statistics` with the same arguments would read, and compute nothing.

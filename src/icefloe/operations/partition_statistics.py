@@ -55,10 +55,12 @@ def plan_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: s
         return None
     number = counted.snapshot.snapshot_id
     if counted.file is not None:
-        return StatisticsPlan(snapshot_id=number, files=0, size_in_bytes=0, based_on=number)
+        return StatisticsPlan(table=table_name, of="manifest", snapshot_id=number, based_on=number)
     last = _last_statistics(metadata, io, counted)
     read = counted.manifests if last is None else last.added
     return StatisticsPlan(
+        table=table_name,
+        of="manifest",
         snapshot_id=number,
         files=len(read),
         size_in_bytes=sum(manifest.manifest_length for manifest in read),

@@ -8,6 +8,7 @@ from icefloe.inspect.commit_explanation import explain_commit as explained
 from icefloe.inspect.comparison.table_comparison import compare, compared_versions, comparison_lines
 from icefloe.procedures.procedure import Flag, Rows, Text, procedure
 from icefloe.spec.types import IntegerType, LongType, StringType
+from icefloe.table.table import Table
 
 
 @procedure(
@@ -29,8 +30,8 @@ def diff(
     """Compare two snapshots, branches or tags of a table, or two tables, by their metadata; a row for each difference."""
     other = None if other_table is None else catalog.load_table(other_table)
     before, after, is_one_table = compared_versions(catalog.load_table(table), other, from_version, to_version)
-    found = compare(before, after, is_one_table=is_one_table, statistics=statistics)
-    return [(section, one.change, one.name, one.before, one.after) for section, one in comparison_lines(found)]
+    comparison = compare(before, after, is_one_table=is_one_table, statistics=statistics)
+    return [(section, line.change, line.name, line.before, line.after) for section, line in comparison_lines(comparison)]
 
 
 @procedure(
@@ -45,17 +46,27 @@ def diff(
     ("message", StringType()),
     optional=("attempt", "snapshot_id", "timestamp", "operation", "added_rows", "deleted_rows", "engine", "message"),
 )
-def explain_commit(catalog: Catalog, table: Text, snapshot: Text | None = None) -> Rows:
+def explain_commit(table: Table, snapshot: Text | None = None) -> Rows:
     """Explain a stored commit: its lost attempts, the snapshots of other writers that were first, and what it was checked against."""
-    found = explained(catalog.load_table(table), snapshot)
+    explanation = explained(table, snapshot)
     rows: list[tuple[Any, ...]] = [
-        ("commit", found.attempts, found.snapshot_id, found.timestamp_ms, found.operation, None, None, found.engine, found.summary_text())
+        (
+            "commit",
+            explanation.attempts,
+            explanation.snapshot_id,
+            explanation.timestamp_ms,
+            explanation.operation,
+            None,
+            None,
+            explanation.engine,
+            explanation.summary_text(),
+        )
     ]
-    for attempt in found.lost:
+    for attempt in explanation.lost:
         rows.append(("lost attempt", attempt.number, attempt.base_snapshot_id, None, None, None, None, None, attempt.message()))
         rows += [_other("won by", attempt.number, other) for other in attempt.won_by]
-    rows += [_other("before", None, other) for other in found.before]
-    rows += [_other("checked against", None, other) for other in found.checked]
+    rows += [_other("before", None, other) for other in explanation.before]
+    rows += [_other("checked against", None, other) for other in explanation.checked]
     return rows
 
 

@@ -10,6 +10,7 @@ from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, p
 from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.partitioning.partition_folders import HIVE_NULL, folders_in_path, hive_value
 from icefloe.spec.types import LongType
+from icefloe.table.table import Table
 
 _PATH = re.compile(r"`?(parquet|orc|avro)`?\s*\.\s*`(.+)`", re.IGNORECASE)
 
@@ -30,30 +31,33 @@ def register_table(catalog: Catalog, table: Text, metadata_file: Text) -> Rows:
 
 @procedure(("added_files_count", LongType()), ("changed_partition_count", LongType()), optional=["changed_partition_count"])
 def add_files(
-    catalog: Catalog,
-    table: Text,
+    table: Table,
     source_table: Source,
     partition_filter: Texts | None = None,
     check_duplicate_files: Flag = True,
     parallelism: Int | None = None,
 ) -> Rows:
     """Add the files of a path, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog, to a table."""
-    if parallelism is not None and parallelism < 1:
-        raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
-    target = catalog.load_table(table)
+    check_parallelism(parallelism)
     if isinstance(source_table, str):
-        locations = locations_to_add(target.handle, path_of_source(source_table))
+        locations = locations_to_add(table.handle, path_of_source(source_table))
     else:
         # Folders of a table's partitions, which do not exist in an object store as long as they are empty.
-        locations = locations_to_add(target.handle, source_table, missing_is_empty=True)
+        locations = locations_to_add(table.handle, source_table, missing_is_empty=True)
     selected = _of_partition(locations, partition_filter or {})
     if partition_filter and not selected:
         folder = "/".join(f"{name}={value}" for name, value in partition_filter.items())
         raise InvalidInputError(f"no file of {source_table} is in a folder {folder}", next_step="check the names of its folders")
-    result = target.add_files(selected, check_duplicate_files=check_duplicate_files)
-    snapshot = target.snapshot_by_id(result.snapshot_id) if result.snapshot_id is not None else None
+    result = table.add_files(selected, check_duplicate_files=check_duplicate_files)
+    snapshot = table.snapshot_by_id(result.snapshot_id) if result.snapshot_id is not None else None
     changed = 0 if snapshot is None else snapshot.summary.get("changed-partition-count")
     return [(result.added_files, None if changed is None else int(changed))]
+
+
+def check_parallelism(parallelism: int | None) -> None:
+    """Raise `InvalidInputError` for fewer than one thread."""
+    if parallelism is not None and parallelism < 1:
+        raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
 
 
 def path_of_source(text: str) -> str:

@@ -3,14 +3,18 @@
 Spec: Paths in Metadata; Column Projection.
 """
 
+from typing import Annotated
+
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.maintenance.rewrite_table_path import RewriteTablePathResult
 from icefloe.migration.existing_files import SourceFolders
-from icefloe.migration.migrate_table import migrate_table
-from icefloe.migration.snapshot_table import snapshot_table
-from icefloe.procedures.file_procedures import path_of_source
-from icefloe.procedures.procedure import Flag, Int, Rows, Source, Text, Texts, WiderRows, procedure
+from icefloe.migration.migrate_table import MigrateTableResult, migrate_table
+from icefloe.migration.snapshot_table import SnapshotTableResult, snapshot_table
+from icefloe.procedures.file_procedures import check_parallelism, path_of_source
+from icefloe.procedures.procedure import Flag, Int, Option, Rows, Source, Text, Texts, WiderRows, procedure, row_of
 from icefloe.spec.types import IntegerType, LongType, StringType
+from icefloe.table.table import Table
 
 _COPIED = (("copied_files_count", LongType()), ("present_files_count", LongType()), ("metadata_file", StringType()))
 _VERIFIED = (("verified_files_count", LongType()), ("verified_bytes_count", LongType()), ("verified_rows_count", LongType()))
@@ -18,27 +22,51 @@ _VERIFIED = (("verified_files_count", LongType()), ("verified_bytes_count", Long
 _NOT_APPLICABLE = "N/A"
 
 
+DryRun = Annotated[Flag, Option("--dry-run", "Check the files, and create nothing.")]
+Folder = Annotated[Source, Option("SOURCE", "The folder of Parquet or ORC files, with folders name=value for partitions.")]
+Properties = Annotated[Texts | None, Option("--property", "A property of the table; may be repeated.", metavar="NAME=VALUE")]
+
+
+def _path_rows(result: RewriteTablePathResult) -> Rows:
+    counts = (result.rewritten_manifests, result.rewritten_delete_files)
+    row = (result.latest_version, result.file_list_location or _NOT_APPLICABLE, *counts)
+    same = result.verified
+    if not result.copies and same is None:
+        return [row]
+    # The columns of Java's procedure, and more columns for a copy or a comparison.
+    copied = (result.copied_files, result.present_files, result.metadata_location) if result.copies else ()
+    verified = () if same is None else (same.files, same.bytes, same.records)
+    return WiderRows([(*row, *copied, *verified)], *(_COPIED if result.copies else ()), *(_VERIFIED if same is not None else ()))
+
+
 @procedure(
     ("latest_version", StringType()),
     ("file_list_location", StringType()),
     ("rewritten_manifest_file_paths_count", IntegerType()),
     ("rewritten_delete_file_paths_count", IntegerType()),
+    rows=_path_rows,
+    command_help="Prepare a copy of a table at another place, and with --copy and --verify make and compare it. The table does not change.",
 )
 def rewrite_table_path(
-    catalog: Catalog,
-    table: Text,
-    source_prefix: Text,
-    target_prefix: Text,
-    start_version: Text | None = None,
-    end_version: Text | None = None,
-    staging_location: Text | None = None,
-    create_file_list: Flag = True,
-    copy: Flag = False,
-    verify: Flag = False,
-    dry_run: Flag = False,
-) -> Rows:
+    table: Table,
+    source_prefix: Annotated[Text, Option("SOURCE", "The prefix of all paths of the table, such as its location.")],
+    target_prefix: Annotated[Text, Option("TARGET", "The prefix that replaces it.")],
+    start_version: Annotated[
+        Text | None, Option("--start-version", "The metadata file of a version that is at the target already.", metavar="NAME")
+    ] = None,
+    end_version: Annotated[
+        Text | None, Option("--end-version", "The metadata file of the last version to copy; the current one.", metavar="NAME")
+    ] = None,
+    staging_location: Annotated[
+        Text | None, Option("--staging", "The folder of the rewritten files; by default a new one of the table.", metavar="FOLDER")
+    ] = None,
+    create_file_list: Annotated[Flag, Option("--no-file-list", "Write no list of the files to copy.")] = True,
+    copy: Annotated[Flag, Option("--copy", "Copy the files too; files that are there already are compared.")] = False,
+    verify: Annotated[Flag, Option("--verify", "Compare the copy with the table: metadata, manifests, bytes and deletes.")] = False,
+    dry_run: Annotated[Flag, Option("--dry-run", "Show what would be copied, and write nothing.")] = False,
+) -> RewriteTablePathResult:
     """Stage the files of a table with the paths of another place, list the files to copy, and on request copy and verify them."""
-    result = catalog.load_table(table).maintenance.rewrite_table_path(
+    return table.maintenance.rewrite_table_path(
         source_prefix,
         target_prefix,
         start_version=start_version,
@@ -49,31 +77,26 @@ def rewrite_table_path(
         verify=verify,
         dry_run=dry_run,
     )
-    counts = (result.rewritten_manifests, result.rewritten_delete_files)
-    row = (result.latest_version, result.file_list_location or _NOT_APPLICABLE, *counts)
-    if not copy and result.verified is None:
-        return [row]
-    # The columns of Java's procedure, and more columns for a copy or a comparison.
-    same = result.verified
-    copied = (result.copied_files, result.present_files, result.metadata_location) if copy else ()
-    verified = () if same is None else (same.files, same.bytes, same.records)
-    return WiderRows([(*row, *copied, *verified)], *(_COPIED if copy else ()), *(_VERIFIED if same is not None else ()))
 
 
-@procedure(("imported_files_count", LongType()))
+@procedure(
+    ("imported_files_count", LongType()),
+    rows=row_of("imported_files"),
+    command_help="Create a table over the files of a folder. No file is copied, and the table never deletes one of them.",
+)
 def snapshot(
     catalog: Catalog,
-    source_table: Source,
-    table: Text,
-    location: Text | None = None,
-    properties: Texts | None = None,
+    source_table: Folder,
+    table: Annotated[Text, Option("TABLE", "The name of the new table, such as db.t.")],
+    location: Annotated[Text | None, Option("--location", "The folder of the new table's own files.", metavar="FOLDER")] = None,
+    properties: Properties = None,
     parallelism: Int | None = None,
     ignore_missing_files: Flag = False,
-    dry_run: Flag = False,
-) -> Rows:
+    dry_run: DryRun = False,
+) -> SnapshotTableResult:
     """Create a table over the files of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
-    _check_parallelism(parallelism)
-    result = snapshot_table(
+    check_parallelism(parallelism)
+    return snapshot_table(
         catalog,
         path_of_source(source_table) if isinstance(source_table, str) else source_table,
         table,
@@ -82,26 +105,29 @@ def snapshot(
         ignore_missing_files=ignore_missing_files,
         dry_run=dry_run,
     )
-    return [(result.imported_files,)]
 
 
-@procedure(("migrated_files_count", LongType()))
+@procedure(
+    ("migrated_files_count", LongType()),
+    rows=row_of("migrated_files"),
+    command_help="Make a table of a folder of files in its place: the files become the table's. No file is copied, and the table deletes them with its rows.",
+)
 def migrate(
     catalog: Catalog,
-    table: Source,
-    properties: Texts | None = None,
+    table: Folder,
+    properties: Properties = None,
     drop_backup: Flag = False,
     backup_table_name: Text | None = None,
     parallelism: Int | None = None,
     ignore_missing_files: Flag = False,
-    new_table: Text | None = None,
-    dry_run: Flag = False,
-) -> Rows:
+    new_table: Annotated[Text | None, Option("TABLE", "The name of the new table, such as db.t.")] = None,
+    dry_run: DryRun = False,
+) -> MigrateTableResult:
     """Make an Iceberg table in its place of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
-    _check_parallelism(parallelism)
+    check_parallelism(parallelism)
     if isinstance(table, str) and new_table is None and _is_table(catalog, table):
         raise InvalidInputError(f"{table} is an Iceberg table already", next_step="name a folder, or a table of Spark's session catalog")
-    result = migrate_table(
+    return migrate_table(
         catalog,
         table if isinstance(table, SourceFolders) else path_of_source(str(table)),
         new_table,
@@ -111,14 +137,8 @@ def migrate(
         ignore_missing_files=ignore_missing_files,
         dry_run=dry_run,
     )
-    return [(result.migrated_files,)]
 
 
 def _is_table(catalog: Catalog, text: str) -> bool:
     parts = tuple(text.removeprefix(f"{catalog.name}.").split("."))
     return len(parts) > 1 and all(parts) and "/" not in text and catalog.table_exists(parts)
-
-
-def _check_parallelism(parallelism: int | None) -> None:
-    if parallelism is not None and parallelism < 1:
-        raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")

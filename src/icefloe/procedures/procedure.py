@@ -1,4 +1,8 @@
-"""`Procedure`: a function with its description for SQL: its parameters and the columns of its rows."""
+"""`Procedure`: an operation of a catalog or a table, declared once for SQL `CALL`, for `icefloe call` and for the maintenance commands.
+
+The operation is a function. Its parameters have types of this module, each a type in Python and in SQL, and an `Option` where the operation's command takes
+them. The first line of its docstring is its description.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +13,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
 from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, TimestamptzType
+from icefloe.table.table import Table
 
 Rows = Sequence[tuple[Any, ...]]
 
@@ -35,6 +40,8 @@ _TABLES = ("table", "new_table")
 View = Annotated[Any, StringType()]
 Long = Annotated[int, LongType()]
 Int = Annotated[int, IntegerType()]
+# Minutes: in Python also parts of one.
+Minutes = Annotated[float, IntegerType()]
 Flag = Annotated[bool, BooleanType()]
 # A datetime with a time zone; in Python also milliseconds since 1970-01-01 UTC.
 Time = Annotated[datetime | int, TimestamptzType()]
@@ -43,35 +50,67 @@ Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), el
 Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), value_id=3, value_type=StringType(), value_required=False)]
 
 
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How the command of a procedure takes an argument. A flag of a parameter that is true by default makes it false.
+
+    Attributes:
+        name: The option, such as `--where`; the name of a positional argument has no dashes in front.
+        help: Its help text.
+        metavar: What follows it in the help text.
+        minimum: The least number.
+        parse: Returns the value of a text, for types that have texts of several forms. It may raise `InvalidInputError`.
+        in_sql: False for an argument that only the command has.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+    minimum: int | None = None
+    parse: Callable[[str], Any] | None = None
+    in_sql: bool = True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """A parameter of a procedure. The argument of an optional one may be left out, or be null."""
 
     name: str
     kind: IcebergType
+    value_type: Any = str
     required: bool
-    is_table: bool  # the name of a table, which may begin with the catalog's name
-    is_source: bool  # the source of files
-    is_view: bool  # rows
+    default: Any = None
+    is_table: bool = False  # the name of a table, which may begin with the catalog's name
+    is_source: bool = False  # the source of files
+    is_view: bool = False  # rows
+    option: Option | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A function of a catalog and arguments, which returns rows.
+    """A function of a catalog or a table and arguments, and the rows of its result.
 
     Attributes:
         name: The name of the procedure in SQL.
         description: One line for users.
-        parameters: The parameters after the catalog, in order.
+        command_help: The text for users of its command.
+        parameters: The parameters in SQL, in order; of a function of a table the first is the name of the table.
+        options: The parameters that its command takes.
         output: The columns of the rows.
         function: The function.
+        is_of_table: Whether the first argument of the function is the table, and not the catalog.
+        rows: Returns the rows of what the function returned.
     """
 
     name: str
     description: str
+    command_help: str
     parameters: tuple[Parameter, ...]
+    options: tuple[Parameter, ...]
     output: tuple[NestedField, ...]
-    function: Callable[..., Rows]
+    function: Callable[..., Any]
+    is_of_table: bool
+    rows: Callable[[Any], Rows]
 
     def __call__(self, catalog: Catalog, **arguments: Any) -> Rows:
         """Run the procedure; a null argument counts as left out.
@@ -94,47 +133,67 @@ class Procedure:
         if unknown or missing:
             problem = f"has no argument {', '.join(unknown)}" if unknown else f"needs {', '.join(missing)}"
             raise InvalidInputError(f"the procedure {self.name} {problem}", next_step=f"its arguments are {', '.join(names)}")
-        return self.function(catalog, **present)
+        subject = catalog.load_table(present.pop("table")) if self.is_of_table else catalog
+        return self.rows(self.function(subject, **present))
 
 
-def procedure(*output: tuple[str, IcebergType], optional: Sequence[str] = ()) -> Callable[[Callable[..., Rows]], Procedure]:
-    """Return a decorator that makes a procedure of a function.
-
-    The first parameter of the function is the catalog; the others have types of this module. The first line of its docstring is the description in SQL.
+def procedure(
+    *output: tuple[str, IcebergType],
+    optional: Sequence[str] = (),
+    rows: Callable[[Any], Rows] | None = None,
+    command_help: str | None = None,
+) -> Callable[[Callable[..., Any]], Procedure]:
+    """Return a decorator that makes a procedure of a function, whose first parameter is the catalog, or a table of it.
 
     Args:
         *output: Names and types of the columns of its rows.
         optional: The names of the columns that may be null.
+        rows: Returns the rows of what the function returns; None for a function that returns rows.
+        command_help: The text for users of its command; by default the docstring.
     """
 
-    def make(function: Callable[..., Rows]) -> Procedure:
+    def make(function: Callable[..., Any]) -> Procedure:
         hints = get_type_hints(function, include_extras=True)
-        parameters = [
-            Parameter(
-                name=name,
-                kind=_kind(hints[name]),
-                required=parameter.default is inspect.Parameter.empty,
-                is_table=name in _TABLES and hints[name] is not Source,
-                is_source=hints[name] is Source,
-                is_view=hints[name] == View | None,
-            )
-            for name, parameter in list(inspect.signature(function).parameters.items())[1:]
-        ]
+        subject, *named = inspect.signature(function).parameters.values()
+        # A keyword-only parameter is for callers in Python alone.
+        parameters = [_parameter(parameter, hints[parameter.name]) for parameter in named if parameter.kind is not parameter.KEYWORD_ONLY]
+        is_of_table = hints[subject.name] is Table
+        in_sql = [parameter for parameter in parameters if parameter.option is None or parameter.option.in_sql]
+        table = Parameter(name="table", kind=StringType(), required=True, is_table=True)
+        text = inspect.cleandoc(function.__doc__ or "")
         return Procedure(
             name=function.__name__,
-            description=(function.__doc__ or "").splitlines()[0],
-            parameters=tuple(parameters),
+            description=text.splitlines()[0],
+            command_help=command_help or text,
+            parameters=(*([table] if is_of_table else []), *in_sql),
+            options=tuple(parameter for parameter in parameters if parameter.option is not None),
             output=tuple(NestedField(place, name, kind, name not in optional) for place, (name, kind) in enumerate(output, 1)),
             function=function,
+            is_of_table=is_of_table,
+            rows=rows or (lambda result: result),
         )
 
     return make
 
 
-def _kind(hint: Any) -> IcebergType:
-    """Return the type of a parameter whose annotation is `X` or `X | None`."""
-    metadata = getattr(hint, "__metadata__", None)
-    if metadata is None:
-        metadata = next(member.__metadata__ for member in get_args(hint) if hasattr(member, "__metadata__"))
-    kind: IcebergType = metadata[0]
-    return kind
+def row_of(*attributes: str) -> Callable[[Any], Rows]:
+    """Return a function that returns the attributes of a result as its one row."""
+    return lambda result: [tuple(getattr(result, attribute) for attribute in attributes)]
+
+
+def _parameter(parameter: inspect.Parameter, hint: Any) -> Parameter:
+    """Return a parameter whose annotation is a type of this module, or that or None, also with an `Option`."""
+    extras = [extra for member in (hint, *get_args(hint), *get_args(get_args(hint)[0])) for extra in getattr(member, "__metadata__", ())]
+    value, *_ = (member for member in (*get_args(get_args(hint)[0]), *get_args(hint), hint) if hasattr(member, "__metadata__"))
+    is_required = parameter.default is inspect.Parameter.empty
+    return Parameter(
+        name=parameter.name,
+        kind=next(extra for extra in extras if isinstance(extra, IcebergType)),
+        value_type=get_args(value)[0],
+        required=is_required,
+        default=None if is_required else parameter.default,
+        is_table=parameter.name in _TABLES and get_args(value)[0] != get_args(Source)[0],
+        is_source=get_args(value)[0] == get_args(Source)[0],
+        is_view=get_args(value)[0] is Any,
+        option=next((extra for extra in extras if isinstance(extra, Option)), None),
+    )

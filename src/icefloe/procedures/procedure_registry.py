@@ -9,25 +9,19 @@ from icefloe.errors import InvalidInputError
 from icefloe.procedures import (
     comparison_procedures,
     file_procedures,
-    maintain_procedure,
     maintenance_procedures,
     moving_procedures,
-    orphan_procedures,
     repair_procedures,
     snapshot_procedures,
-    statistics_procedures,
     validation_procedures,
 )
 from icefloe.procedures.procedure import Procedure, WiderRows
 
 _MODULES: tuple[ModuleType, ...] = (
     snapshot_procedures,
-    maintain_procedure,
     maintenance_procedures,
-    statistics_procedures,
     file_procedures,
     moving_procedures,
-    orphan_procedures,
     validation_procedures,
     repair_procedures,
     comparison_procedures,

@@ -11,12 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
+from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import Problem
+from icefloe.formatting import count_text, size_text, within
 from icefloe.io.locations import ALLOWED_LOCATIONS
 from icefloe.operations.unreachable_files import FILES, FileKind
 
-# Files outside the table's location that a report's text names; its table `outside` has all of them.
+# Files outside the table's location that a row of the procedure names; the table `outside` of the report has all of them.
 SHOWN_OUTSIDE = 10
 
 
@@ -51,36 +53,20 @@ def totals(files: Any, undeleted: Sequence[Problem]) -> Mapping[FileKind, FileTo
     return totals_by_kind
 
 
-def outside_lines(outside: Any) -> list[str]:
-    """Return the lines that name files which were kept because they are outside the table's location."""
-    if not len(outside):
-        return []
-    shown = outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist()
-    more = len(outside) - len(shown)
-    return [
-        f"{len(outside):,} {'file is' if len(outside) == 1 else 'files are'} outside the table's location and not deleted; to delete the files of a folder"
-        " of your own, name it in allow_outside or in the catalog property io.delete-outside:",
-        *(f"  {path}" for path in shown),
-        *([f"  and {more:,} more"] if more else []),
-    ]
+def outcome_fields(report: Any) -> dict[str, Any]:
+    """Return the deleted files of an expiry or a purge for JSON: totals by kind, paths that are kept, and pairs of path and reason of what failed."""
+    return {
+        "totals": {kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
+        "outside": report.outside["path"].to_pylist(),
+        "undeleted": [[problem.where, problem.what] for problem in report.undeleted],
+        "unreadable": [[problem.where, problem.what] for problem in report.unreadable],
+    }
 
 
-def unproven_lines(location: str) -> list[str]:
-    """Return the line about a table's location that the answer of the catalog's server alone names; none where it is empty."""
-    if not location:
-        return []
-    return [
-        f"nothing is deleted in {location}: the answer of the catalog's server is all that makes it the table's location, and the server gives no credentials"
-        f" for it; if its files may be deleted, add it, or a folder above it, to the catalog property {ALLOWED_LOCATIONS}"
-    ]
-
-
-def total_lines(totals_by_kind: Mapping[FileKind, FileTotal], verb: str) -> list[str]:
-    """Return one line a kind, such as `2 data files deleted, 858 bytes`."""
-    return [
-        f"{total.files:,} {kind.value.removesuffix('s') if total.files == 1 else kind.value} {verb}, {total.size_in_bytes:,} bytes"
-        for kind, total in totals_by_kind.items()
-    ]
+def problems_grid(title: str, problems: Sequence[Problem], most: int | None) -> list[Grid]:
+    """Return a grid of files with the reason why each is named; none without files."""
+    rows = [(problem.where, problem.what) for problem in problems]
+    return [grid(title, (Column("file", whole=True), Column("why")), rows, most)] if rows else []
 
 
 class ExpireState(StrEnum):
@@ -92,17 +78,18 @@ class ExpireState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ExpireReport(ShownAsText):
+class ExpireReport(OperationResult):
     """What an expiry removed, or would remove in a dry run.
 
-    `files` is a `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes`, one row a file; it includes files that could not be deleted, which
-    are also in `undeleted`. `outside` has the same columns: files that nothing needs either, but that are outside the table's location and are kept for
-    that reason. `unproven` is the table's location where it is known by the answer of the catalog's server alone, so that nothing in it is deleted.
-    `unreadable` are files of the expired snapshots that could not be read: the files that only they name still exist. In `undeleted` and
-    `unreadable`, `where` is the file's path and `what` the reason.
+    `location` is the table's folder. `files` is a `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes`, one row a file; it includes files
+    that could not be deleted, which are also in `undeleted`. `outside` has the same columns: files that nothing needs either, but that are outside the
+    table's location and are kept for that reason. `unproven` is the table's location where it is known by the answer of the catalog's server alone, so that
+    nothing in it is deleted. `unreadable` are files of the expired snapshots that could not be read: the files that only they name still exist. In
+    `undeleted` and `unreadable`, `where` is the file's path and `what` the reason.
     """
 
     table: str
+    location: str
     state: ExpireState
     snapshot_ids: tuple[int, ...] = ()
     refs: tuple[str, ...] = ()
@@ -140,29 +127,44 @@ class ExpireReport(ShownAsText):
         """The total size of the files in bytes, as far as it is known."""
         return sum(total.size_in_bytes for total in self.totals.values())
 
-    def __str__(self) -> str:
-        return "\n".join([self._head(), *(f"  {line}" for line in self._lines())])
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        facts = [("snapshots", count_text(len(self.snapshot_ids))), ("branches and tags", ", ".join(self.refs) or "none")]
+        facts += [(kind.value, f"{count_text(total.files)}, {size_text(total.size_in_bytes)}") for kind, total in self.totals.items()]
+        facts += [("partition specs", ", ".join(map(str, self.spec_ids)))] if self.spec_ids else []
+        facts += [("schemas", ", ".join(map(str, self.schema_ids)))] if self.schema_ids else []
+        facts += [("files", "not looked up: delete_files is False")] if not self.deletes_files else []
+        parts: list[Part] = [Facts(tuple(facts))]
+        if self.dry_run:
+            columns = (Column("kind", rank=2), Column("path", whole=True), Column("size", is_number=True, rank=1))
+            files = [
+                (file["kind"], within(file["path"], self.location), size_text(file["size_in_bytes"])) for file in self.files.to_pylist()
+            ]
+            parts.append(grid("files", columns, files, most))
+        if self.unproven:
+            parts.append(
+                Prose(
+                    f"Nothing is deleted in {self.unproven}: the answer of the catalog's server is all that makes it the table's location, and the server"
+                    f" gives no credentials for it; if its files may be deleted, add it, or a folder above it, to the catalog property {ALLOWED_LOCATIONS}"
+                )
+            )
+        if len(self.outside):
+            paths = [(path,) for path in self.outside["path"].to_pylist()]
+            parts.append(
+                grid(
+                    "kept, because outside the table's location (see --allow-outside, in Python allow_outside)",
+                    (Column("file", whole=True),),
+                    paths,
+                    most,
+                )
+            )
+        parts += problems_grid("could not be deleted", self.undeleted, most)
+        parts += problems_grid("could not be read; the files they name are kept", self.unreadable, most)
+        if self.dry_run:
+            parts.append(Prose("Nothing was changed."))
+        verb = {ExpireState.DRY_RUN: "would be removed", ExpireState.STAGED: "will be removed", ExpireState.DONE: "removed"}[self.state]
+        return Report(f"{verb} from {self.table}", tuple(parts))
 
-    def _head(self) -> str:
-        verb = {ExpireState.DRY_RUN: "would remove", ExpireState.STAGED: "will remove", ExpireState.DONE: "removed"}[self.state]
-        what = _counted(len(self.snapshot_ids), "snapshot")
-        if self.refs:
-            what += f" and {', '.join(self.refs)}"
-        return f"{self.table}: {verb} {what}"
-
-    def _lines(self) -> list[str]:
-        deleted = {ExpireState.DRY_RUN: "would be deleted", ExpireState.STAGED: "to be deleted", ExpireState.DONE: "deleted"}[self.state]
-        lines = total_lines(self.totals, deleted)
-        if not self.deletes_files:
-            lines.append("no file was checked: delete_files is False")
-        if self.spec_ids:
-            lines.append(f"unused partition specs: {', '.join(map(str, self.spec_ids))}")
-        if self.schema_ids:
-            lines.append(f"unused schemas: {', '.join(map(str, self.schema_ids))}")
-        lines += unproven_lines(self.unproven) or outside_lines(self.outside)
-        lines += [f"could not be deleted: {problem}" for problem in self.undeleted]
-        return [*lines, *(f"could not be read, so what it names stays: {problem}" for problem in self.unreadable)]
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was removed, and every file."""
+        names = ("table", "location", "dry_run", "snapshot_ids", "refs", "spec_ids", "schema_ids")
+        return {**{name: json_ready(getattr(self, name)) for name in names}, "files": self.files.to_pylist(), **outcome_fields(self)}

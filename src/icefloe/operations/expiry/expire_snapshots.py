@@ -35,13 +35,14 @@ class Expiry:
     report: ExpireReport = field(init=False)
     # The metadata file that the catalog named before this commit: the file that the commit writes cannot vouch for the table's location.
     _metadata_location: str = field(init=False, default="")
+    _location: str = field(init=False, default="")  # the table's folder
 
     def prepare(self, start: MutationContext, state: ExpireState) -> None:
         """Report what would be removed from the table as it was loaded. Raises as `Cleaner.plan`, and as the action does."""
         base, now_ms = start.metadata, max(self.handle.clock.now_ms(), start.metadata.last_updated_ms)
         attempt = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
         kept = base if attempt is None else apply_updates(base, attempt.updates, now_ms)
-        self._metadata_location = start.metadata_location
+        self._metadata_location, self._location = start.metadata_location, start.metadata.location
         if self.deletes_files and self.action.expired.snapshot_ids:
             cleaner = self._cleaner(start.read, is_written=start.staged_read is None)
             with progress(f"find the unused files of {self.handle.table_name}", "files"):
@@ -81,6 +82,7 @@ class Expiry:
         action, plan = self.action, self.plan
         report = ExpireReport(
             table=self.handle.table_name,
+            location=self._location,
             state=state,
             snapshot_ids=action.expired.snapshot_ids,
             refs=action.expired.refs,

@@ -10,12 +10,21 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.commit.snapshot_expiry import check_files_may_be_deleted
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Facts, Part, Report
+from icefloe.display.reportable import MOST_LINES, OperationResult
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
+from icefloe.formatting import count_text, size_text
 from icefloe.io.locations import place_of_file, place_of_folder
 from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.expiry.deletion_scope import deletion_scope, folder_names
-from icefloe.operations.expiry.expire_report import FileTotal, no_files, outside_lines, reported, total_lines, totals
+from icefloe.operations.expiry.expire_report import (
+    FileTotal,
+    no_files,
+    outcome_fields,
+    problems_grid,
+    reported,
+    totals,
+)
 from icefloe.operations.expiry.file_cleanup import delete_in_order, statistics_files
 from icefloe.operations.own_location import check_location_is_proven
 from icefloe.operations.parallel_requests import side_by_side
@@ -37,7 +46,7 @@ TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class PurgeReport(ShownAsText):
+class PurgeReport(OperationResult):
     """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` are those of `ExpireReport`."""
 
     table: str
@@ -56,11 +65,19 @@ class PurgeReport(ShownAsText):
         """The number and size of the files by kind, without those that could not be deleted."""
         return dict(totals(self.files, self.undeleted))
 
-    def __str__(self) -> str:
-        lines = [f"{self.table}: dropped", *(f"  {line}" for line in total_lines(self.totals, "deleted"))]
-        lines += [f"  {line}" for line in outside_lines(self.outside)]
-        lines += [f"  could not be deleted: {problem}" for problem in self.undeleted]
-        return "\n".join([*lines, *(f"  could not be read, so what it names stays: {problem}" for problem in self.unreadable)])
+    def report(self, most: int | None = MOST_LINES) -> Report:
+        facts = [(f"deleted {kind}", f"{count_text(total.files)}, {size_text(total.size_in_bytes)}") for kind, total in self.totals.items()]
+        parts: list[Part] = [Facts(tuple(facts))] if facts else []
+        why = "outside the table's location, see --allow-outside, in Python allow_outside"
+        kept = [Problem(where=path, what=why) for path in self.outside["path"].to_pylist()]
+        parts += problems_grid("kept", kept, most)
+        parts += problems_grid("not deleted", self.undeleted, most)
+        parts += problems_grid("not readable, what it names is kept", self.unreadable, most)
+        return Report(f"dropped table {self.table}", tuple(parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was deleted."""
+        return {"table": self.table, **outcome_fields(self)}
 
 
 def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> PurgeReport:

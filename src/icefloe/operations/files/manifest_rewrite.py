@@ -11,8 +11,10 @@ from icefloe.commit.attempt import Action
 from icefloe.commit.clustered_entries import Clustering
 from icefloe.commit.new_manifest import ManifestNumbers
 from icefloe.commit.rewrite_manifests import EVERY_CONTENT, ReplacedManifests, RewriteManifests
-from icefloe.display.html import ShownAsText
+from icefloe.display.report import Facts, Report
+from icefloe.display.reportable import MOST_LINES, OperationResult
 from icefloe.errors import InvalidInputError
+from icefloe.formatting import count_text, snapshots_text
 from icefloe.operations.files.pending_snapshot import PendingSnapshot
 from icefloe.operations.pending_change import ChangeTarget, Commit, MutationContext
 from icefloe.operations.rows.write_context import commit_context
@@ -24,9 +26,10 @@ from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class RewriteManifestsResult(ShownAsText):
+class RewriteManifestsResult(OperationResult):
     """The result of a rewrite of manifests, or with `dry_run` what it would do. `snapshot_id` is None if nothing was committed."""
 
+    table: str
     snapshot_id: int | None
     rewritten_manifests: int  # manifests that were replaced
     added_manifests: int
@@ -34,12 +37,15 @@ class RewriteManifestsResult(ShownAsText):
     entries: int  # entries of the added manifests
     dry_run: bool = False
 
-    def __str__(self) -> str:
-        if not self.rewritten_manifests:
-            return f"rewrite manifests: nothing to do, {self.kept_manifests:,} kept"
-        became = "would become" if self.dry_run else "became"
-        kept = f"{self.kept_manifests:,} kept" + ("" if self.dry_run else f" (snapshot {self.snapshot_id})")
-        return f"rewrite manifests: {self.rewritten_manifests:,} {became} {self.added_manifests:,} with {self.entries:,} entries, {kept}"
+    def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
+        would = "would be " if self.dry_run else ""
+        facts = (
+            ("snapshot", snapshots_text((self.snapshot_id,), dry_run=self.dry_run)),
+            (f"{would}rewritten", count_text(self.rewritten_manifests)),
+            (f"{would}added", f"{count_text(self.added_manifests)}, {count_text(self.entries, 'entry', 'entries')}"),
+            (f"{would}kept", count_text(self.kept_manifests)),
+        )
+        return Report(f"manifests of {self.table}", (Facts(facts),))
 
 
 class ManifestRewrite(PendingSnapshot):
@@ -180,7 +186,7 @@ def rewrite_manifests(
         action.attempt(start.metadata, number=0, now_ms=now_ms, read=start.read)
     else:
         target.apply(action)
-    return result_of(action.result, dry_run=dry_run)
+    return result_of(start.handle.table_name, action.result, dry_run=dry_run)
 
 
 def _spec(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
@@ -190,9 +196,10 @@ def _spec(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
     return metadata.spec_by_id(spec_id)
 
 
-def result_of(replaced: ReplacedManifests, *, dry_run: bool = False) -> RewriteManifestsResult:
+def result_of(table_name: str, replaced: ReplacedManifests, *, dry_run: bool = False) -> RewriteManifestsResult:
     """Return the numbers of an action's last attempt, which with `dry_run` was not committed."""
     return RewriteManifestsResult(
+        table=table_name,
         dry_run=dry_run,
         snapshot_id=None if dry_run else replaced.snapshot_id,
         rewritten_manifests=len(replaced.removed),

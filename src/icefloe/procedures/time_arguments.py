@@ -1,0 +1,47 @@
+"""Times among the arguments of procedures and commands: as text, as an age, and in milliseconds."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from icefloe.errors import InvalidInputError
+
+_AGE = re.compile(r"(\d+)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def utc_time_of(text: str) -> datetime:
+    """Return the time that an ISO 8601 text names; one without an offset is in UTC, like all printed times. Raises `ValueError`."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def older_than_time(text: str) -> datetime:
+    """Return the time that `--older-than` names. Raises `InvalidInputError`."""
+    try:
+        return utc_time_of(text)
+    except ValueError as error:
+        raise InvalidInputError(f"--older-than is {text!r}", next_step="write a time such as 2026-01-31 or 2026-01-31T12:00:00") from error
+
+
+def older_than_age_or_time(text: str, now: datetime | None = None) -> datetime:
+    """Return the time that `--older-than` names, or that is so long before now. Raises `InvalidInputError`."""
+    age = _AGE.fullmatch(text.strip())
+    try:
+        if age is not None:
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        return utc_time_of(text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"--older-than {text!r} is neither an age nor a time",
+            next_step="give an age such as 7d, 12h or 30m, or a time such as 2024-05-01T12:00",
+        ) from error
+
+
+def milliseconds(time: datetime | int) -> int:
+    """Return a time in milliseconds since 1970-01-01 UTC. Raises `InvalidInputError` for one without a time zone."""
+    if isinstance(time, int):
+        return time
+    if time.tzinfo is None:
+        raise InvalidInputError(f"the time {time} has no time zone", next_step="give it one, such as datetime.timezone.utc")
+    since = time - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
