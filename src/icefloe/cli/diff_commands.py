@@ -7,9 +7,8 @@ import typer
 import icefloe.inspect as look
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_table
 from icefloe.cli.command_group import PlainGroup
-from icefloe.cli.screen import show
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
-from icefloe.cli.table_command import looks_at_table
+from icefloe.cli.shared_options import complete_name, complete_ref
+from icefloe.cli.table_command import finds_catalog, looks_at_table
 from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.table_diff import MOST_ROWS
@@ -44,26 +43,21 @@ Version = Annotated[
 ]
 
 
+@finds_catalog
 def diff(
+    choice: CatalogChoice,
     a: Before,
     b: After = "",
     rows: Rows = False,
     columns: Columns = None,
     max_rows: MostRows = MOST_ROWS,
     statistics: Statistics = True,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+) -> Reportable:
     """Compare two snapshots, branches or tags of a table, or two tables: what changed in layout, files, partitions, statistics and rows."""
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     table, from_version = split_version(a)
     other, to_version = split_version(b)
-    opened = open_table(table, choice)
-    found = look.diff(
-        opened,
+    return look.diff(
+        open_table(table, choice),
         open_table(other, choice) if other else None,
         from_version=from_version,
         to_version=to_version,
@@ -72,7 +66,6 @@ def diff(
         most_rows=max_rows,
         statistics=statistics,
     )
-    show(found, as_json=as_json, everything=everything)
 
 
 def split_version(text: str) -> tuple[str, str | None]:

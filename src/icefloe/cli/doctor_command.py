@@ -22,8 +22,9 @@ from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.installed_versions import Versions, versions
 from icefloe.cli.screen import show
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse
+from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module, start_spark
+from icefloe.cli.table_command import with_catalog_options
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import IcefloeError
@@ -92,17 +93,16 @@ class Diagnosis(Reportable):
         return {"faults": self.faults, "warnings": self.warnings, "checks": checks}
 
 
+@with_catalog_options
 def doctor(
+    *,
     start: StartSpark = False,
     read_only: ReadOnly = False,
     timeout: Seconds = 20.0,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    choice: CatalogChoice,
     as_json: AsJson = False,
 ) -> None:
     """Check the installation, Spark and Java, the configuration, the catalogs and their storage. The exit code is 1 if there is a fault."""
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     checks = [*_installation(), *_spark(start), *_configuration()]
     for chosen in _choices(choice):
         checks += _catalog(chosen, timeout, writes=not read_only)

@@ -10,7 +10,8 @@ import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_table
 from icefloe.cli.screen import print_message, step
-from icefloe.cli.shared_options import CatalogName, CatalogUri, SnapshotName, Warehouse, complete_name
+from icefloe.cli.shared_options import SnapshotName, complete_name
+from icefloe.cli.table_command import with_catalog_options
 from icefloe.errors import InvalidInputError
 from icefloe.explorer.standalone import HtmlPage, standalone
 from icefloe.io.loopback import LOOPBACK
@@ -48,19 +49,18 @@ Where = Annotated[
 ]
 
 
+@with_catalog_options
 def explore(
+    *,
     name: Name = "",
     port: Port = 0,
     host: Host = None,
     html: Html = None,
     where: Where = None,
     snapshot: SnapshotName = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    choice: CatalogChoice,
 ) -> None:
     """Serve a page that shows a table from its catalog to the bytes of its files, what is wrong with it, and why queries read what they read."""
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     if html is not None:
         _write(html, name, choice, where, snapshot)
         return

@@ -16,8 +16,9 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, may_be_service, open_catalog
 from icefloe.cli.screen import print_message, step, write_json
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Warehouse, pairs_of, properties_of
+from icefloe.cli.shared_options import AsJson, pairs_of, properties_of
 from icefloe.cli.spark_access import spark_module, start_spark, stop_spark
+from icefloe.cli.table_command import with_catalog_options
 from icefloe.display.progress import BYTES
 from icefloe.display.reportable import json_ready
 from icefloe.errors import InvalidInputError, SchemaMismatchError, visible
@@ -106,7 +107,9 @@ EngineOption = Annotated[
 ]
 
 
+@with_catalog_options
 def load(
+    *,
     files: Files,
     into: Into,
     partition: Partitions = None,
@@ -123,13 +126,10 @@ def load(
     bad_rows_file: BadRowsFile = None,
     load_id: LoadId = None,
     engine: EngineOption = LoadEngine.AUTO,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    choice: CatalogChoice,
     as_json: AsJson = False,
 ) -> None:
     """Load files into a table, in one commit. If it fails or is interrupted, no table is changed."""
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     name = to_table_identifier(into, of_server=may_be_service(choice))
     request = LoadRequest(
         partition=partition or (),
@@ -164,7 +164,9 @@ def load(
         for line in _summary(into, result):
             typer.echo(visible(line))
         # Not wrapped, so that the lines can be copied.
-        typer.echo(visible(_ways_to_open(opened, name, has_name_in_configuration=uri is None and warehouse is None)), err=True)
+        typer.echo(
+            visible(_ways_to_open(opened, name, has_name_in_configuration=choice.uri is None and choice.warehouse is None)), err=True
+        )
 
 
 def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -> tuple[LoadEngine, str]:

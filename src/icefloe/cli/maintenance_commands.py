@@ -3,8 +3,6 @@
 Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests; Table Statistics; Partition Statistics; Paths in Metadata.
 """
 
-import sys
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -107,8 +105,7 @@ class Maintenance(Reportable):
 def maintain(opened: Catalog, name: TableOrNamespace = "", **arguments: Any) -> Reportable:
     """Do what keeps tables quick to read, where it pays: expiry, deletes, compaction, manifests, statistics."""
     progress = MaintenanceProgress()
-    shown = step(f"Maintaining {name or opened.name}", lambda: (progress.done, progress.total), "pieces of work")
-    with shown if sys.stderr.isatty() else nullcontext():
+    with step(f"Maintaining {name or opened.name}", lambda: (progress.done, progress.total), "pieces of work", in_pipes=False):
         place = {"namespace" if _is_namespace(opened, name) else "table": name}
         reports = maintenance_procedures.maintain.function(opened, **place, **arguments, progress=progress)
     return Maintenance(name=name or opened.name, dry_run=arguments["plan"], tables=tuple(reports))

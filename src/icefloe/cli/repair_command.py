@@ -1,8 +1,6 @@
 """`icefloe repair`: shows what is wrong in a table and what each repair would change; with `--apply` it commits the repair, with `--undo` it takes it back."""
 
 import shlex
-import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,10 +9,11 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.checks.table_validation import ValidationProgress
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
-from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
-from icefloe.cli.screen import show, step
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
+from icefloe.cli.screen import step
+from icefloe.cli.shared_options import complete_name, complete_ref
+from icefloe.cli.table_command import finds_catalog
+from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
 from icefloe.repair import plan, undo
 from icefloe.spec.metadata.snapshot_ref import MAIN
@@ -45,7 +44,9 @@ MetadataFile = Annotated[
 ]
 
 
+@finds_catalog
 def repair(
+    choice: CatalogChoice,
     table: Name,
     apply: Apply = False,
     undo_last: Undo = False,
@@ -54,34 +55,21 @@ def repair(
     files: Files = True,
     data: Data = False,
     metadata_file: MetadataFile = None,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
-    as_json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+) -> Reportable:
     """Show what is wrong in a table and what each repair would change; commit it with --apply. The exit code is 1 if something is left to repair."""
     _check(table, apply=apply, undo_last=undo_last, only=only, metadata_file=metadata_file)
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     opened = open_catalog(choice)
     if undo_last:
         with state_after_interrupt(AFTER_CHANGE):
-            undone = undo(opened, table, branch=branch, metadata_file=metadata_file)
-        show(undone, as_json=as_json, everything=everything)
-        return
+            return undo(opened, table, branch=branch, metadata_file=metadata_file)
     progress = ValidationProgress()
-    shown = step(f"Validating {table}", lambda: (progress.done, progress.total), "manifests and files")
-    with shown if sys.stderr.isatty() else nullcontext():
+    with step(f"Validating {table}", lambda: (progress.done, progress.total), "manifests and files", in_pipes=False):
         planned = plan(opened, table, only=only or (), branch=branch, files=files, data=data, progress=progress)
     undo_command = _as_typed(planned.undo, opened, choice)
     if not apply or not planned.chosen:
-        show(replace(planned, undo=undo_command), as_json=as_json, everything=everything)
-        if planned.has_faults:
-            raise typer.Exit(REFUSED)
-        return
+        return replace(planned, undo=undo_command)
     with state_after_interrupt(AFTER_CHANGE):
-        applied = planned.apply()
-    show(replace(applied, undo=undo_command), as_json=as_json, everything=everything)
+        return replace(planned.apply(), undo=undo_command)
 
 
 def _as_typed(command: str, opened: Catalog, choice: CatalogChoice) -> str:

@@ -19,16 +19,14 @@ from icefloe.cli.screen import most_lines, print_message, step
 from icefloe.cli.select_statement import NeedsSparkError, SelectStatement, parse_select, run_on_metadata_table, run_on_table
 from icefloe.cli.shared_options import (
     AsJson,
-    CatalogName,
-    CatalogUri,
     Everything,
     SnapshotName,
     TableName,
     Tolerant,
-    Warehouse,
     complete_ref,
 )
 from icefloe.cli.spark_access import spark_module, start_spark
+from icefloe.cli.table_command import with_catalog_options
 from icefloe.errors import (
     InvalidInputError,
     NoSuchCatalogError,
@@ -69,7 +67,9 @@ EngineOption = Annotated[
 ]
 
 
+@with_catalog_options
 def head(
+    *,
     table: TableName,
     rows: Number = 10,
     columns: Columns = None,
@@ -78,16 +78,13 @@ def head(
     branch: Branch = None,
     tolerant: Tolerant = False,
     as_csv: AsCsv = False,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    choice: CatalogChoice,
     as_json: AsJson = False,
 ) -> None:
     """Print the first rows of a table; of many files only a few are read."""
     check_formats(as_json=as_json, as_csv=as_csv)
     if snapshot is not None and branch is not None:
         raise InvalidInputError("both --snapshot and --branch are given", next_step="choose one")
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     try:
         opened = open_table(table, choice) if is_path(table) else _source(to_identifier(table, of_server=True), choice)
     except NeedsSparkError as reason:
@@ -127,21 +124,20 @@ def head(
     print_rows(source, as_json=as_json, as_csv=as_csv, most=None)
 
 
+@with_catalog_options
 def sql(
+    *,
     statement: Statement,
     engine: EngineOption = None,
     tolerant: Tolerant = False,
     as_csv: AsCsv = False,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    choice: CatalogChoice,
     as_json: AsJson = False,
     everything: Everything = False,
 ) -> None:
     """Run a SQL statement and print its rows. A SELECT of columns from one table needs no Spark."""
     check_formats(as_json=as_json, as_csv=as_csv)
     text = typer.get_text_stream("stdin").read() if statement == "-" else statement
-    choice = CatalogChoice(name=catalog, uri=uri, warehouse=warehouse)
     most = most_lines(everything=everything)
     source = None
     if engine is not Engine.SPARK:

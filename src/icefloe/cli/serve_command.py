@@ -8,7 +8,7 @@ import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, open_catalog
 from icefloe.cli.screen import print_message
-from icefloe.cli.shared_options import CatalogName, CatalogUri, Warehouse
+from icefloe.cli.table_command import with_catalog_options
 from icefloe.errors import InvalidInputError
 from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
@@ -72,10 +72,10 @@ Grants = Annotated[
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
+@with_catalog_options
 def serve(
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    *,
+    choice: CatalogChoice,
     host: Host = LOOPBACK,
     port: Port = 8181,
     users: UsersFile = None,
@@ -102,7 +102,7 @@ def serve(
         raise InvalidInputError("--users and --token-file are two ways to name who may use the server", next_step="choose one")
     if server_log.upper() not in _LEVELS:
         raise InvalidInputError(f"--server-log is {server_log!r}", next_step=f"choose {', '.join(_LEVELS)}")
-    opened = open_catalog(CatalogChoice(name=catalog, uri=uri, warehouse=warehouse), create=True)
+    opened = open_catalog(choice, create=True)
     opened.properties = served_locations.strict_properties(opened.properties, allow_location or ())
     allowed = None
     if users is not None:

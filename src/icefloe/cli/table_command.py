@@ -20,13 +20,31 @@ from icefloe.spec.types import BooleanType, ListType, LongType, MapType
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)
-_SHARED = (
+_CATALOG = (
     inspect.Parameter("catalog", _KEYWORD, default=None, annotation=CatalogName),
     inspect.Parameter("uri", _KEYWORD, default=None, annotation=CatalogUri),
     inspect.Parameter("warehouse", _KEYWORD, default=None, annotation=Warehouse),
+)
+_OUTPUT = (
     inspect.Parameter("as_json", _KEYWORD, default=False, annotation=AsJson),
     inspect.Parameter("everything", _KEYWORD, default=False, annotation=Everything),
 )
+
+
+def with_catalog_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function whose keyword argument `choice` becomes the options that name a catalog."""
+
+    def command(**values: Any) -> None:
+        function(choice=_choice_of(values), **values)
+
+    own = inspect.signature(function).parameters.values()
+    parameters = [option for parameter in own for option in (_CATALOG if parameter.name == "choice" else [parameter])]
+    return _with_parameters(command, function, [parameter.replace(kind=_KEYWORD) for parameter in parameters])
+
+
+def finds_catalog(look: Callable[..., Reportable]) -> Callable[..., None]:
+    """Make a command that calls `look` with the choice of the catalog, which it opens itself, and prints the value."""
+    return _command(look, lambda choice: choice, [])
 
 
 def looks_at_table(look: Callable[..., Reportable]) -> Callable[..., None]:
@@ -132,21 +150,31 @@ def _command(
     own = [parameter.replace(kind=_KEYWORD) for parameter in list(inspect.signature(function).parameters.values())[1:]]
 
     def command(**values: Any) -> None:
-        choice = CatalogChoice(name=values["catalog"], uri=values["uri"], warehouse=values["warehouse"])
-        named = [values[parameter.name] for parameter in subject]
+        choice, as_json, everything = _choice_of(values), values.pop("as_json"), values.pop("everything")
+        named = [values.pop(parameter.name) for parameter in subject]
         with state_after_interrupt(after_interrupt):
             try:
-                opened = opening(*named, choice)
-                view = function(opened, **{parameter.name: values[parameter.name] for parameter in own})
+                value = function(opening(*named, choice), **values)
             except IcefloeError as error:
                 if error.table is None and error.path is None and named and not is_path(named[0]):
                     error.table = named[0]
                 raise
-            show(view, as_json=values["as_json"], everything=values["everything"])
-        if view.has_faults:
+            show(value, as_json=as_json, everything=everything)
+        if value.has_faults:
             raise typer.Exit(REFUSED)
 
-    parameters = [*subject, *own, *_SHARED]
+    return _with_parameters(command, function, [*subject, *own, *_CATALOG, *_OUTPUT])
+
+
+def _choice_of(values: dict[str, Any]) -> CatalogChoice:
+    """Take the options that name a catalog out of the values of a command."""
+    return CatalogChoice(name=values.pop("catalog"), uri=values.pop("uri"), warehouse=values.pop("warehouse"))
+
+
+def _with_parameters(
+    command: Callable[..., None], function: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give a command the name and the help text of its function, and the parameters that typer reads."""
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__, command.__name__ = function.__doc__, function.__name__

@@ -1,7 +1,6 @@
 """`icefloe validate`: finds what breaks the rules of the specification in a table, a namespace or a catalog."""
 
 import sys
-from contextlib import nullcontext
 from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
@@ -14,7 +13,8 @@ from icefloe.checks.validation import Validation
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.screen import json_text, show, step
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, Warehouse, complete_name, complete_ref
+from icefloe.cli.shared_options import AsJson, Everything, complete_name, complete_ref
+from icefloe.cli.table_command import with_catalog_options
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.validation import validate as validated
 from icefloe.io.file_io_by_scheme import load_file_io
@@ -55,7 +55,9 @@ MostFindings = Annotated[
 ]
 
 
+@with_catalog_options
 def validate(
+    *,
     name: Name = "",
     current: Current = False,
     snapshot: SnapshotOption = None,
@@ -66,9 +68,7 @@ def validate(
     sarif: Sarif = False,
     fail_on: FailOnOption = FailOn.ERROR,
     max_findings: MostFindings = MOST_FINDINGS,
-    catalog: CatalogName = None,
-    uri: CatalogUri = None,
-    warehouse: Warehouse = None,
+    choice: CatalogChoice,
     as_json: AsJson = False,
     everything: Everything = False,
 ) -> None:
@@ -80,8 +80,8 @@ def validate(
     if orphans and is_path(name):
         raise InvalidInputError("--orphans needs the table's catalog, not its metadata file", next_step="name it as namespace.table")
     progress = ValidationProgress()
-    shown = step(f"Validating {name or 'the catalog'}", lambda: (progress.done, progress.total), "manifests and files")
-    with shown if sys.stderr.isatty() else nullcontext():
+    validating = f"Validating {name or 'the catalog'}"
+    with step(validating, lambda: (progress.done, progress.total), "manifests and files", in_pipes=False):
         if is_path(name):
             io = load_file_io({}, name, is_trusted=True)
             depths = depths_of(files=files, data=data, values=values)
@@ -89,7 +89,7 @@ def validate(
             result = validate_table(name, metadata_file_of(name, io), io, arguments, progress)
             found = Validation(name=name, tables=(result,))
         else:
-            opened = open_catalog(CatalogChoice(name=catalog, uri=uri, warehouse=warehouse))
+            opened = open_catalog(choice)
             found = validated(
                 opened,
                 name or None,
