@@ -63,7 +63,7 @@ def test_a_second_run_has_nothing_to_do_and_new_files_are_converted_alone(tmp_pa
     table.maintenance.convert_equality_deletes()
     again = table.maintenance.convert_equality_deletes()
     assert (again.snapshot_ids, again.searched_data_files) == ((), 0)
-    assert str(again) == "convert equality deletes: nothing to do, 0 equality delete files"
+    assert (facts(again)["snapshot"], facts(again)["considered"]) == ("none: there was nothing to do", "0 equality delete files")
     table.append(pa.table({"id": [33, 2], "kind": ["a", "b"]}))
     table.delete_keys(pa.table({"id": [35]}), ["id"])
     before = content(table)
@@ -328,7 +328,7 @@ def test_a_filter_converts_the_deletes_of_its_files_alone(tmp_path: Path) -> Non
     before = content(table)
     first = table.maintenance.convert_equality_deletes("kind = 'a'")
     assert (first.converted_delete_files, first.added_delete_files, first.left_delete_files) == (0, 1, 1)
-    assert "1 equality delete file left: other data files need them" in str(first)
+    assert facts(first)["left"] == "1 equality delete file: other data files need them"
     second = table.maintenance.convert_equality_deletes()
     assert (second.converted_delete_files, second.added_delete_files, content(table)) == (1, 1, before)
 

@@ -88,7 +88,7 @@ def test_small_position_delete_files_of_a_partition_become_one(tmp_path: Path, e
     assert (file["record_count"], result.added_bytes) == (12, file["file_size_in_bytes"])
     again = table.maintenance.rewrite_position_delete_files()
     assert again.snapshot_ids == ()
-    assert str(again).startswith("rewrite position delete files: nothing to do, 1 delete file considered")
+    assert (facts(again)["snapshot"], facts(again)["considered"]) == ("none: there was nothing to do", "1 delete file")
 
 
 def test_deletes_of_each_data_file_become_one_file_with_file_granularity(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def procedure_command(procedure: Procedure, *, after_interrupt: str = AFTER_CHAN
 
 
 def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Reportable]], Callable[..., Reportable]]:
-    """Return a decorator that replaces the keyword arguments of a function by those that a procedure has options for, left out where they were not given."""
+    """Return a decorator that replaces the keyword arguments of a function by the arguments of the options of a procedure that were given."""
 
     def add_options(function: Callable[..., Reportable]) -> Callable[..., Reportable]:
         own = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
@@ -126,7 +126,7 @@ def _option_of(parameter: Parameter) -> inspect.Parameter:
 
 
 def _argument_of(parameter: Parameter, value: Any) -> Any:
-    """Return the argument of a procedure that an option's value stands for; None where the option was not given."""
+    """Return the argument of a procedure for the value of an option; None where the option was not given."""
     if isinstance(parameter.kind, BooleanType):
         return not value if parameter.default is True else value
     if isinstance(parameter.kind, MapType):

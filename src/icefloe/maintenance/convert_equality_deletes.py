@@ -76,6 +76,8 @@ class ConvertEqualityDeletesResult(GroupRewriteResult):
             yield "added", count_text(self.added_delete_files, "delete file")
         if self.replaced_delete_files:
             yield "replaced", count_text(self.replaced_delete_files, "older delete file")
+        if self.searched_data_files and self.left_delete_files:
+            yield "left", f"{count_text(self.left_delete_files, 'equality delete file')}: other data files need them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
