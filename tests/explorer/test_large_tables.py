@@ -10,7 +10,7 @@ from tests.explorer.conftest import Served, base_of, page
 from icefloe.explorer.page import MOST_BYTES, SECTIONS
 from icefloe.explorer.standalone import standalone
 from icefloe.scan import decisions
-from icefloe.scan.decision import Decision
+from icefloe.scan.decisions import Decision
 from icefloe.table.static_table import StaticTable
 
 MANIFESTS, FILES_PER_MANIFEST = 300, 10

@@ -33,7 +33,7 @@ from icefloe.spec.manifest.manifest_reader import fill_counts, open_manifest, re
 from icefloe.spec.manifest_list.manifest_list_reader import has_row_ids, read_manifest_list
 from icefloe.spec.metadata.metadata_reader import check_table_metadata, read_table_metadata
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
-from icefloe.spec.metadata.requirement_json import requirement_from_json, requirement_to_json
+from icefloe.spec.metadata.requirement import requirement_from_json, requirement_to_json
 from icefloe.spec.metadata.update_json import update_from_json, update_to_json
 from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC
 from icefloe.spec.puffin.deletion_vector import decode_deletion_vector, encode_deletion_vector, vector_location

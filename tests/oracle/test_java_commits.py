@@ -14,7 +14,7 @@ from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns, read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.manifest_list.manifest_list_reader import has_row_ids
-from icefloe.spec.manifest_list.row_ids import assign_first_row_ids
+from icefloe.spec.manifest_list.manifest_list_writer import assign_first_row_ids
 from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.snapshot import Snapshot

@@ -17,7 +17,7 @@ from icefloe.spec.metadata.encrypted_key import EncryptedKey
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
-from icefloe.spec.metadata.requirement_json import requirement_from_json
+from icefloe.spec.metadata.requirement import requirement_from_json
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
@@ -26,7 +26,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_updates import AddEncryptionKey
 from icefloe.spec.metadata.update_json import update_from_json
 from icefloe.spec.view.view_metadata_json import read_view_metadata
-from icefloe.spec.view.view_update_json import view_update_from_json, view_update_to_json
+from icefloe.spec.view.view_updates import view_update_from_json, view_update_to_json
 
 pytestmark = pytest.mark.oracle
 Run = Callable[..., str]

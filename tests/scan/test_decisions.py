@@ -14,8 +14,7 @@ from tests.spec.brute_force import SCHEMA, filters, some_columns
 from tests.spec.random_files import columns_of, specs, tables
 
 from icefloe.scan import decisions as module
-from icefloe.scan.decision import Decision, Reason
-from icefloe.scan.decisions import DecidedFiles, DecisionList, Decisions
+from icefloe.scan.decisions import DecidedFiles, Decision, DecisionList, Decisions, Reason
 from icefloe.scan.pruning import FileMetricsEvaluator, explain
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.manifest.manifest_columns import ManifestColumns

@@ -21,7 +21,7 @@ from tests.scan.test_scan_planner import (
 )
 
 from icefloe.errors import ManifestFormatError
-from icefloe.scan.decision import Reason
+from icefloe.scan.decisions import Reason
 from icefloe.scan.delete_file_index import FILE_PATH_ID
 from icefloe.scan.live_deletes import LiveDeletes
 from icefloe.scan.scan_plan import ScanPlan

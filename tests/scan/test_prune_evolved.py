@@ -12,7 +12,7 @@ from tests.spec.brute_force import SCHEMA as ALL
 from tests.spec.brute_force import VALUES, filters, truth
 from tests.spec.random_files import RandomFile, _statistics, columns_of
 
-from icefloe.scan.decision import Reason
+from icefloe.scan.decisions import Reason
 from icefloe.scan.pruning import explain, inclusive_mask, strict_mask
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.filter_parser import parse_filter

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.spec.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
 from tests.spec.random_files import RandomFile, columns_of, specs, tables
 
-from icefloe.scan.decision import Reason
+from icefloe.scan.decisions import Reason
 from icefloe.scan.pruning import FileMetricsEvaluator, explain, inclusive_mask, required_statistics, strict_mask
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.filter_parser import parse_filter

@@ -13,7 +13,7 @@ import pytest
 from tests.spec.brute_force import SCHEMA as EVERY_TYPE
 
 from icefloe.errors import InvalidFilterError, ManifestFormatError
-from icefloe.scan.decision import Reason
+from icefloe.scan.decisions import Reason
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue

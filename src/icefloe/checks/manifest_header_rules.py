@@ -15,7 +15,7 @@ from icefloe.checks.rule import Level, Place, RuleGroup, shown
 from icefloe.errors import IcefloeError
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
-from icefloe.spec.partitioning.source_promotion import reason_values_change
+from icefloe.spec.partitioning.source_columns import reason_values_change
 from icefloe.spec.partitioning.transforms import VoidTransform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_from_json

@@ -13,7 +13,7 @@ from icefloe.spec.metadata.requirement import AssertCurrentSchemaId, AssertLastA
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_updates import RemoveProperties, SetProperties
 from icefloe.spec.partitioning.partition_spec import PartitionField, check_spec
-from icefloe.spec.partitioning.source_promotion import reason_values_change
+from icefloe.spec.partitioning.source_columns import reason_values_change
 from icefloe.spec.partitioning.transforms import VoidTransform
 from icefloe.spec.schema.name_mapping import mapping_to_json, updated_mapping
 from icefloe.spec.schema.schema import Schema

@@ -17,8 +17,7 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.manifest_reader import fill_counts
 from icefloe.spec.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestFile
 from icefloe.spec.manifest_list.manifest_list_reader import has_required_row_id, read_manifest_summaries
-from icefloe.spec.manifest_list.manifest_list_writer import append_to_manifest_list, can_append, write_manifest_list
-from icefloe.spec.manifest_list.row_ids import assign_first_row_ids
+from icefloe.spec.manifest_list.manifest_list_writer import append_to_manifest_list, assign_first_row_ids, can_append, write_manifest_list
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.encryption import refuse_encrypted, refuse_plain_files
 from icefloe.spec.metadata.manifests import read_manifests, spec_schema

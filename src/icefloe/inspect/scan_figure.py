@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from icefloe.display.figures.blocks import Block, Level
-from icefloe.scan.decision import Decision
+from icefloe.scan.decisions import Decision
 
 # Blocks of a level; neighbours of the same kind share one.
 _MOST_BLOCKS = 120

@@ -15,8 +15,7 @@ from icefloe.inspect.table_overview import summary_number
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.table_handle import stored_size
 from icefloe.operations.table_reader import TableReader
-from icefloe.scan.decision import Decision
-from icefloe.scan.decisions import Decisions
+from icefloe.scan.decisions import Decision, Decisions
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.metadata.snapshot import Snapshot

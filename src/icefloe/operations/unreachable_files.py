@@ -24,7 +24,7 @@ from icefloe.operations.parallel_requests import side_by_side
 from icefloe.spec.arrow_values import mask_array
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.file_paths import PATH_FIELDS, read_file_paths
-from icefloe.spec.manifest_list.manifest_list_columns import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
+from icefloe.spec.manifest_list.manifest_list_reader import MANIFEST_FIELDS, manifests_by_path, read_manifest_columns
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.ports import FileIO
 

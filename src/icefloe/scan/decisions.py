@@ -1,11 +1,13 @@
-"""`Decisions`: the decisions about the manifests and files of a plan, as a sequence whose objects are made when they are read.
+"""Decisions: why a scan reads or skips each manifest, data file and delete file, for users who explain a plan.
 
 A plan of a million files has columns only, an explained one too: decisions are made for the page that is shown. The sources of the
-decisions are `DecisionList`, a list, and `DecidedFiles`, columns. `decision.py` describes one decision. Spec: Scan Planning.
+decisions are `DecisionList`, a list, and `DecidedFiles`, columns. `pruning.py` and `live_deletes.py` make them, `pruning_explanation.py` writes the texts.
+Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -13,11 +15,59 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.scan.decision import Decision, Reason
 from icefloe.spec.arrow_values import numbers_array
 from icefloe.spec.expressions.metrics_evaluator import Mask
 from icefloe.spec.manifest.manifest_columns import Statistic, partition_column, statistic_column
 from icefloe.spec.types import StructType
+
+
+class Reason(StrEnum):
+    """The rule that decided whether a manifest, data file or delete file is read."""
+
+    NO_FILTER = "there is no filter"
+    MAY_MATCH = "may hold matching rows"
+    ALL_MATCH = "every row matches"
+    NO_LIVE_FILES = "no live files"
+    NO_ROWS = "no rows"
+    NEVER_TRUE = "the filter is never true"
+    BY_PARTITION = "skipped by partition"
+    BY_METRICS = "skipped by column statistics"
+    APPLIES = "applies to files that are read"
+    OLDER = "older than every data file that is read"
+    NO_DATA_FILE = "applies to no file that is read"
+    BY_SERVER = "chosen by the server"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The pruning decision for one manifest, data file or delete file.
+
+    Attributes:
+        level: "manifest", "file", "delete manifest" or "delete file".
+        path: Location of the file.
+        kept: True if the scan reads it.
+        reason: The rule that decided.
+        explanation: The bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`; empty where the file is kept, except that a delete file has
+            the number of data files that it applies to.
+        bytes: Length of the file; of a deletion vector only the vector's.
+        records: Rows of the file; for a manifest the live rows that its manifest list counts, 0 where unknown.
+        partition: The partition in folder form, such as `origin=JFK`.
+    """
+
+    level: str
+    path: str
+    kept: bool
+    reason: Reason
+    explanation: str
+    bytes: int
+    records: int
+    partition: str = ""
+
+    def __str__(self) -> str:
+        return f"{'keep' if self.kept else 'skip'} {self.level} {self.path}: {self.reason}" + (
+            f" ({self.explanation})" if self.explanation else ""
+        )
+
 
 # Decisions that become objects in one step: enough to make the cost per step negligible, few enough to keep little.
 _STEP = 1024

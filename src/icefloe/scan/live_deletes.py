@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError, Problem
-from icefloe.scan.decision import Reason
-from icefloe.scan.decisions import DecidedFiles, Explained, PlacedFiles, explained_columns
+from icefloe.scan.decisions import DecidedFiles, Explained, PlacedFiles, Reason, explained_columns
 from icefloe.scan.delete_file_index import PATH_BOUNDS, DeleteFileIndex, DeleteFilesOfSpec, is_vector, path_of_bounds
 from icefloe.scan.file_objects import file_objects, partition_tuples
 from icefloe.scan.pruning import FileMetricsEvaluator, ScanContext, explain, required_statistics

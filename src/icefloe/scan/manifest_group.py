@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from icefloe.scan.decision import Reason
-from icefloe.scan.decisions import DecidedFiles, PlacedFiles, explained_columns
+from icefloe.scan.decisions import DecidedFiles, PlacedFiles, Reason, explained_columns
 from icefloe.scan.live_deletes import LiveDeletes
 from icefloe.scan.pruning import FileMetricsEvaluator, ScanContext, explain, required_statistics
 from icefloe.scan.scan_plan import NO_FILES, SLICE_ROWS, FileCounts, PlannedFiles

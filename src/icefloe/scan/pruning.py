@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import ManifestFormatError
-from icefloe.scan.decision import Reason
+from icefloe.scan.decisions import Reason
 from icefloe.scan.file_objects import partition_tuples
 from icefloe.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.spec.arrow_values import array_of, filled, numbers_array, numpy_of, scalar_of

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.scan.decision import Decision, Reason
-from icefloe.scan.decisions import NO_DECISIONS, DecidedFiles, DecisionList, Decisions, DecisionSource
+from icefloe.scan.decisions import NO_DECISIONS, DecidedFiles, Decision, DecisionList, Decisions, DecisionSource, Reason
 from icefloe.scan.file_objects import file_objects, partition_tuples
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from icefloe.scan.decision import Decision, Reason
-from icefloe.scan.decisions import NO_DECISIONS, DecisionList, Decisions, DecisionSource
+from icefloe.scan.decisions import NO_DECISIONS, Decision, DecisionList, Decisions, DecisionSource, Reason
 from icefloe.scan.delete_file_index import PATH_BOUNDS
 from icefloe.scan.file_objects import LazyFiles
 from icefloe.scan.live_deletes import LiveDeletes, delete_decisions, read_deletes

@@ -20,8 +20,7 @@ from icefloe.server.served_locations import ServedLocations
 from icefloe.spec.metadata.created_table import created_table
 from icefloe.spec.metadata.layout_updates import AddSchema
 from icefloe.spec.metadata.metadata_updates import Update
-from icefloe.spec.metadata.requirement import REFRESH, AssertCreate, Requirement
-from icefloe.spec.metadata.requirement_json import requirement_from_json
+from icefloe.spec.metadata.requirement import REFRESH, AssertCreate, Requirement, requirement_from_json
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot, has_stale_sequence_number
 from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
 from icefloe.spec.metadata.update_json import update_from_json

@@ -13,8 +13,7 @@ from icefloe.spec.schema.json_shape import Key, a_string, an_array, an_object, s
 from icefloe.spec.schema.schema_json import schema_from_json
 from icefloe.spec.view.view_metadata import ViewMetadata, dialect_problems
 from icefloe.spec.view.view_metadata_json import read_view_metadata, view_to_json
-from icefloe.spec.view.view_update_json import view_requirement_from_json, view_update_from_json
-from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate
+from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate, view_requirement_from_json, view_update_from_json
 from icefloe.spec.view.view_version import SQLViewRepresentation, view_version_from_json
 from icefloe.stores.identifier import dotted, to_table_identifier
 from icefloe.view.view_commit import commit_view

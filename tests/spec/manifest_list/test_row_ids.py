@@ -10,8 +10,7 @@ from tests.spec.manifest_list.test_manifest_list import manifest, written
 from icefloe.errors import InvalidInputError
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.manifest_list.manifest_list_reader import has_row_ids, read_manifest_list
-from icefloe.spec.manifest_list.manifest_list_writer import append_to_manifest_list
-from icefloe.spec.manifest_list.row_ids import assign_first_row_ids
+from icefloe.spec.manifest_list.manifest_list_writer import append_to_manifest_list, assign_first_row_ids
 
 DELETES = ManifestContent.DELETES
 

@@ -18,7 +18,7 @@ from icefloe.spec.metadata.layout_updates import (
     SetDefaultSortOrder,
     SetDefaultSpec,
 )
-from icefloe.spec.metadata.requirement_json import REQUIREMENT_FORMS, requirement_from_json, requirement_to_json
+from icefloe.spec.metadata.requirement import REQUIREMENT_FORMS, requirement_from_json, requirement_to_json
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot, RemoveSnapshotRef, RemoveSnapshots, SetSnapshotRef
 from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile

@@ -25,14 +25,18 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import DateType, IntegerType, LongType, NestedField
 from icefloe.spec.view.view_metadata import ViewMetadata, view_problems
 from icefloe.spec.view.view_metadata_json import read_view_metadata, write_view_metadata
-from icefloe.spec.view.view_update_json import (
+from icefloe.spec.view.view_updates import (
     VIEW_UPDATE_FORMS,
+    AddViewVersion,
+    AssertViewUUID,
+    SetCurrentViewVersion,
+    apply_view_updates,
+    new_view_metadata,
     view_requirement_from_json,
     view_requirement_to_json,
     view_update_from_json,
     view_update_to_json,
 )
-from icefloe.spec.view.view_updates import AddViewVersion, AssertViewUUID, SetCurrentViewVersion, apply_view_updates, new_view_metadata
 from icefloe.spec.view.view_version import SQLViewRepresentation, UnknownViewRepresentation, VersionLogEntry, ViewVersion
 
 PATH = "memory://v/metadata/00001-x.metadata.json"

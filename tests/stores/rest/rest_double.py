@@ -16,7 +16,7 @@ from icefloe.spec.metadata.created_table import created_table
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.metadata_writer import table_metadata_parts
 from icefloe.spec.metadata.new_table import new_table_metadata
-from icefloe.spec.metadata.requirement_json import requirement_from_json
+from icefloe.spec.metadata.requirement import requirement_from_json
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.update_json import update_from_json
 from icefloe.spec.schema.schema import Schema

@@ -1,11 +1,11 @@
 """Encoding of Arrow columns as records: by the compiled writer, which runs steps over Arrow's buffers, or value by value with `avro_encoder.py`.
 
-The compiled writer can also splice: copy encoded records with a few spans of each replaced. `avro_columns.py` reads records.
-Spec: Apache Avro, Binary Encoding.
+The compiled writer can also splice: copy encoded records with a few spans of each replaced, as when some fields of all records of a file change; the header
+and all other fields keep their bytes, unknown fields too. `avro_columns.py` reads records. Spec: Apache Avro, Binary Encoding; Object Container Files.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -14,9 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.errors import UnsupportedFeatureError
+from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.avro import compiled_codec
+from icefloe.spec.avro.avro_columns import read_spans
+from icefloe.spec.avro.avro_container import block_bytes, open_container, split_into_blocks
 from icefloe.spec.avro.avro_encoder import encoder
-from icefloe.spec.avro.avro_schema import NUMBERS, AvroType, kind_of
+from icefloe.spec.avro.avro_errors import broken_avro
+from icefloe.spec.avro.avro_schema import NUMBERS, AvroType, kind_of, parse_schema
+from icefloe.spec.avro.compiled_codec import AVAILABLE
+from icefloe.spec.avro.projection_tree import Struct, matched_fields
 
 _BYTES = frozenset({"bytes", "string"})
 
@@ -189,3 +196,73 @@ def _values(kind: AvroType, values: Any) -> list[Any]:
     if pa.types.is_map(values.type):
         return [None if pairs is None else dict(pairs) for pairs in values.to_pylist()]
     return list(values.to_pylist())
+
+
+# Returns the new values of fields, by field id, from the columns that were read.
+NewValues = Callable[[Mapping[str, Any]], Mapping[int, Any]]
+
+
+def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[int, str], new_values: NewValues) -> bytes:
+    """Return an Avro file with new values of some fields.
+
+    Args:
+        content: The file.
+        path: Its location, for errors.
+        projection: The columns that `new_values` needs, and the spans of all fields in `spans`.
+        spans: The names of spans by field id. The first field of a record is among them.
+        new_values: Returns arrays of new values by field id, with one value for each record.
+
+    Raises:
+        AvroFormatError: The file is damaged.
+        UnsupportedFeatureError: The compiled codec is not installed.
+    """
+    if not AVAILABLE:
+        raise UnsupportedFeatureError(
+            "paths in manifests are replaced by the compiled Avro codec, which this installation lacks",
+            next_step="install Icefloe from a wheel of this platform",
+        )
+    container = open_container(content, path)
+    records = read_spans([container], projection)
+    count = records.counts[0]
+    if not count:
+        return content
+    if any(records.columns[f"{name}.start"].null_count not in (0, count) for name in spans.values()):
+        raise broken_avro(path, container.body_start, "some of its records lack a field that others have")
+    positions = {
+        field_id: (numpy_of(records.columns[f"{name}.start"]), numpy_of(records.columns[f"{name}.stop"]))
+        for field_id, name in spans.items()
+        if not records.columns[f"{name}.start"].null_count
+    }
+    # Records follow each other without gaps, so that each ends where the next one begins.
+    starts = min((begin for begin, _ in positions.values()), key=lambda begin: int(begin[0]))
+    if int(starts[0]):
+        raise broken_avro(path, container.body_start, "its records do not begin with a field that the format defines")
+    stops = np.append(starts[1:], sum(memoryview(block).nbytes for block in records.blocks))
+    schema = parse_schema(container.schema_text, "manifest_schema_types")
+    fields = dict(_fields(schema, projection))
+    values = {field_id: column for field_id, column in new_values(records.columns).items() if field_id in positions}
+    try:
+        pieces = {
+            field_id: write_records({**schema, "fields": [fields[field_id]]}, {field_id: column}, count)
+            for field_id, column in values.items()
+        }
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise broken_avro(path, container.body_start, f"a field has another type than the format defines: {error}") from error
+    cuts = [Cut(*positions[field_id], encoded) for field_id, encoded in pieces.items()]
+    cuts.sort(key=lambda cut: int(cut.starts[0]))
+    spliced = splice_records(records.blocks, starts, stops, cuts)
+    blocks = [
+        block_bytes(length, bytes(data), container.codec, container.sync)
+        for length, data in split_into_blocks([(spliced.data, spliced.ends)])
+    ]
+    return b"".join((content[: container.body_start], *blocks))
+
+
+def _fields(record: AvroType, projection: Struct) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the projected fields of a writer's record and of the records within it by id, also those of a writer that has names alone."""
+    for place, projected in matched_fields(record, projection.fields).items():
+        field = record["fields"][place]
+        if isinstance(projected.shape, Struct):
+            yield from _fields(field["type"], projected.shape)
+        else:
+            yield projected.field_id, {**field, "field-id": projected.field_id}

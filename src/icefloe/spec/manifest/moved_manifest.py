@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.avro.projection_tree import IdMap, Numbers, ProjectedField, Span, Struct, Value
-from icefloe.spec.avro.splice_fields import spliced_file
+from icefloe.spec.avro.write_avro_columns import spliced_file
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import DELETE_FIELDS, ENTRY_FIELDS, WHOLE_FIELDS
 from icefloe.spec.manifest.partition_values import typed_array

@@ -1,13 +1,17 @@
-"""Reading of manifest lists, of any writer and format version, into `ManifestFile`s.
+"""Reading of manifest lists, of any writer and format version, into `ManifestFile`s, or many of them into a table of locations, lengths and counts.
 
 Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from icefloe.errors import ManifestFormatError, Problem
-from icefloe.spec.avro.avro_columns import read_batches
+from icefloe.spec.avro.avro_columns import read_arrays, read_batches
 from icefloe.spec.avro.avro_container import open_container
+from icefloe.spec.avro.projection_tree import ProjectedField, Struct, Value
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
 from icefloe.spec.manifest_list.manifest_list_schema import MANIFEST_FILE_FIELDS, MANIFEST_SUMMARY_FIELDS
 from icefloe.spec.tolerance import Deviation, Tolerance
@@ -129,7 +133,55 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int, tolerance: Toler
     )
 
 
-def _format_error(path: str, index: int, what: str) -> ManifestFormatError:
-    return ManifestFormatError(
-        f"the manifest list {path} violates the format", path=path, problems=(Problem(where=f"manifest {index}", what=what),)
+def _format_error(path: str, index: int | None, what: str) -> ManifestFormatError:
+    where = "" if index is None else f"manifest {index}"
+    return ManifestFormatError(f"the manifest list {path} violates the format", path=path, problems=(Problem(where=where, what=what),))
+
+
+_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
+
+# A manifest's location, length, and number of entries of each status. Null is unknown, as in lists of old v1 tables.
+MANIFEST_FIELDS = pa.schema(
+    [
+        pa.field("manifest_path", pa.string(), nullable=False),
+        pa.field("manifest_length", pa.int64()),
+        *(pa.field(name, pa.int64()) for name in _COUNTS),
+    ]
+)
+
+_WANTED = Struct(
+    (
+        ProjectedField(500, ("manifest_path",), Value("manifest_path"), required=True),
+        ProjectedField(501, ("manifest_length",), Value("manifest_length"), required=True),
+        ProjectedField(504, ("added_files_count", "added_data_files_count"), Value("added_files_count")),
+        ProjectedField(505, ("existing_files_count", "existing_data_files_count"), Value("existing_files_count")),
+        ProjectedField(506, ("deleted_files_count", "deleted_data_files_count"), Value("deleted_files_count")),
     )
+)
+
+
+def read_manifest_columns(content: bytes, path: str) -> Any:
+    """Return the manifests of one list as a `pyarrow.Table` of `MANIFEST_FIELDS`, in file order.
+
+    Raises:
+        AvroFormatError: The file is damaged; the error names it and the byte.
+        ManifestFormatError: A path is null or not text, or a length or count is not a number.
+    """
+    batches = [_cast_columns(columns, path) for columns in read_arrays([open_container(content, path)], _WANTED)]
+    return pa.concat_tables(batches) if batches else MANIFEST_FIELDS.empty_table()
+
+
+def manifests_by_path(paths: Sequence[str]) -> Any:
+    """Return manifests of which only the paths are known, as in snapshots of old v1 tables, in the form of `read_manifest_columns`."""
+    unknown = [pa.nulls(len(paths), field.type) for field in MANIFEST_FIELDS][1:]
+    return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_FIELDS)
+
+
+def _cast_columns(columns: dict[str, Any], path: str) -> Any:
+    try:
+        arrays = [columns[field.name].cast(field.type) for field in MANIFEST_FIELDS]
+    except pa.ArrowException as error:
+        raise _format_error(path, None, str(error)) from error
+    if arrays[0].null_count:
+        raise _format_error(path, None, f"manifest_path is null in {arrays[0].null_count} entries")
+    return pa.Table.from_arrays(arrays, schema=MANIFEST_FIELDS)

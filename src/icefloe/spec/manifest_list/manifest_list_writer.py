@@ -1,13 +1,14 @@
 """Writing of manifest lists: from manifests, or by prepending new manifests to an old list without decoding it.
 
-`row_ids.py` assigns row ids before. Spec: Manifest Lists; Sequence Numbers.
+Before, the manifests of a v3 snapshot get their row ids; `spec/manifest/inheritance.py` assigns those of the files of a manifest.
+Spec: Manifest Lists; Sequence Numbers; First Row ID Assignment; Row Lineage.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, MetadataFormatError
 from icefloe.spec.avro.avro_codec import codec_name
 from icefloe.spec.avro.avro_container import (
     BLOCK_BYTES,
@@ -227,3 +228,36 @@ def _assign_number(manifest: ManifestFile, number: int, commit: _Commit) -> int:
             f"{manifest.manifest_path} has no sequence number, though snapshot {manifest.added_snapshot_id} added it, not {commit.snapshot_id}"
         )
     return commit.sequence_number
+
+
+_MAX_LONG = 2**63 - 1
+
+
+def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
+    """Return the manifests in their order, each data manifest with a first row id, and the next row id after them.
+
+    Manifests that have a first row id keep it, delete manifests have none. The others, new ones and those from before v3, get `next_row_id`, which advances by
+    their added and existing rows. Some existing files may have row ids already, which is not known here, so ids may be left unused.
+
+    Raises:
+        InvalidInputError: A manifest's row counts are unknown.
+    """
+    assigned = []
+    for manifest in manifests:
+        if manifest.content != ManifestContent.DATA or manifest.first_row_id is not None:
+            assigned.append(manifest)
+            continue
+        if manifest.added_rows_count is None or manifest.existing_rows_count is None:
+            raise InvalidInputError(
+                f"{manifest.manifest_path} cannot get row ids: its row counts are unknown",
+                path=manifest.manifest_path,
+                next_step="let rewrite_manifests write the manifest again",
+            )
+        assigned.append(replace(manifest, first_row_id=next_row_id))
+        next_row_id += manifest.added_rows_count + manifest.existing_rows_count
+    if next_row_id > _MAX_LONG:
+        raise MetadataFormatError(
+            f"the table's next-row-id would become {next_row_id}, more than 64 bits hold: no rows can be added",
+            next_step="no writer of Iceberg counts so far: restore an earlier metadata file, or copy the rows to a new table",
+        )
+    return assigned, next_row_id

@@ -2,7 +2,9 @@
 
 A table with 1,000 snapshots is opened to look at one or two of them and written back with one more. So entries that are not used cost nothing
 but their bytes, are written back as they were read (with the keys that this version does not know), and are shared between versions of the metadata.
-The meaning of an entry is in `snapshot.py`, `table_history.py`, and in `spec/schema` and `spec/partitioning`. Spec: Appendix C.
+`PartialEntries` has a few of them at hand and loads the whole list when anything else of it is needed: a catalog can send a table with the snapshots of its
+branches and tags only. A caller that lists, searches, counts or changes snapshots gets all of them, so that none takes a part for the whole.
+The meaning of an entry is in `snapshot.py`, `table_history.py`, and in `spec/schema` and `spec/partitioning`. Spec: Appendix C; REST catalog, loadTable.
 """
 
 from bisect import bisect_right
@@ -345,3 +347,41 @@ class RawEntries(Sequence[T]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (RawEntries, (self._kind, self.raws, self._path))
+
+
+_LOADED = ("_blocks", "_decoded", "_ids", "_length", "_starts")
+
+
+class PartialEntries(RawEntries[T]):
+    """Some entries of a list, and the way to all of them. It behaves as the whole list.
+
+    The fields of `RawEntries` are not set until one of them is used, which Python passes to `__getattr__`.
+
+    Args:
+        entries: The entries at hand.
+        whole: Returns the whole list; all copies share what it has loaded.
+    """
+
+    __slots__ = ("_known", "_whole")
+
+    def __init__(self, entries: RawEntries[T], whole: Callable[[], RawEntries[T]]) -> None:
+        self._kind = entries._kind
+        self._path = entries._path
+        self._known = entries
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LOADED:
+            raise AttributeError(name)
+        entries = self._whole().fresh(self._path)
+        for loaded in _LOADED:
+            setattr(self, loaded, getattr(entries, loaded))
+        return getattr(entries, name)
+
+    def get(self, entry_id: int) -> T | None:
+        """Return the entry with this id, or None."""
+        entry = self._known.get(entry_id)
+        return super().get(entry_id) if entry is None else entry
+
+    def fresh(self, path: str | None = None) -> RawEntries[T]:
+        return PartialEntries(self._known.fresh(path), self._whole)

@@ -1,13 +1,22 @@
-"""Source columns of partition and sort fields in JSON: `source-id` for one column, `source-ids` for a transform of several.
+"""Source columns of partition and sort fields: their JSON (`source-id` for one column, `source-ids` for a transform of several), and their promotion.
 
-Spec: Appendix C, Partition Specs, Sort Orders.
+Spec: Appendix C, Partition Specs, Sort Orders; Schema Evolution, on `source-id` and `source-ids`.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from icefloe.errors import InvalidPartitionSpecError, Problem
-from icefloe.spec.partitioning.transforms import Transform, UnknownTransform, VoidTransform, parse_transform
+from icefloe.spec.partitioning.transforms import (
+    BucketTransform,
+    IdentityTransform,
+    Transform,
+    TruncateTransform,
+    UnknownTransform,
+    VoidTransform,
+    parse_transform,
+)
+from icefloe.spec.types import DateType, IcebergType, PrimitiveType, UnknownType
 
 
 def sources_to_json(source_ids: Sequence[int]) -> dict[str, Any]:
@@ -63,3 +72,23 @@ def to_transform(transform: Transform | str) -> Transform:
             f"{transform!r} is not a transform", next_step='pass one such as DayTransform(), or its text such as "bucket[16]"'
         )
     return parse_transform(transform)
+
+
+def reason_values_change(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
+    """Return why the partition values of existing rows would change with a promotion, or None: most transforms return the same for the wider type.
+
+    A bucket hash is that of the wider number already, and years, months and days since 1970 are the same for a date and its midnight.
+    """
+    if isinstance(transform, VoidTransform) or not isinstance(before, PrimitiveType):
+        return None
+    if not isinstance(after, PrimitiveType) or not transform.can_transform(after):
+        return f"which does not work on {after}"
+    if isinstance(before, UnknownType):
+        return None  # every value is null, and so is its transform
+    if isinstance(transform, UnknownTransform):
+        return "an unknown transform, whose value may change"
+    if isinstance(before, DateType) and isinstance(transform, IdentityTransform | BucketTransform):
+        return "whose value would change: a date and the timestamp of its midnight are different numbers"
+    if isinstance(transform, TruncateTransform) and transform.wrapped_result(before) is not None:
+        return f"whose value would change for the smallest values of {before}, which wrap around"
+    return None

@@ -1,20 +1,24 @@
 """Changes of a view's metadata: the updates of one commit, applied in order, the rules that relate them, and the first metadata of a view.
 
-Updates that tables have too are the values of tables (`spec/metadata/table_updates.py`, `layout_updates.py`), applied to a view.
+The JSON of updates and of the requirement is that of a REST catalog's commit. Updates that tables have too are the values of tables
+(`spec/metadata/table_updates.py`, `layout_updates.py`), applied to a view.
 Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from icefloe.errors import CommitConflictError, InvalidInputError, Problem, UnsupportedFormatVersionError
 from icefloe.spec.metadata.layout_updates import LAST_ADDED, AddSchema
 from icefloe.spec.metadata.raw_entries import RawEntries
 from icefloe.spec.metadata.table_updates import AssignUUID, RemoveProperties, SetLocation, SetProperties, UpgradeFormatVersion
+from icefloe.spec.metadata.update_json import UPDATE_FORMS, JsonForm, named_from_json, named_to_json
+from icefloe.spec.schema.json_shape import Key, a_string, an_int, an_object
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.view import view_properties
 from icefloe.spec.view.view_metadata import VIEW_FORMAT_VERSION, ViewMetadata, dialect_problems, view_problems
-from icefloe.spec.view.view_version import VersionLogEntry, ViewVersion
+from icefloe.spec.view.view_version import VersionLogEntry, ViewVersion, view_version_from_json, view_version_to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +252,63 @@ def _check_view(view: ViewMetadata) -> None:
     problems = list(view_problems(view))
     if problems:
         raise InvalidInputError("the changed view metadata would violate the format", problems=problems)
+
+
+_SHARED = ("assign-uuid", "upgrade-format-version", "add-schema", "set-location", "set-properties", "remove-properties")
+
+VIEW_UPDATE_FORMS: Mapping[str, JsonForm] = {
+    **{action: UPDATE_FORMS[action] for action in _SHARED},
+    "add-view-version": JsonForm(
+        AddViewVersion,
+        (Key("view-version", an_object),),
+        lambda value, path: AddViewVersion(view_version_from_json(value["view-version"], f"{path}.view-version")),
+        lambda update: {"view-version": view_version_to_json(update.version)},
+    ),
+    "set-current-view-version": JsonForm(
+        SetCurrentViewVersion,
+        (Key("view-version-id", an_int),),
+        lambda value, _: SetCurrentViewVersion(value["view-version-id"]),
+        lambda update: {"view-version-id": update.version_id},
+    ),
+}
+VIEW_REQUIREMENT_FORMS: Mapping[str, JsonForm] = {
+    "assert-view-uuid": JsonForm(
+        AssertViewUUID,
+        (Key("uuid", a_string),),
+        lambda value, _: AssertViewUUID(value["uuid"]),
+        lambda requirement: {"uuid": requirement.uuid},
+    )
+}
+
+
+def view_update_to_json(update: ViewUpdate) -> dict[str, Any]:
+    """Return an update as a JSON object with its `action`.
+
+    Spec: REST catalog, ViewUpdate.
+    """
+    return named_to_json(update, "action", VIEW_UPDATE_FORMS)
+
+
+def view_update_from_json(value: object, path: str = "$") -> ViewUpdate:
+    """Return the update that parsed JSON describes.
+
+    Raises:
+        MetadataFormatError: Every problem is listed with its JSON path, starting with `path`.
+        UnsupportedFeatureError: The action is unknown for views; the known ones are listed.
+    """
+    update: ViewUpdate = named_from_json(value, path, "action", VIEW_UPDATE_FORMS, "the view update")
+    return update
+
+
+def view_requirement_to_json(requirement: AssertViewUUID) -> dict[str, Any]:
+    """Return a requirement as a JSON object with its `type`.
+
+    Spec: REST catalog, ViewRequirement.
+    """
+    return named_to_json(requirement, "type", VIEW_REQUIREMENT_FORMS)
+
+
+def view_requirement_from_json(value: object, path: str = "$") -> AssertViewUUID:
+    """Return the requirement that parsed JSON describes; raises as `view_update_from_json` does."""
+    requirement: AssertViewUUID = named_from_json(value, path, "type", VIEW_REQUIREMENT_FORMS, "the view requirement")
+    return requirement

@@ -34,8 +34,7 @@ from icefloe.errors import (
 )
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.metadata_updates import apply_updates
-from icefloe.spec.metadata.requirement import AssertTableUUID, Requirement
-from icefloe.spec.metadata.requirement_json import requirement_to_json
+from icefloe.spec.metadata.requirement import AssertTableUUID, Requirement, requirement_to_json
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_updates import AssignUUID

@@ -21,8 +21,7 @@ from icefloe.errors import (
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.spec.view.view_metadata import ViewMetadata
 from icefloe.spec.view.view_metadata_json import read_view_metadata
-from icefloe.spec.view.view_update_json import view_requirement_to_json, view_update_to_json
-from icefloe.spec.view.view_updates import AssertViewUUID, apply_view_updates
+from icefloe.spec.view.view_updates import AssertViewUUID, apply_view_updates, view_requirement_to_json, view_update_to_json
 from icefloe.spec.view.view_version import view_version_to_json
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
 from icefloe.stores.identifier import Identifier, dotted

@@ -19,8 +19,7 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
-from icefloe.spec.metadata.partial_entries import PartialEntries
-from icefloe.spec.metadata.raw_entries import RawEntries
+from icefloe.spec.metadata.raw_entries import PartialEntries, RawEntries
 from icefloe.spec.metadata.snapshot import SNAPSHOTS, Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import TableLocation

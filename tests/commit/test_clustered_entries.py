@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.commit import cluster_order
-from icefloe.commit.cluster_order import clustered_rows, opened_share, ranks_of, sorted_rows
+from icefloe.commit import clustered_entries
+from icefloe.commit.clustered_entries import clustered_rows, opened_share, ranks_of, sorted_rows
 
 
 def share_by_count(columns: list[np.ndarray], rows: np.ndarray, rows_per_manifest: int) -> float:
@@ -26,8 +26,8 @@ def test_of_very_many_partitions_few_orders_are_compared(fields: int, monkeypatc
     numbers = np.random.default_rng(fields)
     columns = [ranks_of(pa.array(numbers.integers(0, 2 + 3 * place, 500))) for place in range(fields)][::-1]
     sorts: list[int] = []
-    monkeypatch.setattr(cluster_order, "MOST_SORTED", 100)
-    monkeypatch.setattr(cluster_order, "sorted_rows", lambda ranks: sorts.append(1) or sorted_rows(ranks))
+    monkeypatch.setattr(clustered_entries, "MOST_SORTED", 100)
+    monkeypatch.setattr(clustered_entries, "sorted_rows", lambda ranks: sorts.append(1) or sorted_rows(ranks))
     rows = clustered_rows(columns, 20)
     assert len(sorts) == 2
     assert share_by_count(columns, rows, 20) <= share_by_count(columns, sorted_rows(columns), 20) + 1e-9
