@@ -29,8 +29,7 @@ from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
 from icefloe.spark.connect.connect_table import table as spark_table
 from icefloe.spark.connect.parquet_reader import keeps_its_name, spark_path
-from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource
-from icefloe.spark.connect.read_tasks import packed
+from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource, packed
 from icefloe.spark.connect.register import register
 from icefloe.spark.connect.table_writer import FilesMessage
 from icefloe.spark.scan.table_selector import timestamp_ms

@@ -19,8 +19,7 @@ from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.row_level import changed_rows_job, upsert_job, upsert_rows_source
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spark.write import data_file_job, file_job
-from icefloe.spark.write.failed_attempt_cleanup import delete_files_of_operation
-from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spark.write.failed_attempt_cleanup import check_files_exist, delete_files_of_operation
 from icefloe.table import Table
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "kind", StringType()), identifier_field_ids=(1,))

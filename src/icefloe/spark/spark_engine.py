@@ -28,8 +28,7 @@ from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.data_file_job import write_rows
 from icefloe.spark.write.file_job import write_in_tasks
-from icefloe.spark.write.formatted_rows import RowsInForm
-from icefloe.spark.write.written_files import WrittenFiles
+from icefloe.spark.write.formatted_rows import RowsInForm, WrittenFiles
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.schema import Schema
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import icefloe
-from icefloe.spark.bridge.next_steps import in_sql
+from icefloe.spark.bridge.spark_errors import in_sql
 
 SOURCES = Path(icefloe.__file__).parent
 # Python calls, and arguments by name.

@@ -16,7 +16,7 @@ from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
-from icefloe.spark.catalog import schema_evolving_table
+from icefloe.spark.catalog import spark_catalog
 from icefloe.spec.types import StringType
 from icefloe.table.table import Table
 
@@ -170,7 +170,7 @@ def test_with_a_concurrent_writer_the_statement_is_committed_or_refused_as_a_who
     made(sql, more=", 'write.merge.isolation-level' = 'snapshot', 'commit.retry.min-wait-ms' = '1'")
     sql("INSERT INTO lake.db.t VALUES (1, 'a')")
     source(spark, "SELECT 1 AS id, 'b' AS kind, 5 AS n")
-    commit = schema_evolving_table.commit
+    commit = spark_catalog.commit
 
     def after_another(*given: Any) -> Any:
         with lake.load_table("db.t").transaction() as transaction:
@@ -180,7 +180,7 @@ def test_with_a_concurrent_writer_the_statement_is_committed_or_refused_as_a_who
                 transaction.update_schema().add_column("theirs", StringType()).commit()
         return commit(*given)
 
-    monkeypatch.setattr(schema_evolving_table, "commit", after_another)
+    monkeypatch.setattr(spark_catalog, "commit", after_another)
     if other == "rows":
         sql(f"{MERGE} {BOTH}")
         assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(1, "b", 5), (2, "c", None)]

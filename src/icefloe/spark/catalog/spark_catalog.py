@@ -4,15 +4,22 @@ A loaded table is `spark_table.py`; statements on views are in the package `stat
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.commit.attempt import Action
+from icefloe.commit.composite_action import CompositeAction
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
+from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.pending_change import CommitReport
+from icefloe.operations.table_handle import LoadedMetadata
+from icefloe.operations.write_result import WriteResult
 from icefloe.procedures.procedure_registry import procedures_by_name
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import (
@@ -32,9 +39,8 @@ from icefloe.spark.bridge.messages import (
     TableToLoad,
 )
 from icefloe.spark.bridge.spark_errors import AnalysisError
-from icefloe.spark.catalog.alter_table import alter
+from icefloe.spark.catalog.alter_table import Change, alter, change_columns
 from icefloe.spark.catalog.changelog_table import CHANGES, ChangelogTable, session_procedures
-from icefloe.spark.catalog.schema_evolving_table import SchemaEvolvingTable
 from icefloe.spark.catalog.spark_metadata_table import SparkMetadataTable
 from icefloe.spark.catalog.spark_procedures import SparkProcedure
 from icefloe.spark.catalog.spark_table import SparkTable
@@ -45,9 +51,36 @@ from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunc
 from icefloe.spark.scan.scan_plans import ScanCache
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, select
 from icefloe.spark.types.declared_types import check_collation
+from icefloe.spark.write.sql_write import Write, write_within
+from icefloe.table.table import Table
 
 LOG = logging.getLogger(__name__)
 _OWNER = "owner"
+
+
+class SchemaEvolvingTable(SparkTable):
+    """The table of one statement. The constructor raises what the changes of columns raise."""
+
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, changes: Sequence[Change]) -> None:
+        table = selected.table
+        self._base = LoadedMetadata(metadata=table.metadata, location=table.metadata_location)
+        self._transaction = table.transaction()
+        change_columns(spark, self._transaction, changes)
+        evolved_table = Table(table.handle, LoadedMetadata(metadata=self._transaction.table_metadata, location=table.metadata_location))
+        super().__init__(spark, catalog_name, replace(selected, table=evolved_table))
+
+    def identity(self) -> str:
+        """Return a text of the state that was read and of the evolved schema."""
+        return f"{super().identity()} {self._selected.table.schema()}"
+
+    def _run(self, write: Write) -> WriteResult | None:
+        with self._transaction:
+            return write_within(self._transaction, write)
+
+    def _commit(self, action: Action) -> CommitReport:
+        columns = self._transaction.end()
+        action_with_columns = CompositeAction([action] if columns is None else [columns, action])
+        return commit(self._selected.table.handle, action_with_columns, self._base)
 
 
 class SparkCatalog(PythonCallback):

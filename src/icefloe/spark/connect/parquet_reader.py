@@ -23,7 +23,7 @@ from icefloe.io.locations import scheme_of
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
-from icefloe.spark.scan.footer_field_ids import FooterReader, StoredFields
+from icefloe.spark.scan.footer_field_ids import StoredFields, fields_in
 from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, cut_struct, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
@@ -137,7 +137,7 @@ def _check(request: ScanRequest, group: FileGroup) -> None:
 
 def _stored_fields(request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[StoredFields]:
     with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
-        return list(pool.map(FooterReader(request.io).fields_in, tasks))
+        return list(pool.map(partial(fields_in, request.io), tasks))
 
 
 def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, names: ReaderNames) -> DataFrame:

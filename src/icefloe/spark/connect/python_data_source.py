@@ -6,7 +6,8 @@ Spec: Data File Fields; Scan Planning; Column Projection; Writing Data Files.
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -29,13 +30,13 @@ from icefloe.spark.connect.connect_options import (
     parse_options,
     to_scan,
 )
-from icefloe.spark.connect.read_tasks import BYTES_PER_TASK, packed
 from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.jobs.task_errors import UNSEEN_FILE, TaskErrors
 from icefloe.spark.scan.python_scan import TaskReader
 from icefloe.spark.scan.read_options import UNUSED_READ_OPTIONS
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import And, BooleanExpression
+from icefloe.spec.manifest.data_file import FileFormat
 from icefloe.spec.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
 from icefloe.spec.ports import FileIO
 
@@ -48,6 +49,41 @@ UNUSED_BY_SOURCE = UNUSED_READ_OPTIONS | dict.fromkeys(
 )
 # In Arrow's schema timestamps are in UTC by default until Spark 4.1; from 4.2 on the zone is a required argument.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+# Bytes of data files for one Spark task, and the cost of opening a file in bytes: Spark's defaults (spark.sql.files.maxPartitionBytes, openCostInBytes).
+BYTES_PER_TASK = 128 * 1024 * 1024
+OPEN_COST_BYTES = 4 * 1024 * 1024
+_OPEN_END = 2**62
+
+
+def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
+    """Yield groups of tasks in their order, each of about `bytes_per_task` bytes; a larger file is split over several groups."""
+    group: list[FileScanTask] = []
+    size = 0
+    for task in tasks:
+        for part, length in _cut(task, bytes_per_task):
+            cost = max(length, min(OPEN_COST_BYTES, bytes_per_task))
+            if group and size + cost > bytes_per_task:
+                yield tuple(group)
+                group, size = [], 0
+            group.append(part)
+            size += cost
+    if group:
+        yield tuple(group)
+
+
+def _cut(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
+    """Yield parts of a file with their lengths. A part has whole row groups. It is larger than `bytes_per_task` only if a single row group is."""
+    start, end = task.start, task.start + task.length
+    offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
+    if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:
+        yield task, task.length
+        return
+    for offset, after in pairwise([*offsets, end]):
+        if after - start > bytes_per_task and offset > start:
+            yield replace(task, start=start, length=offset - start), offset - start
+            start = offset
+    # The last part has no end, because the file may be longer than its manifest states.
+    yield replace(task, start=start, length=_OPEN_END - start), end - start
 
 
 class IcefloeSource(DataSource):

@@ -17,11 +17,10 @@ from icefloe.operations.rows.write_context import check_branch, write_target
 from icefloe.spark.connect.connect_options import AS_OF, SNAPSHOT_ID, TAG, RegisteredCatalogs, SourceOptions, is_location, load_table
 from icefloe.spark.connect.connect_writer import NoFinishedFiles
 from icefloe.spark.write.data_file_job import TaskFiles, TaskWriter
-from icefloe.spark.write.failed_attempt_cleanup import delete_files_of_operation, delete_lost_attempts
-from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spark.write.failed_attempt_cleanup import check_files_exist, delete_files_of_operation, delete_lost_attempts
+from icefloe.spark.write.formatted_rows import WrittenFiles
 from icefloe.spark.write.schema_check import check_fits
 from icefloe.spark.write.write_options import write_options
-from icefloe.spark.write.written_files import WrittenFiles
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.metadata.snapshot_ref import MAIN

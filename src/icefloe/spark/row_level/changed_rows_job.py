@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -24,8 +23,15 @@ from icefloe.spark.types.arrow_conversion import with_list_offsets
 from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
 from icefloe.spark.write.distribution import distributed
-from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
-from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spark.write.failed_attempt_cleanup import (
+    Attempt,
+    FinishedFiles,
+    check_files_exist,
+    delete_lost_attempts,
+    this_attempt,
+    this_task,
+    writing_job,
+)
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
@@ -88,15 +94,10 @@ class TaskChanger:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changed rows of a task, and yield its outcome."""
-        context = TaskContext.get()
-        outcome, deleted = _Outcome(this_attempt()), DeletedPositions()
+        task, outcome, deleted = this_task(), _Outcome(this_attempt()), DeletedPositions()
         with self.errors.carried():
-            outcome.files = write_batches(
-                self.target,
-                self._written(batches, outcome, deleted),
-                partition_id=context.partitionId() if context is not None else 0,
-                task_id=context.taskAttemptId() if context is not None else 0,
-            )
+            written = self._written(batches, outcome, deleted)
+            outcome.files = write_batches(self.target, written, partition_id=task.partition_id, task_id=task.task_id)
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
         outcome.positions = deleted.packed()

@@ -26,10 +26,10 @@ from icefloe.operations.rows.write_context import branch_named, commit_context, 
 from icefloe.operations.table_handle import LoadedMetadata, load_metadata
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
+from icefloe.spark.bridge.catalyst_plan import chain
 from icefloe.spark.bridge.messages import RowLevelOperationInfo
 from icefloe.spark.bridge.spark_errors import FilesReplacedError
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
-from icefloe.spark.row_level.merge_counts import unmatched_of
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
 from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable, ScanSource
 from icefloe.spark.write.formatted_rows import RowsInForm
@@ -40,6 +40,64 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.spec.partitioning.partition_spec import check_known_transforms
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
+
+# Spark 4.1 and later count rows by kind of clause in the node that runs the clauses.
+_CLAUSES = "MergeRows"
+_KINDS = ("Updated", "Deleted")
+
+
+def unmatched_of(query: Any) -> Unmatched:
+    """Return the function that counts, after the job, the rows of a MERGE's query without a source row."""
+    _, clauses, name = chain(query, ("Project", "Filter"))
+    if name != _CLAUSES:
+        return _not_counted
+    if not clauses.notMatchedBySourceInstructions().size():
+        return none_unmatched
+    return _counted if clauses.matchedInstructions().size() else _all_unmatched
+
+
+def _not_counted(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
+    return None, None
+
+
+def _all_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
+    return updated, deleted
+
+
+def _counted(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:
+    """Return Spark's counts of the job; None where they do not add up to the written rows, because they include tasks that ran twice."""
+    plan = _clauses_node(job._jdf.queryExecution().executedPlan())
+    if plan is None:
+        return None, None
+    counts: list[int] = []
+    for kind, total in zip(_KINDS, (updated, deleted), strict=True):
+        matched, unmatched = (_metric(plan, f"numTargetRows{side}{kind}") for side in ("Matched", "NotMatchedBySource"))
+        if matched is None or unmatched is None or matched + unmatched != total:
+            return None, None
+        counts.append(unmatched)
+    return counts[0], counts[1]
+
+
+def _metric(plan: Any, name: str) -> int | None:
+    metric = plan.metrics().get(name)
+    return int(metric.get().value()) if metric.isDefined() else None
+
+
+def _clauses_node(plan: Any) -> Any:
+    """Return the node of a physical plan that runs the clauses, also within stages of adaptive execution."""
+    name = plan.nodeName()
+    if name == _CLAUSES:
+        return plan
+    if name == "AdaptiveSparkPlan":
+        return _clauses_node(plan.executedPlan())
+    if name.endswith("QueryStage"):
+        return _clauses_node(plan.plan())
+    children = plan.children()
+    for place in range(children.size()):
+        node = _clauses_node(children.apply(place))
+        if node is not None:
+            return node
+    return None
 
 
 class RowLevelTable(WritableTable):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -31,8 +30,15 @@ from icefloe.spark.types.arrow_conversion import with_list_offsets
 from icefloe.spark.types.spark_types import column_named, quoted
 from icefloe.spark.write.data_file_job import small_batches
 from icefloe.spark.write.distribution import distributed
-from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
-from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spark.write.failed_attempt_cleanup import (
+    Attempt,
+    FinishedFiles,
+    check_files_exist,
+    delete_lost_attempts,
+    this_attempt,
+    this_task,
+    writing_job,
+)
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
@@ -78,16 +84,11 @@ class TaskUpserter:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of a task, and yield its outcome."""
-        context = TaskContext.get()
-        outcome = TaskOutcome(this_attempt())
+        task, outcome = this_task(), TaskOutcome(this_attempt())
         replaced = DeletedPositions()
         with self.errors.carried():
-            outcome.files = write_batches(
-                self.target,
-                self._written(batches, outcome, replaced),
-                partition_id=context.partitionId() if context is not None else 0,
-                task_id=context.taskAttemptId() if context is not None else 0,
-            )
+            written = self._written(batches, outcome, replaced)
+            outcome.files = write_batches(self.target, written, partition_id=task.partition_id, task_id=task.task_id)
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
         outcome.positions = replaced.packed()

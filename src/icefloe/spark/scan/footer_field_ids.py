@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.stored_file import opened_stored_file
 from icefloe.scan.file_scan_task import FileScanTask
-from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
-from icefloe.spark.jobs.task_errors import TaskErrors
+from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spec.ports import FileIO
 
 # Footers that the driver reads itself, in threads; more are read by Spark's tasks.
@@ -45,33 +44,19 @@ def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask]
         NoSuchFileError, DataFileFormatError: A file is missing or damaged.
         EngineError: Spark's job failed for another reason.
     """
-    reader = FooterReader(io)
     if len(tasks) <= MOST_ON_DRIVER:
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
-            return list(pool.map(reader.fields_in, tasks))
-    fields_of_files = spark.sparkContext.parallelize(list(tasks), min(len(tasks) // FOOTER_THREADS, MOST_SPARK_TASKS)).map(reader)
-    return run_job(spark, f"read footers of {table_name}", fields_of_files.collect)
+            return list(pool.map(partial(fields_in, io), tasks))
+    return list(map_in_tasks(spark, f"read footers of {table_name}", partial(fields_in, io), tasks, len(tasks) // FOOTER_THREADS))
 
 
-@dataclass(frozen=True)
-class FooterReader:
-    """A function that Spark tasks run: it takes a scan task, and returns the field ids in its file."""
-
-    io: FileIO
-    errors: TaskErrors = field(default_factory=TaskErrors)
-
-    def __call__(self, task: FileScanTask) -> StoredFields:
-        """Return the field ids in the file of a scan task."""
-        with self.errors.carried():
-            return self.fields_in(task)
-
-    def fields_in(self, task: FileScanTask) -> StoredFields:
-        """Return the field ids in the task's file."""
-        with opened_stored_file(self.io, task) as stored:
-            columns = stored.schema
-        types = dict(_types(columns))
-        ids = frozenset(types) if has_ids(columns) or not len(columns) else None
-        return StoredFields(ids, {key: kind.bit_width for key, kind in types.items() if pa.types.is_unsigned_integer(kind)})
+def fields_in(io: FileIO, task: FileScanTask) -> StoredFields:
+    """Return the field ids in the file of a scan task."""
+    with opened_stored_file(io, task) as stored:
+        columns = stored.schema
+    types = dict(_types(columns))
+    ids = frozenset(types) if has_ids(columns) or not len(columns) else None
+    return StoredFields(ids, {key: kind.bit_width for key, kind in types.items() if pa.types.is_unsigned_integer(kind)})
 
 
 def _types(columns: Iterable[Any]) -> Iterator[tuple[int, Any]]:

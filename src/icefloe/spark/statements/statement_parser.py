@@ -1,9 +1,11 @@
 """`StatementParser`: the statements that Spark's parser passes on: those that it cannot parse, and those that it parses but cannot run on attached catalogs.
 
 The Java side is `bridge/java/SparkParser.java`. The grammars are `alter_statements.py`, `view_statements.py`, `view_descriptions.py`,
-`create_table_statements.py`, `partition_statements.py` and `function_statements.py`.
+`create_table_statements.py` and `partition_statements.py`; SHOW FUNCTIONS IN and DESCRIBE FUNCTION, which Spark
+runs for its session catalog only, are here.
 """
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -12,12 +14,12 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import StatementMessage
-from icefloe.spark.catalog.attached_catalogs import resolve_name
+from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_catalog, resolve_name
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
+from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, Function, is_for_functions
 from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.statements.alter_statements import AlterStatement, alter_statement
 from icefloe.spark.statements.create_table_statements import create_table_statement
-from icefloe.spark.statements.function_statements import function_statement
 from icefloe.spark.statements.partition_statements import partition_statement
 from icefloe.spark.statements.view_descriptions import shown_view
 from icefloe.spark.statements.view_statements import Statement, view_statement
@@ -25,6 +27,53 @@ from icefloe.spec.sql_tokens import Tokens
 
 # Spark's plans of a MERGE WITH SCHEMA EVOLUTION, for versions of Spark that would run it without schema evolution.
 _EVOLVING = ("MergeIntoTable", "UnresolvedWith")
+
+
+def function_statement(spark: SparkSession, text: str) -> Statement | None:
+    """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
+    tokens = Tokens(text)
+    if tokens.take("SHOW"):
+        return _show(spark, tokens)
+    return _describe(spark, tokens) if tokens.take("DESCRIBE", "FUNCTION") or tokens.take("DESC", "FUNCTION") else None
+
+
+def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    if not tokens.take("USER"):
+        tokens.take("ALL")
+    if not tokens.take("FUNCTIONS") or not (tokens.take("IN") or tokens.take("FROM")):
+        return None
+    catalog, *namespace = tokens.dotted_name()
+    if attached_catalog(spark, catalog) is None:
+        place = resolve_name(spark, (catalog, *namespace, "any"))
+        if place is None:
+            return None
+        catalog, namespace = place[0].name, list(place[1][:-1])
+    if catalog == SESSION_CATALOG and not is_for_functions(namespace):
+        return None
+    tokens.take("LIKE")
+    pattern = tokens.string() if tokens.is_string() else "*" if tokens.at_end else tokens.name()
+    tokens.end()
+    names = sorted(f"{catalog}.{SYSTEM}.{name}" for name in FUNCTIONS if is_for_functions(namespace) and _matches(name, pattern))
+    return Statement(name=tuple(namespace), run=lambda: [(name,) for name in names], names=("function",))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Return True if a pattern of Spark matches: `*` is any text, `|` separates alternatives, case does not matter."""
+    return any(fnmatchcase(name, part.strip().lower()) for part in pattern.split("|"))
+
+
+def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
+    tokens.take("EXTENDED")
+    place = resolve_name(spark, ("",) if tokens.is_string() else tokens.dotted_name())
+    if place is None or not is_for_functions(place[1][:-1]) or place[1][-1].lower() not in FUNCTIONS:
+        return None
+    tokens.end()
+    function = FUNCTIONS[place[1][-1].lower()]
+    return Statement(name=place[1], run=lambda: [(line,) for line in _lines(place[0].name, function)], names=("function_desc",))
+
+
+def _lines(catalog: str, function: Function) -> list[str]:
+    return [f"Function: {catalog}.{SYSTEM}.{function.name}", f"Usage: {function.description}"]
 
 
 class StatementParser(PythonCallback):

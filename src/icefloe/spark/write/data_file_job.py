@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BinaryType, StructField, StructType
 
@@ -22,8 +21,15 @@ from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.types.arrow_conversion import from_spark_form, scaled_decimals, with_list_offsets
 from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.distribution import KEY_PREFIX, distributed_for_tasks
-from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
-from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spark.write.failed_attempt_cleanup import (
+    Attempt,
+    FinishedFiles,
+    check_files_exist,
+    delete_lost_attempts,
+    this_attempt,
+    this_task,
+    writing_job,
+)
 from icefloe.spark.write.schema_check import check_fits, unscaled_decimals, widened_decimals
 from icefloe.spec.arrow_values import array_of
 from icefloe.spec.manifest.data_file import DataFile
@@ -72,11 +78,9 @@ class TaskWriter:
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles | None:
         """Write the rows and return the files; None if there are no rows."""
-        context = TaskContext.get()
-        partition_id = context.partitionId() if context is not None else 0
-        task_id = context.taskAttemptId() if context is not None else 0
+        task = this_task()
         with self.errors.carried():
-            files = write_batches(self.target, self._table_batches(batches), partition_id=partition_id, task_id=task_id)
+            files = write_batches(self.target, self._table_batches(batches), partition_id=task.partition_id, task_id=task.task_id)
         if not files:
             return None
         self.finished.add([file.file_path for file in files])

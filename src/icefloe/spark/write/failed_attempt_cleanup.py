@@ -1,7 +1,7 @@
 """The clean-up of files that no commit names: those of task attempts that failed, were killed, or lost to another attempt.
 
 Every job that writes data files runs in `writing_job`. A task that fails deletes its own files; this module finds, by the operation's id in their names,
-the files of tasks that could not. Spec: Writing Data Files.
+the files of tasks that could not, and checks that the files which tasks report exist for the process that commits. Spec: Writing Data Files.
 """
 
 import logging
@@ -18,10 +18,11 @@ from pyspark import SparkContext, TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-from icefloe.datafile.write_target import WriteTarget
-from icefloe.errors import IcefloeError, NoSuchFileError, in_one_line
+from icefloe.datafile.write_target import WriteTarget, WritingTask
+from icefloe.errors import IcefloeError, NoSuchFileError, StorageError, in_one_line
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.listing import files_of
+from icefloe.io.locations import scheme_of
 from icefloe.spark.bridge.gateway import has_jvm
 
 # Seconds before each listing. The Python process of a failed or lost attempt writes on until it finds its connection closed, or Spark ends it after two
@@ -33,6 +34,28 @@ BACKGROUND_WAITS_S = (5.0, 10.0, 30.0)
 MOST_MORE_LISTINGS = 20
 SPECULATION = "spark.speculation"
 LOG = logging.getLogger(__name__)
+
+
+def check_files_exist(target: WriteTarget, locations: Iterable[str]) -> None:
+    """Refuse to commit local files that this process does not find; locations of object stores, which have one meaning everywhere, are not looked up.
+
+    Args:
+        target: The write, with the storage as this process opens it.
+        locations: The locations that the tasks reported.
+
+    Raises:
+        StorageError: A file is missing.
+    """
+    local = [location for location in locations if scheme_of(location) == "file"]
+    missing = [location for location in local if not target.io.exists(location)]
+    if missing:
+        raise StorageError(
+            f"Spark's workers wrote to their own disk: {len(missing)} of the {len(local)} files that they reported do not exist on this machine; "
+            "nothing was committed, and the files remain on the workers",
+            table=target.table_name,
+            path=missing[0],
+            next_step="keep the warehouse in an object store or in a folder that is mounted at this path on every machine of Spark",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +81,12 @@ def this_attempt() -> Attempt:
     # Settings reach tasks as properties of their job.
     speculates = str(context.getLocalProperty(SPECULATION)).lower() == "true"
     return Attempt(stage_id=context.stageId(), number=context.attemptNumber(), speculates=speculates)
+
+
+def this_task() -> WritingTask:
+    """Return the task that makes this call, as the names of its files have it; the first one outside of tasks."""
+    context = TaskContext.get()
+    return WritingTask(0) if context is None else WritingTask(context.partitionId(), context.taskAttemptId())
 
 
 def delete_files_of_operation(

@@ -5,17 +5,23 @@ Spec: Row-level Deletes (copy-on-write).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from icefloe.datafile.write_target import WriteTarget, WritingTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.write.failed_attempt_cleanup import Attempt, FinishedFiles, delete_lost_attempts, this_attempt, writing_job
-from icefloe.spark.write.reported_files import check_files_exist
+from icefloe.spark.write.failed_attempt_cleanup import (
+    Attempt,
+    FinishedFiles,
+    check_files_exist,
+    delete_lost_attempts,
+    this_attempt,
+    this_task,
+    writing_job,
+)
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,8 @@ class TaskFileWriter:
     def __call__(self, numbered: tuple[int, Any]) -> tuple[Any, Attempt]:
         """Write the files of an item, and return the outcome with the attempt."""
         number, item = numbered
-        context = TaskContext.get()
         with self.errors.carried():
-            outcome = self.function(item, WritingTask(number, context.taskAttemptId() if context is not None else 0))
+            outcome = self.function(item, replace(this_task(), partition_id=number))
         self.finished.add([file.file_path for file in outcome.added])
         return outcome, this_attempt()
 

@@ -1,4 +1,4 @@
-"""A DataFrame together with the file properties, spec and sort order of one write, where its options change those of the table.
+"""What a table's write may take in place of a DataFrame: one with a form of its own, where options change that of the table, or files that tasks have written.
 
 `write_options.py` reads the options. Spec: Writing Data Files; Sorting.
 """
@@ -9,8 +9,16 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 
 from icefloe.datafile.write_target import WriteTarget
+from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.sort_order import SortOrder
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """Data files that are in the table's locations and have its current schema, spec and sort order."""
+
+    files: tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

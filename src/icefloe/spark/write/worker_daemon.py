@@ -9,7 +9,7 @@ import gc
 from pyspark import worker  # noqa: F401  importing the modules of tasks is all that is needed
 from pyspark.daemon import manager
 
-from icefloe.spark.scan import distributed_planning, metadata_table_job  # noqa: F401  as above
+from icefloe.spark.scan import metadata_table_job, scan_plans  # noqa: F401  as above
 from icefloe.spark.write import data_file_job  # noqa: F401  as above
 
 if __name__ == "__main__":
