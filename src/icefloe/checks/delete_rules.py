@@ -168,7 +168,9 @@ class DeleteCheck:
         Args:
             snapshots: The snapshots, which may share manifests.
         """
-        checked = [one for one in snapshots if any(manifest.content is ManifestContent.DELETES for manifest in one.manifests)]
+        checked = [
+            snapshot for snapshot in snapshots if any(manifest.content is ManifestContent.DELETES for manifest in snapshot.manifests)
+        ]
         by_path = {manifest.manifest_path: manifest for one in checked for manifest in one.manifests}
         deletes = {path: self._deletes(manifest) for path, manifest in by_path.items() if manifest.content is ManifestContent.DELETES}
         every = [delete for some in deletes.values() for delete in some or ()]

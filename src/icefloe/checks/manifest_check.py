@@ -292,8 +292,8 @@ def unreadable(error: IcefloeError | None, path: str, snapshot_id: int | None, m
     """Return the finding of a file that cannot be read: that it is missing, is damaged, or could not be checked."""
     message = getattr(error, "message", str(error))
     problems = getattr(error, "problems", ())
-    text = shown("; ".join([message.replace(path, "the file"), *(str(one) for one in problems if one.what not in message)]))
-    where = next((one.where for one in problems if one.where), None)
+    text = shown("; ".join([message.replace(path, "the file"), *(str(problem) for problem in problems if problem.what not in message)]))
+    where = next((problem.where for problem in problems if problem.where), None)
     if isinstance(error, NoSuchFileError):
         return missing.finding(f"the {kind} {shown(path)} does not exist", snapshot_id=snapshot_id, file=path)
     if isinstance(error, InvalidInputError) and not isinstance(error, FormatError):

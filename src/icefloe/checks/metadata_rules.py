@@ -213,7 +213,7 @@ def unreadable_metadata(error: MetadataFormatError, path: str) -> Finding:
     """Return the finding of a metadata file that is no JSON object."""
     what = "; ".join([error.message, *map(str, error.problems)])
     return METADATA_DAMAGED.finding(
-        f"the metadata file cannot be read: {shown(what)}", file=path, where=next((one.where for one in error.problems), None)
+        f"the metadata file cannot be read: {shown(what)}", file=path, where=next((problem.where for problem in error.problems), None)
     )
 
 

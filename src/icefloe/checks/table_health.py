@@ -167,14 +167,14 @@ class TableHealth(Reportable):
         total = ("all", count_text(self.files), "", size_text(self.size_in_bytes), "", *(count_text(one.files) for one in self.file_sizes))
         rows = [
             (
-                shortened(one.partition) or "unpartitioned",
-                count_text(one.files),
-                count_text(one.best_files),
-                size_text(one.size_in_bytes),
-                share_text(one.deleted_rows, one.records),
-                *map(count_text, one.files_by_size),
+                shortened(partition.partition) or "unpartitioned",
+                count_text(partition.files),
+                count_text(partition.best_files),
+                size_text(partition.size_in_bytes),
+                share_text(partition.deleted_rows, partition.records),
+                *map(count_text, partition.files_by_size),
             )
-            for one in self.partitions
+            for partition in self.partitions
         ]
         shown = grid(f"file sizes ({count_text(self.partition_count, 'partition')})", columns, [total, *rows], most)
         return Grid(shown.title, shown.columns, shown.rows, self.partition_count + 1 - len(shown.rows))
@@ -187,8 +187,13 @@ class TableHealth(Reportable):
             Column("sort key"),
         )
         rows = [
-            (shortened(one.column), f"{one.mean_depth:.2f}", count_text(one.deep_files), "yes" if one.is_sort_key else "no")
-            for one in self.clustering
+            (
+                shortened(clustering.column),
+                f"{clustering.mean_depth:.2f}",
+                count_text(clustering.deep_files),
+                "yes" if clustering.is_sort_key else "no",
+            )
+            for clustering in self.clustering
         ]
         return grid("clustering", columns, rows, None)
 
@@ -240,16 +245,16 @@ def health_of_files(reader: TableReader, branch: str, files: FilesOfBranch) -> T
 def _measures(counted: TableMeasures, reader: TableReader) -> Iterator[HealthMeasure]:
     yield from _file_measures(counted)
     yield from _clustering_measures(counted)
-    for one in counted.manifests:
-        of_deletes = one.content is ManifestContent.DELETES
+    for manifest in counted.manifests:
+        of_deletes = manifest.content is ManifestContent.DELETES
         yield _measure(
-            f"{'delete' if of_deletes else 'data'} manifests of spec {one.spec_id}",
-            one.manifests,
-            f"{one.manifests:,} of {size_text(one.size_in_bytes)}, at best {one.best_manifests:,}",
+            f"{'delete' if of_deletes else 'data'} manifests of spec {manifest.spec_id}",
+            manifest.manifests,
+            f"{manifest.manifests:,} of {size_text(manifest.size_in_bytes)}, at best {manifest.best_manifests:,}",
             "more than twice the best number",
             "a scan opens every manifest that its filter does not rule out",
             Remedy(operation=MaintenanceAction.REWRITE_MANIFESTS),
-            needs_care=has_too_many_manifests(one.manifests, one.best_manifests),
+            needs_care=has_too_many_manifests(manifest.manifests, manifest.best_manifests),
         )
     yield _measure(
         "snapshots to expire",
@@ -292,10 +297,10 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES),
         needs_care=counted.mergeable_files > 0,
         places=[
-            f"{shortened(one.partition) or 'unpartitioned'}: {one.small_files:,} small of {count_text(one.files, 'file')}, "
-            f"{count_text(one.best_files, 'file')} would do"
-            for one in counted.partitions
-            if one.files > one.best_files and one.small_files > 1
+            f"{shortened(partition.partition) or 'unpartitioned'}: {partition.small_files:,} small of {count_text(partition.files, 'file')}, "
+            f"{count_text(partition.best_files, 'file')} would do"
+            for partition in counted.partitions
+            if partition.files > partition.best_files and partition.small_files > 1
         ],
     )
     yield _measure(
@@ -336,16 +341,16 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
 
 
 def _clustering_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
-    for one in counted.clustering:
-        if one.is_sort_key:
+    for clustering in counted.clustering:
+        if clustering.is_sort_key:
             yield _measure(
-                f"clustering by {shortened(one.column)}",
-                one.mean_depth,
-                f"depth {one.mean_depth:.2f}; {one.deep_files:,} of {count_text(one.measured_files, 'file')} above the threshold",
+                f"clustering by {shortened(clustering.column)}",
+                clustering.mean_depth,
+                f"depth {clustering.mean_depth:.2f}; {clustering.deep_files:,} of {count_text(clustering.measured_files, 'file')} above the threshold",
                 f"a depth of {LEAST_DEPTH}",
                 "a filter on the sort key reads as many files as overlap",
                 Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES, options={"strategy": "sort"}),
-                needs_care=one.deep_files > 0,
+                needs_care=clustering.deep_files > 0,
             )
 
 

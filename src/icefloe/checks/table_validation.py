@@ -327,7 +327,9 @@ class _Run:
         return engine.map(check, self._manifests, f"validate the manifests of {self._table}")
 
     def _across_manifests(self, content: TableContent, snapshots: list[SnapshotManifests], digests: list[ManifestDigest]) -> None:
-        whole = [one for one in snapshots if one.is_whole and all(digests[number].live is not None for number in one.numbers)]
+        whole = [
+            snapshot for snapshot in snapshots if snapshot.is_whole and all(digests[number].live is not None for number in snapshot.numbers)
+        ]
         live, added, removed = {}, {}, {}
         for one in whole:
             snapshot_id = one.snapshot.snapshot_id

@@ -174,7 +174,7 @@ def column_ranges(files: FilesOfBranch, field_id: int) -> ColumnRanges | None:
     order = np.lexsort((high, low))
     rows = pa.array(order)
     depths = [clustering_depths(part, field_id, files.schema) for part in files.plan.parts]
-    measured = np.concatenate([one.depths[one.known] for one in depths])
+    measured = np.concatenate([depths_of_part.depths[depths_of_part.known] for depths_of_part in depths])
     return ColumnRanges(
         column=files.schema.find_column_name(field_id) or "",
         kind=kind,

@@ -26,8 +26,8 @@ def attention(request: Request) -> Markup:
     title = count_text(len(issues), "thing needs attention", "things need attention") if issues else "Nothing needs attention"
     more = request.links.to("checks", snapshot=request.opened.snapshot)
     items = [
-        element("li", _sign(one), element("div", element("strong", one.title), _first_place(one), _mend(request, one)))
-        for one in issues[:_MOST_SHORT]
+        element("li", _sign(issue), element("div", element("strong", issue.title), _first_place(issue), _mend(request, issue)))
+        for issue in issues[:_MOST_SHORT]
     ]
     rest = len(issues) - len(items)
     return panel(
@@ -44,7 +44,7 @@ def attention(request: Request) -> Markup:
 def checks(request: Request) -> Markup:
     """Return every issue in full, and every measure of health. Raises `StillRunningError`."""
     issues, faults = _issues(request)
-    cards = [_card(request, one) for one in issues]
+    cards = [_card(request, issue) for issue in issues]
     depth = (
         "Each data file was checked for its existence and size."
         if request.opened.checks_files

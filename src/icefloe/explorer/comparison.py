@@ -18,7 +18,7 @@ def comparison(request: Request) -> Markup:
     """Return the form, and the differences of the two versions that the query names: `a` and `b`. Raises `StillRunningError`."""
     reader = request.opened.reader
     snapshots = reader.metadata.snapshots
-    newest = [str(one.snapshot_id) for one in snapshots[-2:]]
+    newest = [str(snapshot.snapshot_id) for snapshot in snapshots[-2:]]
     default_a, default_b = (newest[0], newest[-1]) if newest else ("", "")
     before, after = request.query.get("a", default_a)[:200], request.query.get("b", default_b)[:200]
     form = None if request.is_file else _form(request, before, after)
@@ -43,8 +43,12 @@ def _form(request: Request, before: str, after: str) -> Markup:
     metadata = request.opened.reader.metadata
     options = [element("option", ref.type, value=name) for name, ref in list(metadata.refs.items())[:_PROPOSED]]
     options += [
-        element("option", f"{one.operation or 'unknown'}, {time_text(one.timestamp_ms).partition('.')[0]}", value=str(one.snapshot_id))
-        for one in reversed(metadata.snapshots[-_PROPOSED:])
+        element(
+            "option",
+            f"{snapshot.operation or 'unknown'}, {time_text(snapshot.timestamp_ms).partition('.')[0]}",
+            value=str(snapshot.snapshot_id),
+        )
+        for snapshot in reversed(metadata.snapshots[-_PROPOSED:])
     ]
     fields = [
         (element("label", title, for_=name), element("input", type="text", name=name, id=name, value=value, list="versions", maxlength=200))

@@ -66,10 +66,10 @@ def _start(request: Request) -> Markup:
     for number, file in enumerate(metadata.statistics[:_LISTED], start=1):
         target = links.to("contents", kind="statistics", number=number)
         rows.append(row(target, file.statistics_path, f"statistics of snapshot {file.snapshot_id}"))
-    for one in reversed(metadata.snapshots[-_LISTED:]):
-        target = links.to("contents", kind="manifest-list", snapshot=one.snapshot_id)
-        what = f"manifest list of snapshot {one.snapshot_id}"
-        rows.append(row(target, one.manifest_list or "the snapshot itself", what, time_text(one.timestamp_ms)))
+    for snapshot in reversed(metadata.snapshots[-_LISTED:]):
+        target = links.to("contents", kind="manifest-list", snapshot=snapshot.snapshot_id)
+        what = f"manifest list of snapshot {snapshot.snapshot_id}"
+        rows.append(row(target, snapshot.manifest_list or "the snapshot itself", what, time_text(snapshot.timestamp_ms)))
     about = "Each file leads to its decoded content, and to the files that it names."
     return panel("Files of the table", table_markup(("file", "what it is", "written"), rows, caption="files of the table"), about=about)
 

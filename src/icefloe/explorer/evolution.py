@@ -126,7 +126,7 @@ def changes(before: TableMetadata, after: TableMetadata) -> Iterator[Change]:
         )
     yield from _property_changes(before.properties, after.properties)
     yield from _ref_changes(before, after)
-    removed = {one.snapshot_id for one in before.snapshots} - {one.snapshot_id for one in after.snapshots}
+    removed = {snapshot.snapshot_id for snapshot in before.snapshots} - {snapshot.snapshot_id for snapshot in after.snapshots}
     if removed:
         yield Change(kind="expiry", text=f"{count_text(len(removed), 'snapshot')} removed")
     if len(after.statistics) != len(before.statistics) or len(after.partition_statistics) != len(before.partition_statistics):
@@ -227,7 +227,7 @@ def _schema(metadata: TableMetadata, schema: Schema) -> Markup:
     items = [_column(".".join(path), field) for path, field in fields[:_MOST_COLUMNS]]
     if len(fields) > len(items):
         items.append(element("li", f"… and {len(fields) - len(items):,} more", class_="dim"))
-    used = next((one for one in metadata.snapshots if one.schema_id == schema.schema_id), None)
+    used = next((snapshot for snapshot in metadata.snapshots if snapshot.schema_id == schema.schema_id), None)
     since = (
         f", first written by snapshot {used.snapshot_id} at {time_text(used.timestamp_ms).partition('.')[0]}" if used is not None else ""
     )

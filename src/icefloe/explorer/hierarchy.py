@@ -208,16 +208,16 @@ def _manifest_blocks(request: Request, manifests: Sequence[TableManifest], offse
 
 def _files(request: Request, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> tuple[Level, list[Markup]]:
     """Return the lowest level: the files of few manifests one by one, else the number of each manifest's files."""
-    total = sum(one.live_files_count for one in manifests)
+    total = sum(manifest.live_files_count for manifest in manifests)
     if len(manifests) == 1 or (len(manifests) <= _MOST_MANIFESTS and total <= _MOST_FILES):
         return _opened_files(request, manifests, offset, ages)
     blocks = [
         Block(
             concept="delete" if manifests[start].content is ManifestContent.DELETES else "data",
-            weight=sum(one.live_files_count for one in manifests[start:end]) + 1,
-            text=f"{sum(one.live_files_count for one in manifests[start:end]):,}",
-            tip=f"{count_text(sum(one.live_files_count for one in manifests[start:end]), 'file')}, "
-            f"{count_text(sum(one.live_rows_count for one in manifests[start:end]), 'row')}",
+            weight=sum(manifest.live_files_count for manifest in manifests[start:end]) + 1,
+            text=f"{sum(manifest.live_files_count for manifest in manifests[start:end]):,}",
+            tip=f"{count_text(sum(manifest.live_files_count for manifest in manifests[start:end]), 'file')}, "
+            f"{count_text(sum(manifest.live_rows_count for manifest in manifests[start:end]), 'row')}",
             target=request.links.to("overview", snapshot=request.opened.snapshot, manifests=f"{offset + start + 1}-{offset + end}"),
             strength=0.75 * ages.strength(manifests[start].added_snapshot_id),
         )

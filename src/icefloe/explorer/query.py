@@ -92,13 +92,13 @@ def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:
     start = request.number("from", most=max(len(decisions) - 1, 0))
     rows = [
         (
-            element("span", "read" if one.kept else "skipped", class_="kept" if one.kept else "skipped"),
-            element("span", within(one.path, trace.location), class_="path"),
-            one.explanation or one.reason.value,
-            f"{one.records:,}",
-            size_text(one.bytes),
+            element("span", "read" if line.kept else "skipped", class_="kept" if line.kept else "skipped"),
+            element("span", within(line.path, trace.location), class_="path"),
+            line.explanation or line.reason.value,
+            f"{line.records:,}",
+            size_text(line.bytes),
         )
-        for one in decisions.lines(start, PAGE_LINES)
+        for line in decisions.lines(start, PAGE_LINES)
     ]
     given: dict[str, object] = {"where": where, "snapshot": request.opened.snapshot, "level": level}
     counts = {name: len(getattr(trace, name)) for name in _LEVELS}

@@ -138,10 +138,13 @@ class TableDiff(Reportable):
                 *(Column(name, is_number=True, rank=rank) for name, rank in (("rows from", 0), ("rows to", 0), ("rows +/-", 1))),
                 *(Column(name, is_number=True, rank=rank) for name, rank in (("files from", 2), ("files to", 2), ("deletes +/-", 3))),
             )
-            lines = [_partition_row(one) for one in self.partitions]
+            lines = [_partition_row(partition) for partition in self.partitions]
             yield grid("partitions that differ, by rows of their data files", columns, lines, most)
         if self.columns:
-            lines = [(one.name, bounds_text(one.before) or "no column", bounds_text(one.after) or "no column") for one in self.columns]
+            lines = [
+                (column.name, bounds_text(column.before) or "no column", bounds_text(column.after) or "no column")
+                for column in self.columns
+            ]
             title = "column statistics that differ, from the bounds and counts of data files"
             yield grid(title, (Column("column"), Column("from", rank=1), Column("to", rank=1)), lines, most)
 
@@ -235,7 +238,9 @@ def _layout_parts(layout: LayoutChanges, most: int | None) -> Iterator[Part]:
         ("branches and tags", layout.refs),
     ):
         if changes:
-            lines = [(one.change, shortened(one.name), shortened(one.before or ""), shortened(one.after or "")) for one in changes]
+            lines = [
+                (change.change, shortened(change.name), shortened(change.before or ""), shortened(change.after or "")) for change in changes
+            ]
             yield grid(title, columns, lines, most)
     if not layout.settings_known:
         yield Prose("The metadata file of one of the versions is gone: what its spec, sort order, properties and refs were is not known.")

@@ -375,14 +375,14 @@ def _clustering(files: FilesOfBranch) -> list[ColumnClustering]:
         if not isinstance(files.schema.find_type(field_id), PrimitiveType):
             continue
         depths = [clustering_depths(part, field_id, files.schema) for part in files.plan.parts]
-        known = np.concatenate([np.zeros(0, np.int64), *(one.depths[one.known] for one in depths)])
+        known = np.concatenate([np.zeros(0, np.int64), *(depths_of_part.depths[depths_of_part.known] for depths_of_part in depths)])
         if len(known):
             measures.append(
                 ColumnClustering(
                     column=files.schema.find_column_name(field_id) or "",
                     is_sort_key=field_id == key,
                     mean_depth=round(float(np.maximum(known, 1).mean()), 2),
-                    deep_files=sum(int(one.is_deep.sum()) for one in depths),
+                    deep_files=sum(int(depths_of_part.is_deep.sum()) for depths_of_part in depths),
                     measured_files=len(known),
                 )
             )

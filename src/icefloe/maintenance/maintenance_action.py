@@ -185,7 +185,7 @@ class SlicesDone(Generic[R]):
 
     def totals(self, *names: str) -> tuple[int, ...]:
         """Return the sums of fields of the results, in this order."""
-        return tuple(sum(getattr(one, name) for one in self.results) for name in names)
+        return tuple(sum(getattr(result, name) for result in self.results) for name in names)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -294,15 +294,17 @@ class SlicedAction(Action, Generic[R]):
             run.progress.done += len(part_of_work)
             slices.results.append(result)
             slices.snapshot_ids += result.snapshot_ids
-            slices.failures += [f"given up: {count_text(one.files, 'file')}: {one.reason}" for one in result.failed if not one.is_lost]
+            slices.failures += [
+                f"given up: {count_text(group.files, 'file')}: {group.reason}" for group in result.failed if not group.is_lost
+            ]
             slices.failures += [f"not all was done: {failure}"] if failure else ()
             slices.left += [
                 self.leave(
-                    count_text(one.files, "file"),
-                    f"another writer committed first, so that they are left for the next run: {one.reason}",
+                    count_text(group.files, "file"),
+                    f"another writer committed first, so that they are left for the next run: {group.reason}",
                 )
-                for one in result.failed
-                if one.is_lost
+                for group in result.failed
+                if group.is_lost
             ]
             slices.done += part_of_work if not result.failed and not failure else ()
         self.finish(run, slices)
@@ -320,15 +322,15 @@ class SlicedAction(Action, Generic[R]):
 
 def _slices(work: Sequence[PlannedWork]) -> Iterator[list[PlannedWork]]:
     """Divide work into commits, in the order of its worth."""
-    most = max(SLICE_BYTES, -(-sum(one.cost_bytes for one in work) // MOST_SLICES))
+    most = max(SLICE_BYTES, -(-sum(piece.cost_bytes for piece in work) // MOST_SLICES))
     part: list[PlannedWork] = []
     size = 0
-    for one in work:
-        if part and size + one.cost_bytes > most:
+    for piece in work:
+        if part and size + piece.cost_bytes > most:
             yield part
             part, size = [], 0
-        part.append(one)
-        size += one.cost_bytes
+        part.append(piece)
+        size += piece.cost_bytes
     if part:
         yield part
 

@@ -122,17 +122,17 @@ class MaintenanceReport(OperationResult):
     @property
     def has_failures(self) -> bool:
         """Whether an action failed, or the table could not be looked at."""
-        return bool(self.error) or any(one.state is ActionState.FAILED for one in self.actions)
+        return bool(self.error) or any(action.state is ActionState.FAILED for action in self.actions)
 
     @property
     def rewritten_bytes(self) -> int:
         """Bytes of files that were rewritten, or read for statistics."""
-        return sum(one.rewritten_bytes for one in self.actions)
+        return sum(action.rewritten_bytes for action in self.actions)
 
     @property
     def is_nothing_to_do(self) -> bool:
         """Whether no action did anything or would do anything."""
-        return not self.has_failures and all(one.state in (ActionState.NOTHING, ActionState.LEFT) for one in self.actions)
+        return not self.has_failures and all(action.state in (ActionState.NOTHING, ActionState.LEFT) for action in self.actions)
 
     @property
     def has_faults(self) -> bool:
@@ -187,15 +187,15 @@ def _row(report: ActionReport) -> tuple[str, ...]:
 
 def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
     """Return the report of an action that did, or would do, some work and left other work."""
-    cost, benefit = sum(one.cost_bytes for one in work), sum(one.benefit_bytes for one in work)
+    cost, benefit = sum(piece.cost_bytes for piece in work), sum(piece.benefit_bytes for piece in work)
     total = PlannedWork(action=action, what="", files=0, bytes_less=benefit, cost_bytes=cost)
     return ActionReport(
         action=action,
         state=state,
-        files=sum(one.files for one in work),
+        files=sum(piece.files for piece in work),
         rewritten_bytes=cost,
-        files_less=sum(one.files_less for one in work),
-        bytes_less=sum(one.bytes_less for one in work),
+        files_less=sum(piece.files_less for piece in work),
+        bytes_less=sum(piece.bytes_less for piece in work),
         worth=round(total.worth, 3),
         left=tuple(left[:NAMED_LEFT]),
         left_count=len(left),

@@ -470,12 +470,12 @@ class OrphanRemoval:
     def _check_lists(self, lists: Sequence[QuarantineList]) -> None:
         """Refuse to delete lists in a folder that the table's metadata or the catalog's server claims. Raises `LocationNotAllowedError`."""
         scope = deletion_scope(self.table.handle, self.loaded.metadata, self.loaded.location) if lists else None
-        for one in lists:
-            if scope is not None and not scope.contains(one.location):
+        for listed in lists:
+            if scope is not None and not scope.contains(listed.location):
                 raise LocationNotAllowedError(
-                    f"the list {one.location} of {self.table.full_name} is not in a folder that is known to be the table's own, so nothing was deleted",
+                    f"the list {listed.location} of {self.table.full_name} is not in a folder that is known to be the table's own, so nothing was deleted",
                     table=self.table.full_name,
-                    path=one.location,
+                    path=listed.location,
                     next_step="if the folder is the table's, add it to the catalog property io.allowed-locations",
                 )
 
@@ -484,9 +484,9 @@ class OrphanRemoval:
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
         self._check_lists(lists)
         if not self.options.dry_run:
-            for one in lists:
-                handle.io.delete(one.location)
-        return replace(self.result, lists=tuple(one.location for one in lists))
+            for listed in lists:
+                handle.io.delete(listed.location)
+        return replace(self.result, lists=tuple(listed.location for listed in lists))
 
 
 def _lasting_file(loaded: LoadedMetadata) -> str:

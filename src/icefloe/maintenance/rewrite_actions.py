@@ -108,7 +108,7 @@ class RewriteDataFiles(SlicedAction[RewriteDataFilesResult]):
             engine=run.settings.engine,
             snapshot_properties=run.summary(self.name, work),
         )
-        groups = [one.payload for one in work if isinstance(one.payload, FileGroup)]
+        groups = [piece.payload for piece in work if isinstance(piece.payload, FileGroup)]
         return Slice(run=partial(rewrite.run_groups, state.rewrite, groups), committed=partial(rewrite.committed, state.rewrite))
 
     def finish(self, run: ActionRun, slices: SlicesDone[RewriteDataFilesResult]) -> None:
@@ -159,7 +159,7 @@ def _group_work(state: TableState, group: FileGroup, costs: _DeleteCosts) -> Pla
     if group.reasons.get(Reason.OVERLAP):
         key = state.metadata.sort_order().fields[0].source_id
         depths = [clustering_depths(part, key, state.files.schema) for part in group.files]
-        known = np.concatenate([one.depths[one.known] for one in depths])
+        known = np.concatenate([depths_of_part.depths[depths_of_part.known] for depths_of_part in depths])
         depth = float(known.mean()) if len(known) else 0.0
         bytes_less += FILTERED_SHARE * max(0.0, depth - 2) * (group.size / len(group) + FILE_OPEN_BYTES)
     return PlannedWork(
@@ -245,7 +245,7 @@ class ConvertEqualityDeletes(SlicedAction[ConvertEqualityDeletesResult]):
             engine=run.settings.engine,
             snapshot_properties=run.summary(self.name, work),
         )
-        groups = [one.payload for one in work if isinstance(one.payload, EqualityDeleteGroup)]
+        groups = [piece.payload for piece in work if isinstance(piece.payload, EqualityDeleteGroup)]
         plan = conversion.plan_of(state.files.plan.snapshot_id, groups)
         return Slice(run=partial(conversion.run_groups, plan, plan.groups), committed=partial(conversion.committed, plan))
 
@@ -301,13 +301,13 @@ class RewritePositionDeleteFiles(SlicedAction[RewritePositionDeleteFilesResult])
             return ActionPlan()
         plan = state.position_deletes
         work = [_delete_group_work(group) for group in plan.groups if group.tasks]  # dangling deletes are an action of their own
-        left = [self.leave(one.what, _not_worth(one)) for one in work if one.worth < 1]
+        left = [self.leave(piece.what, _not_worth(piece)) for piece in work if piece.worth < 1]
         if plan.busy_files:
             reason = _young(state, [change for change in state.recent.partitions.values() if change.changed_rows])
             left.append(self.leave(count_text(plan.busy_files, "delete file"), reason))
         if plan.left_files:
             left.append(self.leave(count_text(plan.left_files, "delete file"), "too few together to pay"))
-        return ActionPlan(tuple(one for one in work if one.worth >= 1), tuple(left))
+        return ActionPlan(tuple(piece for piece in work if piece.worth >= 1), tuple(left))
 
     def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[RewritePositionDeleteFilesResult]:
         rewrite = PositionDeleteRewrite(
@@ -318,7 +318,7 @@ class RewritePositionDeleteFiles(SlicedAction[RewritePositionDeleteFilesResult])
             engine=run.settings.engine,
             snapshot_properties=run.summary(self.name, work),
         )
-        groups = [one.payload for one in work if isinstance(one.payload, DeleteGroup)]
+        groups = [piece.payload for piece in work if isinstance(piece.payload, DeleteGroup)]
         plan = state.position_deletes
         return Slice(run=partial(rewrite.run_groups, plan, groups), committed=partial(rewrite.committed, plan))
 
@@ -347,8 +347,8 @@ class RewriteManifests(WholeAction):
     def plan(self, state: TableState) -> ActionPlan:
         """Return the partition specs with too many manifests of data files or of delete files. Both kinds of a spec are rewritten together."""
         by_spec: dict[int, list[ManifestMeasures]] = {}
-        for one in state.measures.manifests:
-            by_spec.setdefault(one.spec_id, []).append(one)
+        for manifest in state.measures.manifests:
+            by_spec.setdefault(manifest.spec_id, []).append(manifest)
         unmergeable = merge_rules(state.metadata).unmergeable_specs
         work = []
         for spec_id, ones in by_spec.items():
@@ -373,14 +373,14 @@ class RewriteManifests(WholeAction):
         results = [
             rewrite_manifests(
                 run.table,
-                one.payload if isinstance(one.payload, int) else None,
-                snapshot_properties=run.summary(self.name, [one]),
+                piece.payload if isinstance(piece.payload, int) else None,
+                snapshot_properties=run.summary(self.name, [piece]),
                 branch=run.settings.branch,
             )
-            for one in work
+            for piece in work
         ]
-        before, after = sum(one.rewritten_manifests for one in results), sum(one.added_manifests for one in results)
-        ids = tuple(one.snapshot_id for one in results if one.snapshot_id is not None)
+        before, after = sum(result.rewritten_manifests for result in results), sum(result.added_manifests for result in results)
+        ids = tuple(result.snapshot_id for result in results if result.snapshot_id is not None)
         return f"{count_text(before, 'manifest')} became {after:,}", ids
 
 
@@ -388,7 +388,11 @@ def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> lis
     """Return the manifests of a spec that are rewritten: of each content all that are not encrypted, unless that is one without removed entries."""
     rewritten: list[ManifestFile] = []
     for content in ManifestContent:
-        ones = [one for one in manifests if one.content is content and one.partition_spec_id == spec_id and one.key_metadata is None]
+        ones = [
+            manifest
+            for manifest in manifests
+            if manifest.content is content and manifest.partition_spec_id == spec_id and manifest.key_metadata is None
+        ]
         rewritten += ones if len(ones) > 1 or any(one.deleted_files_count != 0 for one in ones) else ()
     return rewritten
 

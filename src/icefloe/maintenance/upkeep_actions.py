@@ -151,7 +151,7 @@ class RemoveOrphanFiles(WholeAction):
             return ActionPlan(left=(self.leave("orphan files", SHARED_FILES),))
         lists = quarantine_lists(state.table.io, list_folders(state.metadata))
         delay_ms = PURGE_DELAY // timedelta(milliseconds=1)
-        young = [one for one in lists if one.modified_ms > state.now_ms - delay_ms]
+        young = [listed for listed in lists if listed.modified_ms > state.now_ms - delay_ms]
         left = [self.leave(one.location, f"its files are deleted once it is {PURGE_DELAY.days} days old") for one in young]
         due = len(lists) - len(young)
         what = [*([f"the files of {count_text(due, 'list')} deleted"] if due else []), *(["the folder searched"] if not young else [])]
@@ -167,7 +167,7 @@ class RemoveOrphanFiles(WholeAction):
 
     def _steps(self, run: ActionRun, work: Sequence[PlannedWork]) -> Iterator[str]:
         """Delete the files of old lists and write a new list, as far as each is due. Yield what was done, in words."""
-        steps = [one.payload for one in work if isinstance(one.payload, OrphanSteps)]
+        steps = [piece.payload for piece in work if isinstance(piece.payload, OrphanSteps)]
         now_ms = run.table.handle.clock.now_ms()
         if any(step.purges for step in steps):
             purged = remove_orphan_files(run.table, two_step_options(now_ms, OrphanMode.PURGE))

@@ -95,7 +95,7 @@ class ManifestListRebuild:
         # A list with other totals than the summary may have been cut, but the manifests that it names are those of the snapshot.
         named = {one.manifest_path for one in readable_manifests(self._handle.io, snapshot) or ()}
         for manifests in self._candidates(snapshot):
-            if named <= {one.manifest_path for one in manifests} and self._has_totals(snapshot, manifests):
+            if named <= {manifest.manifest_path for manifest in manifests} and self._has_totals(snapshot, manifests):
                 assigned = self._with_row_ids(snapshot, manifests)
                 if assigned is not None:
                     return self._written(snapshot, assigned)
@@ -191,7 +191,7 @@ class ManifestListRebuild:
         )
 
     def _has_totals(self, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> bool:
-        entries = [self._entries_of(one) for one in manifests]
+        entries = [self._entries_of(manifest) for manifest in manifests]
         if None in entries:
             self.why[snapshot.snapshot_id] = "a manifest that it may have cannot be read"
             return False
@@ -204,10 +204,10 @@ class ManifestListRebuild:
         """Return the manifests with their first row ids; None where several new ones shared the ids of the snapshot in an order that is lost."""
         if self._metadata.format_version < 3 or snapshot.first_row_id is None:
             return tuple(manifests)
-        without = [one for one in manifests if one.content is ManifestContent.DATA and one.first_row_id is None]
+        without = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.first_row_id is None]
         if len(without) > 1:
             return None
-        return tuple(replace(one, first_row_id=snapshot.first_row_id) if one in without else one for one in manifests)
+        return tuple(replace(manifest, first_row_id=snapshot.first_row_id) if manifest in without else manifest for manifest in manifests)
 
     def _written(self, snapshot: Snapshot, manifests: tuple[ManifestFile, ...]) -> RebuiltList:
         metadata = self._metadata

@@ -55,7 +55,7 @@ def rebuild_document(handle: TableHandle, location: str, search: MetadataSearch)
         StorageUnavailableError: The storage does not respond.
     """
     base = None if search.found is None else search.found.document
-    known = [] if search.found is None else [one.snapshot_id for one in search.found.metadata.snapshots]
+    known = [] if search.found is None else [snapshot.snapshot_id for snapshot in search.found.metadata.snapshots]
     names = lists_of_lost_commits(search, known)
     if not search.folder or not names or len(names) > MOST_LISTS:
         return None, [], search.why or "the metadata folder has no manifest list of another snapshot"
@@ -99,10 +99,10 @@ def _read_list(handle: TableHandle, search: MetadataSearch, name: str) -> Stored
 
 def _chain(lists: Sequence[StoredList], head: int | None, has_base: bool) -> tuple[list[StoredList], str]:
     """Return the lists from the oldest to the newest that follow a snapshot; without a metadata file all of one history."""
-    by_id = {one.snapshot_id: one for one in lists}
-    parents = {one.parent_id for one in lists}
+    by_id = {listed.snapshot_id: listed for listed in lists}
+    parents = {listed.parent_id for listed in lists}
     if has_base:
-        newer = [one for one in lists if _descends(one, head, by_id)]
+        newer = [listed for listed in lists if _descends(listed, head, by_id)]
         tips = [one for one in newer if one.snapshot_id not in parents]
     else:
         tips = [one for one in by_id.values() if one.snapshot_id not in parents]

@@ -224,10 +224,10 @@ class RepairPlan(Reportable):
             return
         if self.repairs:
             columns = (Column("repair", whole=True), Column("chosen"), Column("places", is_number=True), Column("what", rank=1))
-            rows = [(one.repair, "yes" if one.is_chosen else "no", f"{one.count:,}", one.text) for one in self.repairs]
+            rows = [(repair.repair, "yes" if repair.is_chosen else "no", f"{repair.count:,}", repair.text) for repair in self.repairs]
             yield grid("", columns, rows, None)
-        for one in self.repairs:
-            yield from _repair_parts(one, most)
+        for repair in self.repairs:
+            yield from _repair_parts(repair, most)
         for left in self.left:
             yield Prose(f"Not repaired: {count_text(left.count, 'finding')} of {left.rule}: {left.why}. Next: {left.next_step}.")
         if self.chosen:

@@ -127,7 +127,7 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
     """
     chosen = chosen_kinds(options.only)
     if handle.store.writes_metadata and not options.only:
-        chosen = frozenset(one for one in chosen if REPAIR_BY_ID[one].scope is not Scope.METADATA)
+        chosen = frozenset(repair_id for repair_id in chosen if REPAIR_BY_ID[repair_id].scope is not Scope.METADATA)
     loaded = _loaded(handle, location)
     snapshot = None if loaded is None else _head(loaded, options.branch, handle.table_name)
     draft = _validated(handle, location, options, snapshot, progress, None if loaded is None else loaded.metadata)
@@ -226,7 +226,7 @@ def _measure(handle: TableHandle, location: str, draft: _Draft, sizes: Sequence[
     content, _ = read_content(document, location)
     types = content.partition_types()
     check = FileCheck(layout=layout_of(handle.io, content), partition_types=types, depths=frozenset({Depth.DATA}), most=MOST_REPAIRED)
-    known = {(one.rule, one.file, one.entry) for one in draft.findings}
+    known = {(finding.rule, finding.file, finding.entry) for finding in draft.findings}
     positions: dict[str, set[int]] = defaultdict(set)
     for one in sizes:
         if one.file is not None and one.entry is not None:
@@ -291,7 +291,11 @@ def _rebuilt_lists(
     """Return the metadata with new manifest lists in the place of lost ones, the lists, and what changes."""
     lost = lost_lists(handle.io, loaded.metadata)
     # Totals that differ can show that the list was cut between two blocks: then a rebuilt one has them.
-    suspects = {one.snapshot_id: one.rule for one in draft.findings if one.rule == "summary-total" and one.snapshot_id is not None}
+    suspects = {
+        finding.snapshot_id: finding.rule
+        for finding in draft.findings
+        if finding.rule == "summary-total" and finding.snapshot_id is not None
+    }
     lost |= {snapshot_id: rule for snapshot_id, rule in suspects.items() if snapshot_id not in lost}
     if not lost:
         return document, [], []
@@ -388,7 +392,7 @@ def _choose_one(draft: _Draft, ways: Sequence[tuple[RepairKind, Callable[[], Non
         )
     for kind, choose in named:
         choose()
-        draft.repairs = [replace(one, is_chosen=one.repair == kind.id) for one in draft.repairs]
+        draft.repairs = [replace(repair, is_chosen=repair.repair == kind.id) for repair in draft.repairs]
 
 
 def _set_restored(

@@ -65,14 +65,14 @@ def _steps(snapshots: Iterable[Snapshot], side: str) -> list[HistoryStep]:
     return [
         HistoryStep(
             side=side,
-            snapshot_id=one.snapshot_id,
-            timestamp_ms=one.timestamp_ms,
-            operation=one.operation,
-            added_rows=count_of(one.summary.get("added-records")),
-            removed_rows=count_of(one.summary.get("deleted-records")),
-            added_files=count_of(one.summary.get("added-data-files")),
-            removed_files=count_of(one.summary.get("deleted-data-files")),
-            engine=engine_of(one.summary),
+            snapshot_id=snapshot.snapshot_id,
+            timestamp_ms=snapshot.timestamp_ms,
+            operation=snapshot.operation,
+            added_rows=count_of(snapshot.summary.get("added-records")),
+            removed_rows=count_of(snapshot.summary.get("deleted-records")),
+            added_files=count_of(snapshot.summary.get("added-data-files")),
+            removed_files=count_of(snapshot.summary.get("deleted-data-files")),
+            engine=engine_of(snapshot.summary),
         )
-        for one in snapshots
+        for snapshot in snapshots
     ]
