@@ -20,11 +20,11 @@ from icefloe import load_catalog
 from icefloe.io.file_tree import HiddenNames
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.operations.available_engines import engine_named
+from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.orphans.orphan_search import OrphanRequest, find_in_process
 from icefloe.operations.orphans.path_database import LISTED
 from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.operations.orphans.referenced_files import ReferencedFiles, referenced_files
-from icefloe.operations.table_handle import LoadedMetadata
 from icefloe.spark import session
 
 FILES_OF_A_FOLDER = 10_000

@@ -31,11 +31,11 @@ from icefloe.errors import (
     UnsupportedError,
 )
 from icefloe.operations.expiry.expire_report import ExpireReport
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.invariants import check_change, every_problem_of
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.ports import FileIO
-from icefloe.stores.identifier import Identifier
 from icefloe.testing.fault_injection import Event, Fault, Faults, SimulatedCrash
 
 # Errors that an operation may raise without other writers: the model does not check whether the arguments of an operation are valid.

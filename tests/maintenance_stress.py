@@ -35,7 +35,7 @@ from tests.stress import COPIES, SCHEMA, Place, checked, fork, rows_after, void,
 from tests.table.reachable import everything, on_disk
 
 from icefloe.errors import CommitConflictError, CommitInvalidatedError
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table import Table
 from icefloe.testing.fault_injection import FaultyStore

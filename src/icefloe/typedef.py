@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from icefloe.stores.identifier import Identifier
+from icefloe.spec.identifier import Identifier
 
 Properties = dict[str, Any]
 EMPTY_DICT: Mapping[str, str] = MappingProxyType({})

@@ -14,7 +14,8 @@ from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchTableError
 from icefloe.operations.expiry.purge_table import purge_table
-from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.metadata_cache import load_metadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.operations.unreachable_files import FileKind
 from icefloe.table import Table
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore

@@ -5,7 +5,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from icefloe.commit.summary import build_summary
+from icefloe.commit.snapshot_attempt import build_summary
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 
 TOTALS = ("data-files", "delete-files", "records", "files-size", "position-deletes", "equality-deletes")

@@ -9,7 +9,7 @@ from tests.explorer.faulty_table import faulty_table
 
 from icefloe import SqlCatalog
 from icefloe.explorer.server import CatalogTables, OneTable, application
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.table import Table
 
 Served = Callable[[TableReader], TestClient]

@@ -16,7 +16,7 @@ from icefloe.errors import NoSuchTableError
 from icefloe.explorer.page import MOST_BYTES, SECTIONS
 from icefloe.explorer.server import CatalogTables, OneTable, ServedLinks, application, is_allowed_host
 from icefloe.explorer.standalone import standalone
-from icefloe.stores.identifier import dotted, to_identifier
+from icefloe.spec.identifier import dotted, to_identifier
 from icefloe.table import Table
 
 LONG_NAME = "w" * 1_000_000

@@ -15,7 +15,7 @@ import icefloe.inspect as look
 from icefloe import SqlCatalog
 from icefloe.inspect.branches_and_tags import duration_text
 from icefloe.inspect.graph_layout import column, draw, newest_first
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef

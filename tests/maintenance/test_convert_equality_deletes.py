@@ -18,7 +18,7 @@ from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError
 from icefloe.maintenance import convert_equality_deletes as module
 from icefloe.maintenance.convert_equality_deletes import EqualityDeleteConversion
 from icefloe.operations.files.file_operations import RewriteDataFiles, RowChanges
-from icefloe.operations.rows.write_context import write_audit_publish
+from icefloe.operations.staging import write_audit_publish
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table.table import Table
 

@@ -18,7 +18,7 @@ from icefloe.io import file_tree
 from icefloe.maintenance import quarantine_list
 from icefloe.maintenance import remove_orphan_files as removal
 from icefloe.maintenance.maintain import TableMaintenanceRun
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.table import Table
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, SimulatedCrash

@@ -36,7 +36,7 @@ from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.maintenance.rewrite_planner import RewritePlan
 from icefloe.operations.available_engines import EngineChoice, InProcessEngine, choosing_engines
 from icefloe.operations.files.file_operations import RewriteDataFiles
-from icefloe.operations.rows.write_context import write_audit_publish
+from icefloe.operations.staging import write_audit_publish
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER

@@ -33,7 +33,8 @@ from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite
 from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.operations.files.file_operations import RewriteDataFiles
 from icefloe.operations.rows.row_change import Removal, specs_of
-from icefloe.operations.rows.write_context import write_audit_publish, write_target
+from icefloe.operations.rows.write_context import write_target
+from icefloe.operations.staging import write_audit_publish
 from icefloe.table.table import Table
 
 MERGE_ON_READ = {"write.delete.mode": "merge-on-read"}

@@ -35,7 +35,7 @@ from icefloe.errors import (
 from icefloe.io import whole_output
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.maintenance import copied_files
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.procedures import call
 from icefloe.spec.manifest import moved_manifest
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat

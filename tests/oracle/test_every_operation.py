@@ -19,7 +19,8 @@ from icefloe.maintenance.table_maintenance import TableMaintenance
 from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.changes.manage_snapshots import ManageSnapshots
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
-from icefloe.operations.rows.write_context import write_audit_publish, write_target
+from icefloe.operations.rows.write_context import write_target
+from icefloe.operations.staging import write_audit_publish
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.table import Table
 from icefloe.table.table_mutations import TableMutations

@@ -12,8 +12,9 @@ import pytest
 from tests.table.reachable import everything, on_disk, taken_out
 
 from icefloe import SqlCatalog, StringType
-from icefloe.operations.rows.write_context import write_audit_publish
-from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.metadata_cache import load_metadata
+from icefloe.operations.staging import write_audit_publish
+from icefloe.operations.table_handle import TableHandle
 from icefloe.table import Table
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

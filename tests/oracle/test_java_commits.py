@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from icefloe.commit.snapshot_attempt import path_of_partition
-from icefloe.commit.summary import build_summary
+from icefloe.commit.snapshot_attempt import build_summary, path_of_partition
 from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns, read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile

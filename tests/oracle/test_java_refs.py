@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from icefloe import IcefloeError, SqlCatalog
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table import StaticTable, Table
 

@@ -9,7 +9,8 @@ from typing import Any
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import LocationPolicy
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle
+from icefloe.operations.metadata_cache import LoadedMetadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.table.metadata import TableMetadataUtil
 from icefloe.table.table import Table
 

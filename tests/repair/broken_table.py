@@ -13,7 +13,7 @@ from icefloe import SqlCatalog
 from icefloe.checks.finding import Finding
 from icefloe.checks.rule import Depth
 from icefloe.checks.table_validation import ValidationArguments, validate_table
-from icefloe.operations.table_handle import METADATA_FILES
+from icefloe.operations.metadata_cache import METADATA_FILES
 from icefloe.repair import plan, undo
 from icefloe.repair.repair_plan import RepairPlan, RepairResult
 from icefloe.table import Table

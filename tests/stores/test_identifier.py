@@ -3,7 +3,7 @@
 import pytest
 
 from icefloe.errors import InvalidIdentifierError
-from icefloe.stores.identifier import to_identifier, to_table_identifier
+from icefloe.spec.identifier import to_identifier, to_table_identifier
 
 
 def test_a_dotted_name_and_a_tuple_are_equivalent() -> None:

@@ -17,8 +17,9 @@ from icefloe.errors import IcefloeError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.storage_errors import storage_error
 from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.rows.write_context import write_target
-from icefloe.operations.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
+from icefloe.operations.table_handle import RandomIds, TableHandle, metadata_content, new_metadata_location
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER

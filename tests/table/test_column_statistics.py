@@ -21,7 +21,7 @@ from icefloe.errors import (
     ReadOnlyTableError,
     StorageUnavailableError,
 )
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.spec.metadata.statistics_file import StatisticsBlob
 from icefloe.spec.metadata.statistics_updates import SetStatistics
 from icefloe.spec.puffin.puffin_file import Blob, in_memory_puffin, read_blob, read_file_metadata, write_puffin

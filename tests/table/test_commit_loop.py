@@ -18,7 +18,8 @@ from icefloe.errors import (
     NoSuchTableError,
     StoragePermissionError,
 )
-from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.metadata_cache import load_metadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.stores.sql_store import SqlCatalogStore
 from icefloe.table import Table
 from icefloe.testing.fault_injection import Fault, Faults, FaultyFileIO, FaultyStore

@@ -43,9 +43,11 @@ from icefloe.errors import CommitInvalidatedError, CommitUnknownError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
 from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.rows.row_change import specs_of
-from icefloe.operations.rows.write_context import write_audit_publish, write_target
-from icefloe.operations.table_handle import RandomIds, TableHandle, load_metadata, metadata_content, new_metadata_location
+from icefloe.operations.rows.write_context import write_target
+from icefloe.operations.staging import write_audit_publish
+from icefloe.operations.table_handle import RandomIds, TableHandle, metadata_content, new_metadata_location
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile

@@ -18,8 +18,10 @@ from tests.table.reachable import everything, files_of, on_disk
 from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError, InvalidInputError
 from icefloe.operations.available_engines import IN_PROCESS
-from icefloe.operations.rows.write_context import write_audit_publish, write_target
-from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.metadata_cache import load_metadata
+from icefloe.operations.rows.write_context import write_target
+from icefloe.operations.staging import write_audit_publish
+from icefloe.operations.table_handle import TableHandle
 from icefloe.table import Table
 
 MODES = ("copy-on-write", "merge-on-read")

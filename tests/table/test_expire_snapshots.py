@@ -25,8 +25,9 @@ from icefloe.errors import (
     StorageError,
 )
 from icefloe.operations.expiry.expire_report import ExpireState
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.rows.write_context import commit_context
-from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.operations.unreachable_files import FileKind
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef

@@ -10,7 +10,7 @@ import pytest
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import IcefloeError, NoSuchFileError, StorageUnavailableError
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.spec.ports import Content
 
 

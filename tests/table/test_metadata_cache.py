@@ -20,8 +20,8 @@ from icefloe.errors import LocationNotAllowedError, MetadataFormatError, NoSuchF
 from icefloe.io import local_file_io
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.operations import table_handle
-from icefloe.operations.table_handle import METADATA_FILES, MetadataCache, read_metadata_at
+from icefloe.operations import metadata_cache
+from icefloe.operations.metadata_cache import METADATA_FILES, MetadataCache, read_metadata_at
 from icefloe.spec.metadata import json_text
 from icefloe.spec.metadata.metadata_writer import table_metadata_parts, write_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -33,14 +33,14 @@ SCHEMA = pa.schema([("id", pa.int64())])
 def parsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Return the locations of the files that are parsed."""
     locations: list[str] = []
-    parse = table_handle.read_table_metadata
+    parse = metadata_cache.read_table_metadata
 
     def counted(content: bytes, path: str) -> TableMetadata:
         locations.append(path)
         return parse(content, path)
 
     METADATA_FILES.clear()
-    monkeypatch.setattr(table_handle, "read_table_metadata", counted)
+    monkeypatch.setattr(metadata_cache, "read_table_metadata", counted)
     yield locations
     METADATA_FILES.clear()
 

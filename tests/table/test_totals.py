@@ -18,7 +18,7 @@ from tests.table.test_commit_loop import faulty
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidInputError
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.table import Table
 from icefloe.testing.fault_injection import Faults
 

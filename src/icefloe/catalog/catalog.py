@@ -31,19 +31,10 @@ from icefloe.io.locations import join, qualified
 from icefloe.io.manifest_cache import CacheSettings
 from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.expiry.purge_table import PurgeReport, purge_table
+from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, load_metadata, metadata_of, read_metadata_at
 from icefloe.operations.own_location import warn_of_places
-from icefloe.operations.table_handle import (
-    LoadedMetadata,
-    RandomIds,
-    SystemClock,
-    TableHandle,
-    has_no_file,
-    load_metadata,
-    metadata_content,
-    metadata_of,
-    new_metadata_location,
-    read_metadata_at,
-)
+from icefloe.operations.table_handle import RandomIds, SystemClock, TableHandle, metadata_content, new_metadata_location
+from icefloe.spec.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -53,7 +44,6 @@ from icefloe.spec.ports import StorageAccess
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.schema.schema import Schema
 from icefloe.stores.catalog_store import CatalogStore, TableLocation
-from icefloe.stores.identifier import Identifier, dotted, to_identifier, to_table_identifier
 from icefloe.stores.replace_location import replace_location
 from icefloe.table.table import Table
 

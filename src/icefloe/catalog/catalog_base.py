@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from icefloe.errors import InvalidIdentifierError
-from icefloe.stores.identifier import Identifier, to_identifier
+from icefloe.spec.identifier import Identifier, to_identifier
 
 Name = str | Iterable[str]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.errors import InvalidInputError, NamespaceAlreadyExistsError, NoSuchNamespaceError
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.stores.catalog_store import CatalogStore
-from icefloe.stores.identifier import Identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,12 @@ from icefloe.catalog.catalog_base import Name
 from icefloe.commit.attempt import Action
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
 from icefloe.operations.commits.commit_loop import TableChange, commit_together
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle
+from icefloe.operations.metadata_cache import LoadedMetadata
+from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import IdSource
 from icefloe.spec.schema.schema import Schema
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 

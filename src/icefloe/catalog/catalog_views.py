@@ -15,7 +15,8 @@ from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import LocationPolicy, qualified
-from icefloe.operations.table_handle import has_no_file
+from icefloe.operations.metadata_cache import has_no_file
+from icefloe.spec.identifier import Identifier, dotted, to_identifier
 from icefloe.spec.ports import FileIO, StorageAccess
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.schema.schema import Schema
@@ -23,7 +24,6 @@ from icefloe.spec.view.view_definition import ViewDefinition
 from icefloe.spec.view.view_metadata_json import read_view_metadata
 from icefloe.spec.view.view_version import SQLViewRepresentation, ViewVersion
 from icefloe.stores.catalog_store import CatalogStore, KeepsViews, ViewStore
-from icefloe.stores.identifier import Identifier, dotted, to_identifier
 from icefloe.view.view import View
 from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, view_metadata_of
 

@@ -11,10 +11,10 @@ from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, files_for
 from icefloe.io.locations import Place, place_of_file, place_of_folder
 from icefloe.operations.own_location import is_of_metadata_file, own_location
 from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import TableLocation
-from icefloe.stores.identifier import Identifier
 
 LOG = logging.getLogger(__name__)
 # Seconds after which no other folder of a new table is listed.

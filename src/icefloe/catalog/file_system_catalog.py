@@ -13,9 +13,9 @@ from icefloe.io.local_folders import LocalFolders
 from icefloe.io.locations import LocationPolicy, is_same_folder, qualified, scheme_of
 from icefloe.io.object_folders import ObjectFolders
 from icefloe.io.object_store_file_io import CREATES_EXCLUSIVELY, PROTOCOLS
-from icefloe.operations.table_handle import load_metadata
+from icefloe.operations.metadata_cache import load_metadata
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.file_system_store import FileSystemCatalogStore
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.object_store_tables import ObjectStoreTables
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table

@@ -3,8 +3,8 @@
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.options import check_names
 from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.glue_store import GlueCatalogStore
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.metastore_store import folder_of_database
 
 

@@ -4,8 +4,8 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.options import check_names
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import qualified
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.hive_store import HiveCatalogStore
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.metastore_store import folder_of_database
 
 

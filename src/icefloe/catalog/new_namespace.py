@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import CommitUnknownError, NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError, in_one_line
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES, load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, listed, qualified, scheme_of
 from icefloe.operations.expiry.purge_table import PurgeReport
 from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO, StorageAccess
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.origins import is_on_this_machine
 from icefloe.stores.rest.rest_functions import CatalogFunction, list_functions, load_function

@@ -27,8 +27,8 @@ from icefloe.maintenance.health_measures import (
 )
 from icefloe.maintenance.maintenance_thresholds import METADATA_FILE_BYTES, has_too_many_manifests
 from icefloe.maintenance.rewrite_options import DELETE_RATIO_THRESHOLD, MIN_INPUT_FILES
-from icefloe.operations.table_handle import stored_size
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import stored_size
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.snapshot_ref import MAIN

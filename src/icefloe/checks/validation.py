@@ -16,9 +16,8 @@ from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, shortened, within
-from icefloe.operations.loaded_table import LoadedTable
-from icefloe.operations.table_handle import has_no_file
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import LoadedTable, TableReader
+from icefloe.operations.metadata_cache import has_no_file
 
 # The severities, the gravest first.
 SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)

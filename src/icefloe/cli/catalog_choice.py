@@ -10,8 +10,8 @@ from icefloe.catalog.catalog_config import catalog_properties, default_catalog_n
 from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
 from icefloe.io.locations import qualified
-from icefloe.operations.table_reader import TableReader
-from icefloe.stores.identifier import dotted
+from icefloe.operations.loaded_table import TableReader
+from icefloe.spec.identifier import dotted
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 

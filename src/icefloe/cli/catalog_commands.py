@@ -28,8 +28,8 @@ from icefloe.formatting import count_text
 from icefloe.inspect.branches_and_tags import Properties as PropertyView
 from icefloe.operations.expiry.expire_report import outcome_fields
 from icefloe.operations.expiry.purge_table import PurgeReport
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.database_uri import without_password
-from icefloe.stores.identifier import Identifier, dotted
 
 
 class Kind(StrEnum):

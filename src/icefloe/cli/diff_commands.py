@@ -12,7 +12,7 @@ from icefloe.cli.table_command import finds_catalog, looks_at_table
 from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.table_diff import MOST_ROWS
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 
 app = typer.Typer(help="Explain a commit: why it was retried, and what it was checked against.", no_args_is_help=True, cls=PlainGroup)
 

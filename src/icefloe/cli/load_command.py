@@ -31,8 +31,8 @@ from icefloe.loading.load_progress import LoadProgress, ProgressCallback
 from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.operations.available_engines import engine_choice
 from icefloe.optional_packages import not_installed
+from icefloe.spec.identifier import Identifier, dotted, to_table_identifier
 from icefloe.stores.database_uri import without_password
-from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
 
 # A name that needs no backticks in Spark SQL.
 _SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

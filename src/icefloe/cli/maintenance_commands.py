@@ -23,7 +23,7 @@ from icefloe.maintenance.maintenance_action import MaintenanceProgress
 from icefloe.maintenance.maintenance_report import MaintenanceReport
 from icefloe.operations.statistics_plan import StatisticsPlan
 from icefloe.procedures import maintenance_procedures, moving_procedures
-from icefloe.stores.identifier import dotted
+from icefloe.spec.identifier import dotted
 from icefloe.table.table import Table
 
 expire = procedure_command(maintenance_procedures.expire_snapshots, after_interrupt=AFTER_EXPIRY)

@@ -15,7 +15,7 @@ from icefloe.cli.shared_options import pairs_of
 from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError, NotFoundError
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.table.table import Table
 
 GET, SET, REMOVE = "get", "set", "remove"

@@ -16,7 +16,7 @@ from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
 from icefloe.operations.changes.manage_snapshots import ManageSnapshots
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.procedures.time_arguments import utc_time_of
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table

@@ -17,14 +17,7 @@ from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, ope
 from icefloe.cli.row_view import RowBatches, check_formats, print_rows, rows_of_arrow
 from icefloe.cli.screen import most_lines, print_message, step
 from icefloe.cli.select_statement import NeedsSparkError, SelectStatement, parse_select, run_on_metadata_table, run_on_table
-from icefloe.cli.shared_options import (
-    AsJson,
-    Everything,
-    SnapshotName,
-    TableName,
-    Tolerant,
-    complete_ref,
-)
+from icefloe.cli.shared_options import AsJson, Everything, SnapshotName, TableName, Tolerant, complete_ref
 from icefloe.cli.spark_access import spark_module, start_spark
 from icefloe.cli.table_command import with_catalog_options
 from icefloe.errors import (
@@ -37,10 +30,10 @@ from icefloe.errors import (
     in_one_line,
 )
 from icefloe.inspect import METADATA_TABLES, MetadataTable
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.optional_packages import install_command
 from icefloe.spec.expressions.row_filter import to_expression
-from icefloe.stores.identifier import to_identifier
+from icefloe.spec.identifier import to_identifier
 
 _WITHOUT_SPARK = "without Spark a statement is SELECT columns FROM table [WHERE condition] [ORDER BY columns] [LIMIT n]"
 

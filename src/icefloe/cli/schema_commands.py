@@ -18,7 +18,7 @@ from icefloe.cli.table_command import changes_table, looks_at_table
 from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, InvalidSchemaError, MetadataFormatError
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.nested_values import nested_from_json, nested_to_json
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, partition_spec_from_text, spec_to_json
 from icefloe.spec.partitioning.sort_order import SortDirection, SortOrder, sort_order_to_json

@@ -19,7 +19,7 @@ from icefloe.cli.row_view import RowBatches
 from icefloe.errors import InvalidFilterError, InvalidInputError
 from icefloe.inspect import MetadataTable
 from icefloe.operations.data_scan import DataScan
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.filter_parser import filter_of_condition
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression

@@ -8,7 +8,7 @@ import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, names_in_catalog, open_table
 from icefloe.errors import IcefloeError, InvalidInputError
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 
 _PLAIN = re.compile(r"[\w.][\w.-]*")
 

@@ -18,8 +18,8 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError
 from icefloe.formatting import count_text, size_text, within
 from icefloe.inspect.lookup import snapshot_id_of
-from icefloe.operations.table_reader import TableReader
-from icefloe.stores.identifier import dotted
+from icefloe.operations.loaded_table import TableReader
+from icefloe.spec.identifier import dotted
 
 app = typer.Typer(help="Show one level of a table.", no_args_is_help=True, cls=PlainGroup)
 

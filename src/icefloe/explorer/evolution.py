@@ -14,8 +14,8 @@ from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor, panel
 from icefloe.formatting import count_text, file_name, shortened, time_text
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
+from icefloe.operations.loaded_table import TableReader, partition_text, sort_texts, source_name
 from icefloe.operations.parallel_requests import in_threads
-from icefloe.operations.table_reader import TableReader, partition_text, sort_texts, source_name
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata

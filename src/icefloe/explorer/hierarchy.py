@@ -14,8 +14,8 @@ from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.table_tree import FileNode, ManifestNode, manifest_node
+from icefloe.operations.metadata_cache import stored_size
 from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
-from icefloe.operations.table_handle import stored_size
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.table import Table
 

@@ -22,7 +22,7 @@ from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.inspect.scan_trace import ScanTrace
 from icefloe.inspect.table_overview import summary_number
 from icefloe.maintenance.health_measures import FilesOfBranch, files_of_branch
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot_ref import MAIN
 
 T = TypeVar("T")

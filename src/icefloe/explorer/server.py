@@ -31,7 +31,7 @@ from icefloe.explorer.page import ICON, MOST_BYTES, SCRIPT, SECTIONS, STYLE, ass
 from icefloe.explorer.section import Links, Request, fault
 from icefloe.inspect.catalog_contents import listing
 from icefloe.io.loopback import is_loopback
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 
 PARAMETER = "token"
 # Seconds for which a loaded table is shown before the catalog is read again.

@@ -12,7 +12,7 @@ from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, 
 from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, section_of
 from icefloe.explorer.section import Links, Request, panel
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 
 _FRAME_HEIGHT = 720  # pixels in a notebook
 

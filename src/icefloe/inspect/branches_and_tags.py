@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from icefloe.display.report import Column, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors

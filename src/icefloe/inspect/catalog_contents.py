@@ -13,8 +13,8 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text
 from icefloe.lazy_imports import lazy_module
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.database_uri import without_password
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.namespace_tree import namespaces_below
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text
 from icefloe.inspect.lookup import existing_snapshot_of, snapshot_id_of
 from icefloe.inspect.table_overview import summary_number
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot import Snapshot, engine_of
 from icefloe.spec.metadata.table_history import ancestors, snapshots_between
 

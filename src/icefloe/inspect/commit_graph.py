@@ -12,7 +12,7 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text
 from icefloe.inspect.graph_layout import draw, newest_first
 from icefloe.inspect.table_overview import summary_number
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, engine_of
 from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef, refs_by_snapshot
 from icefloe.spec.metadata.table_history import reachable_ids

@@ -19,8 +19,8 @@ from icefloe.formatting import count_text, size_text
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.lookup import existing_snapshot_of, position_of
 from icefloe.inspect.manifest_contents import EntryOverview, entry_overview, statistics_grid
+from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.pyiceberg_compat import TableManifest
-from icefloe.operations.table_reader import TableReader
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.manifest.entry import ManifestEntry
 

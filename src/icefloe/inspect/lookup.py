@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from icefloe.errors import InvalidInputError, NoSuchFileError, NoSuchSnapshotError
 from icefloe.formatting import count_text, file_name
+from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
-from icefloe.operations.table_reader import TableReader
 
 # Number of candidates that an error lists.
 _SHOWN_CHOICES = 5

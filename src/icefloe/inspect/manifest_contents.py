@@ -21,8 +21,8 @@ from icefloe.inspect.decoded import (
     what_it_deletes,
 )
 from icefloe.inspect.lookup import chosen_manifest, existing_snapshot_of
-from icefloe.operations.table_handle import stored_size
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import stored_size
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.metadata.table_metadata import TableMetadata

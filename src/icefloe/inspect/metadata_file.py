@@ -11,8 +11,8 @@ from icefloe.display.report import Document, Facts, Report
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.formatting import count_text, size_text
-from icefloe.operations.table_handle import has_no_file
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import has_no_file
 from icefloe.spec.metadata.json_file import inflate, parse_json
 
 GZIP_MAGIC = b"\x1f\x8b"

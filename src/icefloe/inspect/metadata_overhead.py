@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from icefloe.display.report import Column, Facts, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, size_text
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import has_no_file, stored_size
 from icefloe.operations.pyiceberg_compat import TableManifest
-from icefloe.operations.table_handle import has_no_file, stored_size
-from icefloe.operations.table_reader import TableReader
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent

@@ -12,9 +12,8 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, share_text, shortened, size_text, time_text, within
 from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
-from icefloe.operations.loaded_table import LoadedTable
-from icefloe.operations.table_handle import stored_size
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import LoadedTable, TableReader
+from icefloe.operations.metadata_cache import stored_size
 from icefloe.scan.decisions import Decision, Decisions
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.expressions.predicate import BooleanExpression

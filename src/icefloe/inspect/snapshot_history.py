@@ -10,7 +10,7 @@ from icefloe.display.report import Column, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.table_overview import summary_number
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef, refs_by_snapshot
 

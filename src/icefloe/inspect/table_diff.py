@@ -14,7 +14,7 @@ from icefloe.inspect.comparison.row_changes import RowChanges
 from icefloe.inspect.comparison.table_comparison import TableComparison, bounds_text, compare, compared_versions, comparison_lines
 from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.inspect.comparison.version_history import VersionHistory
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 
 # Changed rows that a diff has as values; `to_arrow` and `batches` have all of them.
 MOST_ROWS = 1_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from icefloe.display.report import Column, Facts, Part, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text
-from icefloe.operations.table_reader import TableReader, partition_text, sort_texts, source_name
+from icefloe.operations.loaded_table import TableReader, partition_text, sort_texts, source_name
 from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import walk

@@ -14,8 +14,8 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, partition_columns
 from icefloe.operations.column_statistics import BlobStatistics, TableStatistics
+from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.partition_statistics import find_partition_statistics
-from icefloe.operations.table_reader import TableReader
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.statistics.partition_statistics_schema import PARTITION
 from icefloe.spec.values import physical_arrow_type, physical_list

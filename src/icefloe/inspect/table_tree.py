@@ -13,10 +13,9 @@ from icefloe.formatting import count_text, size_text, time_text, within
 from icefloe.inspect.decoded import PartitionColumn, PartitionRange, columns_by_id, partition_columns, partition_texts, what_it_deletes
 from icefloe.inspect.lookup import snapshot_of
 from icefloe.inspect.manifest_contents import manifest_overview
-from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.loaded_table import LoadedTable, TableReader
+from icefloe.operations.metadata_cache import stored_size
 from icefloe.operations.pyiceberg_compat import TableManifest
-from icefloe.operations.table_handle import stored_size
-from icefloe.operations.table_reader import TableReader
 from icefloe.scan.file_objects import file_objects, partition_tuples
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_columns import partition_column

@@ -14,9 +14,9 @@ from icefloe.checks.table_validation import ValidationArguments, ValidationProgr
 from icefloe.checks.validation import Validation, validate_loaded, with_findings
 from icefloe.errors import FormatError
 from icefloe.inspect.catalog_contents import table_names
-from icefloe.operations.table_handle import has_no_file
-from icefloe.operations.table_reader import TableReader
-from icefloe.stores.identifier import dotted
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import has_no_file
+from icefloe.spec.identifier import dotted
 
 
 def validate(

@@ -11,9 +11,9 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.display.report import Column, Facts, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text, within
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.schema.schema_json import type_to_json
 from icefloe.spec.view.view_version import SQLViewRepresentation, ViewVersion
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.namespace_tree import namespaces_below
 from icefloe.view import view as stored
 

@@ -41,6 +41,7 @@ from icefloe.operations.upsert_source import arrow_names
 from icefloe.spec.expressions.bind import bind, rewrite_not
 from icefloe.spec.expressions.row_evaluator import arrow_mask
 from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.identifier import dotted, to_table_identifier
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import FORMAT_VERSION
 from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
@@ -49,7 +50,6 @@ from icefloe.spec.schema.column_text import columns_from_text
 from icefloe.spec.schema.schema import Schema, assign_fresh_ids
 from icefloe.spec.schema.schema_cast import cast_to_schema, check_fits
 from icefloe.spec.types import NestedField, StringType
-from icefloe.stores.identifier import dotted, to_table_identifier
 from icefloe.table.table import Table
 
 LOG = logging.getLogger(__name__)

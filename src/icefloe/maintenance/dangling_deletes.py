@@ -18,7 +18,7 @@ from icefloe.formatting import count_text, size_text, snapshots_text
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.parallel_requests import in_threads
-from icefloe.operations.rows.write_context import staging_of_write
+from icefloe.operations.staging import staging_of_write
 from icefloe.operations.unreachable_files import FileKind
 from icefloe.scan.live_deletes import LiveDeletes, read_deletes
 from icefloe.scan.pruning import ScanContext

@@ -24,9 +24,10 @@ from icefloe.errors import (
 )
 from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
 from icefloe.operations.expiry.deletion_scope import folders_of_table
+from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, metadata_of
 from icefloe.operations.orphans.referenced_files import METADATA_FOLDER
 from icefloe.operations.own_location import holds_warehouse, proven_location
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle, has_no_file, metadata_of
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
 from icefloe.stores.catalog_store import TableLocation, other_tables

@@ -37,15 +37,16 @@ from icefloe.operations.available_engines import IN_PROCESS, arrow_table, engine
 from icefloe.operations.engine import Engine
 from icefloe.operations.expiry.deletion_scope import deletion_scope
 from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.metadata_cache import LoadedMetadata, reload_metadata
 from icefloe.operations.orphans.linked_files import LinkedFiles
 from icefloe.operations.orphans.orphan_search import OrphanRequest, metadata_among
 from icefloe.operations.orphans.path_database import LISTED, FoundOrphans
 from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
 from icefloe.operations.orphans.referenced_files import METADATA_FOLDER, ReferencedFiles, added_since, referenced_files, refusal
 from icefloe.operations.parallel_requests import side_by_side
-from icefloe.operations.table_handle import LoadedMetadata, metadata_folder, reload_metadata
+from icefloe.operations.table_handle import metadata_folder
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.stores.identifier import Identifier
 
 DAY_MS = 24 * 60 * 60 * 1000
 # Java's default of `older_than`, and its least interval.

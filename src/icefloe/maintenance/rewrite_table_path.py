@@ -22,7 +22,8 @@ from icefloe.maintenance.copied_files import copy_files
 from icefloe.maintenance.copy_verification import CopyVerification, VerifiedCopy
 from icefloe.maintenance.staged_copy import StagedCopy, Version
 from icefloe.operations.loaded_table import LoadedTable
-from icefloe.operations.table_handle import metadata_folder, read_metadata_at
+from icefloe.operations.metadata_cache import read_metadata_at
+from icefloe.operations.table_handle import metadata_folder
 from icefloe.spec.metadata.encryption import refuse_encrypted
 from icefloe.spec.path_prefix import PathPrefix, path_prefix
 

@@ -16,7 +16,9 @@ from icefloe.maintenance.maintenance_thresholds import STALE_SHARE
 from icefloe.maintenance.orphan_report import OrphanMode
 from icefloe.maintenance.quarantine_list import quarantine_lists
 from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, list_folders, remove_orphan_files, two_step_options
+from icefloe.operations.column_statistics import compute_statistics
 from icefloe.operations.expiry.expire_snapshots import expire_snapshots
+from icefloe.operations.partition_statistics import compute_partition_statistics
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.manifests import table_partition_type
@@ -85,8 +87,10 @@ class ComputePartitionStatistics(WholeAction):
         return ActionPlan((PlannedWork(action=self.name, what=what, files=1),))
 
     def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:
-        rows = run.table.compute_partition_statistics()
-        return f"{count_text(0 if rows is None else len(rows), 'partition')} counted", ()
+        table = run.table
+        file = compute_partition_statistics(table.metadata, table.io, table.full_name, None, table.handle.ids, table.apply)
+        rows = () if file is None else table.partition_statistics(file.snapshot_id)
+        return f"{count_text(len(rows), 'partition')} counted", ()
 
 
 class ComputeTableStatistics(WholeAction):
@@ -116,7 +120,9 @@ class ComputeTableStatistics(WholeAction):
         return ActionPlan((work,))
 
     def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:
-        statistics = run.table.compute_statistics()
+        table = run.table
+        file = compute_statistics(table.scan(snapshot_id=table.metadata.current_snapshot_id), None, table.handle.ids, table.apply)
+        statistics = None if file is None else table.statistics(file.snapshot_id)
         return f"{count_text(0 if statistics is None else len(statistics.blobs), 'column')} counted", ()
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.spec.arrow_values import mask_array, numpy_of

@@ -16,8 +16,8 @@ from icefloe.metadata_tables.changed_file_rows import FilePair, FileRows, LiveFi
 from icefloe.metadata_tables.request import Request
 from icefloe.metadata_tables.row_pairs import DELETE, INSERT, with_updates, without_carry_overs
 from icefloe.metadata_tables.schemas import changes_metadata_columns, changes_schema
+from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.parallel_requests import in_threads
-from icefloe.operations.table_reader import TableReader
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.expressions.row_filter import to_expression

@@ -23,8 +23,8 @@ from icefloe.metadata_tables.manifest_rows import all_manifest_rows, manifest_ro
 from icefloe.metadata_tables.partitions_rows import partition_rows
 from icefloe.metadata_tables.request import Request
 from icefloe.metadata_tables.snapshot_rows import history_rows, metadata_log_rows, ref_rows, snapshot_rows
+from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.other_frames import pandas_frame
-from icefloe.operations.table_reader import TableReader
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.manifest.data_file import FileContent

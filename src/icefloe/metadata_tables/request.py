@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.arrow_values import array_of
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.metadata.snapshot import Snapshot

@@ -6,7 +6,7 @@ from icefloe.checks.validation import Validation, validate_loaded
 from icefloe.errors import in_one_line
 from icefloe.formatting import shortened
 from icefloe.metadata_tables.metadata_table_registry import metadata_table
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.spec.temporal_arrays import as_numbers

@@ -25,13 +25,7 @@ from icefloe.datafile.write_target import WriteTarget, WritingTask
 from icefloe.display.progress import counted, progress
 from icefloe.errors import EngineError, IcefloeError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
 from icefloe.operations.arrow_upsert import upsert_arrow
-from icefloe.operations.engine import (
-    READ_THREADS,
-    Engine,
-    ScanRequest,
-    Statement,
-    UpsertSource,
-)
+from icefloe.operations.engine import READ_THREADS, Engine, ScanRequest, Statement, UpsertSource
 from icefloe.operations.orphans.orphan_search import OrphanRequest
 from icefloe.operations.orphans.orphan_search import find_in_process as orphans_in_process
 from icefloe.operations.pandas_rows import arrow_of_frame

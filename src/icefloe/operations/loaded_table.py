@@ -1,21 +1,429 @@
-"""`LoadedTable`: a table of a catalog whose metadata is loaded. Maintenance, checks, repair and the public `Table` work on it.
+"""`TableReader`: what can be read of a table whose metadata is loaded; `LoadedTable`: one in a catalog, which tools and the public `Table` read and change.
 
-Reads are `table_reader.py`; a change is committed, and retried, by `commits/commit_loop.py`. Spec: Table Metadata; Snapshots.
+How rows are read is `data_scan.py`; a change is committed, and retried, by `commits/commit_loop.py`.
+Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from icefloe.commit.attempt import Action
-from icefloe.operations.column_statistics import TableStatistics, compute_statistics, plan_statistics
+from icefloe.commit.ref_changes import snapshot_named
+from icefloe.display.html import html_of
+from icefloe.display.report import Facts, Report
+from icefloe.display.reports_of_values import columns_grid
+from icefloe.errors import InvalidInputError, visible
+from icefloe.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.operations.column_statistics import TableStatistics, read_statistics
 from icefloe.operations.commits.commit_loop import commit
 from icefloe.operations.data_scan import DataScan
-from icefloe.operations.partition_statistics import compute_partition_statistics, plan_partition_statistics
+from icefloe.operations.location_provider import LocationProvider
+from icefloe.operations.metadata_cache import LoadedMetadata, reload_metadata
+from icefloe.operations.other_frames import bodo_frame, daft_frame, datafusion_provider, datafusion_table, polars_lazy_frame
+from icefloe.operations.partition_statistics import read_partition_statistics
 from icefloe.operations.pending_change import ChangeTarget, CommitReport, MutationContext
-from icefloe.operations.statistics_plan import StatisticsPlan
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle, reload_metadata
-from icefloe.operations.table_reader import TableReader
-from icefloe.stores.identifier import Identifier
+from icefloe.operations.pyiceberg_compat import TableSnapshot, table_snapshot
+from icefloe.operations.snapshot_display import SnapshotList, growth_figure
+from icefloe.operations.staging import branch_to_read
+from icefloe.operations.table_handle import TableHandle, data_folder, metadata_folder
+from icefloe.operations.warnings_once import warn_of_properties
+from icefloe.scan.server_plan import ServerPlanner
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.identifier import Identifier
+from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
+from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsFile
+from icefloe.spec.metadata.table_history import SnapshotLogEntry, ancestors, snapshot_as_of
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING, WAP_ENABLED
+from icefloe.spec.metadata.unused_properties import unused_properties
+from icefloe.spec.partitioning.partition_spec import PartitionSpec
+from icefloe.spec.partitioning.sort_order import SortOrder
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.name_mapping import NameMapping
+from icefloe.spec.schema.schema import Schema
+from icefloe.stores.metrics_report import MetricsReporter
+
+
+class TableReader:
+    """Everything that can be read of a table whose metadata is loaded."""
+
+    def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
+        self._loaded = loaded
+        self.io = io
+        self.planner: ServerPlanner | None = None  # of a table whose catalog's server plans scans
+        self.reporter: MetricsReporter | None = None  # of a table whose catalog takes metrics reports
+        self.full_name = full_name
+        if unused := unused_properties(loaded.metadata.properties):
+            warn_of_properties(unused, full_name)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The table metadata as last loaded or committed."""
+        return self._loaded.metadata
+
+    @property
+    def metadata_location(self) -> str:
+        """The location of the metadata file as last loaded or committed."""
+        return self._loaded.location
+
+    @property
+    def state(self) -> str:
+        """A text that differs between versions of the table: its metadata file, where that is named."""
+        return self._loaded.state
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table properties by name."""
+        return self.metadata.properties
+
+    @property
+    def format_version(self) -> int:
+        """The format version: 1, 2 or 3."""
+        return self.metadata.format_version
+
+    def location(self) -> str:
+        """Return the table's folder."""
+        return self.metadata.location
+
+    def schema(self) -> Schema:
+        """Return the current schema."""
+        return self.metadata.schema()
+
+    def schemas(self) -> dict[int, Schema]:
+        """Return every schema by its id."""
+        return {schema.schema_id: schema for schema in self.metadata.schemas}
+
+    def spec(self) -> PartitionSpec:
+        """Return the default partition spec, which new data files have."""
+        return self.metadata.spec()
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Return every partition spec by its id."""
+        return {spec.spec_id: spec for spec in self.metadata.partition_specs}
+
+    def sort_order(self) -> SortOrder:
+        """Return the default sort order, which new data files have."""
+        return self.metadata.sort_order()
+
+    def sort_orders(self) -> dict[int, SortOrder]:
+        """Return every sort order by its id."""
+        return {order.order_id: order for order in self.metadata.sort_orders}
+
+    @property
+    def last_sequence_number(self) -> int:
+        """The highest sequence number assigned so far; 0 in format version 1."""
+        return self.metadata.last_sequence_number
+
+    def last_partition_id(self) -> int:
+        """Return the highest partition field id assigned so far."""
+        return self.metadata.last_partition_id
+
+    def name_mapping(self) -> NameMapping | None:
+        """Return the table's name mapping, by which columns of files without field ids are found; None if it has none."""
+        return NAME_MAPPING.read(self.metadata.properties)
+
+    def location_provider(self) -> LocationProvider:
+        """Return the folders of new files."""
+        return LocationProvider(self.location(), data_folder(self.metadata), metadata_folder(self.metadata))
+
+    def refs(self) -> Mapping[str, SnapshotRef]:
+        """Return branches and tags by name."""
+        return self.metadata.refs
+
+    def history(self, branch: str = MAIN) -> list[SnapshotLogEntry]:
+        """Return the snapshot log, oldest entry first: each snapshot that became current, and the time.
+
+        Args:
+            branch: the branch. For `main` the result is the snapshot log, including rollbacks; for another branch, the ancestors of its head.
+
+        Returns:
+            Entries with a time in milliseconds since 1970-01-01 UTC and a snapshot id.
+
+        Raises:
+            NoSuchSnapshotError: the branch does not exist.
+        """
+        if branch == MAIN:
+            return list(self.metadata.snapshot_log)
+        entries = [SnapshotLogEntry(snapshot.timestamp_ms, snapshot.snapshot_id) for snapshot in self.ancestors(branch)]
+        return entries[::-1]
+
+    def ancestors(self, snapshot_id: int | str | None = None) -> list[TableSnapshot]:
+        """Return a snapshot, its parent, the parent of that and so on, newest first.
+
+        Args:
+            snapshot_id: a snapshot id, a branch or a tag; the current snapshot by default.
+
+        Returns:
+            The snapshots; empty for a table without a current snapshot. The last one is the table's first, whose `parent_snapshot_id` is None; or its parent
+            was expired, and `parent_snapshot_id` is the id of that parent.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot, branch or tag does not exist.
+        """
+        if snapshot_id is None:
+            start = self.metadata.current_snapshot_id
+        else:
+            start = snapshot_named(self.metadata, snapshot_id).snapshot_id
+        snapshots = (table_snapshot(snapshot, self.metadata) for snapshot in ancestors(self.metadata, start))
+        return SnapshotList(snapshots, self.full_name, newest_first=True)
+
+    def snapshots(self) -> list[TableSnapshot]:
+        """Return every snapshot, in the order of the metadata: a list that is displayed as a table."""
+        return SnapshotList((table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots), self.full_name)
+
+    def current_snapshot(self) -> TableSnapshot | None:
+        """Return the head of `main`; None for a table that was never written."""
+        snapshot = self.metadata.current_snapshot()
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_by_id(self, snapshot_id: int) -> TableSnapshot | None:
+        """Return the snapshot with an id; None if the table does not have it.
+
+        Args:
+            snapshot_id: the id.
+        """
+        snapshot = self.metadata.snapshot_by_id(snapshot_id)
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_as_of_timestamp(self, timestamp_ms: int, inclusive: bool = True) -> TableSnapshot | None:
+        """Return the snapshot that was current at a time, by the snapshot log; None if there was none.
+
+        Args:
+            timestamp_ms: the time in milliseconds since 1970-01-01 UTC.
+            inclusive: whether a snapshot that became current at exactly this time counts.
+        """
+        snapshot = snapshot_as_of(self.metadata, timestamp_ms if inclusive else timestamp_ms - 1)
+        return table_snapshot(snapshot, self.metadata) if snapshot else None
+
+    def snapshot_by_name(self, name: str) -> TableSnapshot | None:
+        """Return the snapshot that a branch or tag names; None if there is no such branch or tag.
+
+        Args:
+            name: the branch or tag.
+        """
+        ref = self.metadata.refs.get(name)
+        return self.snapshot_by_id(ref.snapshot_id) if ref else None
+
+    def statistics_files(self) -> list[StatisticsFile]:
+        """Return the statistics files of snapshots, at most one each. Spec: Table Statistics."""
+        return list(self.metadata.statistics)
+
+    def partition_statistics_files(self) -> list[PartitionStatisticsFile]:
+        """Return the partition statistics files of snapshots, at most one each. Spec: Partition Statistics."""
+        return list(self.metadata.partition_statistics)
+
+    def scan(
+        self,
+        row_filter: str | BooleanExpression | None = None,
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool = True,
+        snapshot_id: int | None = None,
+        options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        branch: str | None = None,
+        tolerant: bool = False,
+    ) -> DataScan:
+        """Return a scan of the table. It reads nothing yet: `DataScan` has the methods that narrow it and read its rows.
+
+        Args:
+            row_filter: a filter as text or expression; all rows by default.
+            selected_fields: dotted names of columns; `*` is every column.
+            case_sensitive: whether column names match exactly.
+            snapshot_id: the snapshot to read; the current one by default.
+            options: options of the scan.
+            limit: the greatest number of rows.
+            branch: the branch whose head is read, instead of `snapshot_id`.
+            tolerant: whether a file that breaks a rule of the format in a way that cannot change rows, such as a wrong count in a manifest list, is
+                read with a `FormatWarning` that has the id of the rule, instead of refused.
+
+        Returns:
+            The scan; nothing is read yet.
+
+        Raises:
+            InvalidFilterError: the filter's text cannot be parsed.
+            InvalidInputError: both a snapshot and a branch are given.
+            NoSuchSnapshotError: the branch does not exist.
+        """
+        if branch is not None and snapshot_id is not None:
+            raise InvalidInputError(
+                f"a scan reads one snapshot, and both snapshot {snapshot_id} and branch {branch!r} are named", next_step="name one of them"
+            )
+        scan = DataScan(
+            table_name=self.full_name,
+            metadata=self.metadata,
+            io=self.io,
+            row_filter=AlwaysTrue() if row_filter is None else to_expression(row_filter),
+            selected_fields=tuple(selected_fields),
+            case_sensitive=case_sensitive,
+            snapshot_id=snapshot_id,
+            limit=limit,
+            options=options or {},
+            tolerant=tolerant,
+            planner=self.planner,
+            reporter=self.reporter,
+        )
+        if branch is None and snapshot_id is None and WAP_ENABLED.read(self.metadata.properties):
+            branch = branch_to_read(self.metadata)
+        return scan if branch is None else scan.use_ref(branch)
+
+    def incremental_append_scan(
+        self,
+        row_filter: str | BooleanExpression | None = None,
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool = True,
+        from_snapshot_id_exclusive: int | None = None,
+        to_snapshot_id_inclusive: int | None = None,
+        options: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> DataScan:
+        """Return a scan of the rows that were appended after one snapshot up to another, see `DataScan.appended_after`.
+
+        Args:
+            row_filter: a filter as text or expression; all rows by default.
+            selected_fields: dotted names of columns; `*` is every column.
+            case_sensitive: whether column names match exactly.
+            from_snapshot_id_exclusive: the last snapshot whose rows are not read; by default the range begins with the table's first snapshot.
+            to_snapshot_id_inclusive: the last snapshot whose rows are read; the current one by default.
+            options: options of the scan.
+            limit: the greatest number of rows.
+
+        Returns:
+            The scan; nothing is read yet.
+
+        Raises:
+            InvalidFilterError: the filter's text cannot be parsed.
+            InvalidInputError: the start is no ancestor of the end.
+            NoSuchSnapshotError: the end is not in the table.
+        """
+        scan = self.scan(row_filter, selected_fields, case_sensitive, to_snapshot_id_inclusive, options, limit)
+        return scan.appended_after(from_snapshot_id_exclusive)
+
+    def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
+        """Return the numbers of distinct values of columns, and the other blobs of a statistics file.
+
+        Args:
+            snapshot_id: the snapshot; by default the newest ancestor of the current one that has statistics.
+
+        Returns:
+            The statistics; None if there are none.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot is not in the table.
+        """
+        return read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def partition_statistics(self, snapshot_id: int | None = None) -> Any:
+        """Return the partition statistics of a snapshot.
+
+        Args:
+            snapshot_id: the snapshot; by default the newest ancestor of the current one that has partition statistics.
+
+        Returns:
+            A `pyarrow.Table` with one row a partition; None if there are none.
+
+        Raises:
+            NoSuchSnapshotError: the snapshot does not exist.
+            NoSuchFileError: the file that the metadata names does not exist.
+            DataFileFormatError: the file is damaged, or not of the format that it should be.
+        Spec: Partition Statistics File, for the columns.
+        """
+        return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def to_polars(self) -> Any:
+        """Return the table as a `polars.LazyFrame`, which reads the rows and columns that a query needs when it is collected.
+
+        Raises:
+            NotInstalledError: polars is not installed.
+        """
+        return polars_lazy_frame(self.scan())
+
+    def to_daft(self) -> Any:
+        """Return the rows as a Daft DataFrame, read in this process.
+
+        Raises:
+            NotInstalledError: daft is not installed.
+        """
+        return daft_frame(self.scan())
+
+    def to_bodo(self) -> Any:
+        """Return the rows as a Bodo DataFrame, read in this process.
+
+        Raises:
+            NotInstalledError: bodo is not installed.
+        """
+        return bodo_frame(self.scan())
+
+    def __datafusion_table_provider__(self, session: Any = None) -> Any:
+        """Return the table as a DataFusion table provider, whose files the package pyiceberg-core reads.
+
+        `SessionContext().register_table("t", table)` calls it, unless Icefloe has to read the rows: `_inner`.
+
+        Args:
+            session: the session that DataFusion passes.
+
+        Raises:
+            NotInstalledError: pyiceberg-core is not installed.
+        """
+        return datafusion_provider(self, session)
+
+    @property
+    def _inner(self) -> Any:
+        """The table as DataFusion's own object, read by Icefloe, for a table that pyiceberg-core cannot read; DataFusion looks here first."""
+        return datafusion_table(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableReader) and (self.full_name, self.state) == (other.full_name, other.state)
+
+    def __hash__(self) -> int:
+        return hash((self.full_name, self.state))
+
+    def __repr__(self) -> str:
+        fields = self.schema().fields
+        columns = "".join(f"\n  {shortened(str(field))}" for field in fields[:MOST_SHOWN])
+        if len(fields) > MOST_SHOWN:
+            columns += f"\n  … and {len(fields) - MOST_SHOWN:,} more columns"
+        snapshot = self.metadata.current_snapshot()
+        current = f"snapshot {snapshot.snapshot_id}, {snapshot.summary.get('operation', '?')}" if snapshot else "no snapshot yet"
+        return visible(f"{self.full_name}({columns}\n)\npartition by: {self.spec()}\nsort order: {self.sort_order()}\n{current}")
+
+    def _repr_html_(self) -> str:
+        snapshot = self.metadata.current_snapshot()
+        partitioning = ", ".join(
+            partition_text(str(field.transform), source_name(self.metadata, field.source_id)) for field in self.spec().fields
+        )
+        facts = Facts(
+            (
+                ("format version", str(self.format_version)),
+                ("location", shortened(self.location())),
+                ("partitioned by", shortened(partitioning or "nothing")),
+                ("sorted by", shortened(", ".join(sort_texts(self.metadata)) or "nothing")),
+                ("snapshots", count_text(len(self.metadata.snapshots))),
+                ("current snapshot", str(snapshot.snapshot_id) if snapshot else "none yet"),
+            )
+        )
+        growth = growth_figure(self.metadata.snapshots[-MOST_SHOWN:], self.full_name)
+        parts = (facts, *(() if growth is None else (growth,)), columns_grid(self.schema(), "columns"))
+        return html_of(Report(shortened(self.full_name), parts))
+
+
+def partition_text(transform: str, source: str) -> str:
+    """Return a partition field as `create_table` takes it: `kind`, `month(time)`."""
+    return source if transform == "identity" else f"{transform}({source})"
+
+
+def sort_texts(metadata: TableMetadata) -> tuple[str, ...]:
+    """Return the keys of the default sort order: `identity(id)`."""
+    return tuple(f"{key.transform}({source_name(metadata, key.source_id)})" for key in metadata.sort_order().fields)
+
+
+def source_name(metadata: TableMetadata, field_id: int) -> str:
+    """Return a column's name, also of a dropped column."""
+    for schema in (metadata.schema(), *reversed(metadata.schemas)):
+        name = schema.find_column_name(field_id)
+        if name is not None:
+            return name
+    return f"column {field_id}"
 
 
 class LoadedTable(TableReader, ChangeTarget):
@@ -70,79 +478,3 @@ class LoadedTable(TableReader, ChangeTarget):
         if afterwards is not None:
             afterwards()
         return report
-
-    def compute_statistics(
-        self, columns: Sequence[str] | None = None, snapshot_id: int | None = None, *, engine: str | None = None
-    ) -> TableStatistics | None:
-        """Count the distinct values of columns in a snapshot and commit them as its statistics file, for the planning of joins.
-
-        The columns are read in streams, by Spark's tasks or in this process. Statistics that the snapshot already has for other columns are kept.
-
-        Args:
-            columns: top-level columns, or fields of structs by dotted name, of primitive types; by default all top-level columns of primitive types.
-            snapshot_id: the snapshot; the current one by default.
-            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
-
-        Returns:
-            The statistics; None for a table without a snapshot.
-
-        Raises:
-            InvalidSchemaError: a column does not exist.
-            InvalidInputError: a column is not of a primitive type, or within a list or map.
-            NoSuchSnapshotError: the snapshot does not exist.
-            EngineError: there is no such engine, or its job failed.
-            CommitConflictError: other writers won every retry, or changed the same statistics.
-            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
-        Spec: Table Statistics; Puffin file format.
-        """
-        file = compute_statistics(self._scan_of(snapshot_id), columns, self._handle.ids, self.apply, engine)
-        return None if file is None else self.statistics(file.snapshot_id)
-
-    def plan_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> StatisticsPlan | None:
-        """Return what `compute_statistics` with the same arguments would read, and compute nothing.
-
-        Returns:
-            The columns, and the data files that have them; None for a table without a snapshot.
-
-        Raises:
-            InvalidSchemaError, InvalidInputError, NoSuchSnapshotError: as `compute_statistics` does.
-        """
-        return plan_statistics(self._scan_of(snapshot_id), self.full_name, columns)
-
-    def plan_partition_statistics(self, snapshot_id: int | None = None) -> StatisticsPlan | None:
-        """Return what `compute_partition_statistics` with the same arguments would read, and compute nothing.
-
-        Returns:
-            The manifests, and the snapshot on whose statistics it would build, or which has them already; None for a table without a snapshot.
-            Where those statistics do not match the manifests, the computation reads every manifest.
-
-        Raises:
-            InvalidInputError, NoSuchSnapshotError: as `compute_partition_statistics` does.
-        """
-        return plan_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
-
-    def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
-        """Count rows, files and deletes of each partition of a snapshot and commit them as its partition statistics file.
-
-        Only manifests are read, and only those since the nearest ancestor that has partition statistics.
-
-        Args:
-            snapshot_id: the snapshot; the current one by default.
-
-        Returns:
-            The rows, as `partition_statistics` returns them; None for a table without a snapshot.
-
-        Raises:
-            InvalidInputError: the table was never partitioned.
-            NoSuchSnapshotError: the snapshot does not exist.
-            CommitConflictError: other writers won every retry, or changed the same statistics.
-            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
-        Spec: Partition Statistics.
-        """
-        file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self.apply)
-        return None if file is None else self.partition_statistics(file.snapshot_id)
-
-    def _scan_of(self, snapshot_id: int | None) -> DataScan:
-        """Return a scan of a snapshot, by default of the current one whichever branch is read."""
-        snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
-        return self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)

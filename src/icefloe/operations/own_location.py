@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from icefloe.errors import FormatError, LocationNotAllowedError, NotFoundError, StorageError, UnsupportedError, in_one_line
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.locations import LocationPolicy, LocationScope, Place, folders_of, is_relative, join, place_of_file, place_of_folder
-from icefloe.operations.table_handle import TableHandle, read_metadata_at
+from icefloe.operations.metadata_cache import read_metadata_at
+from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DATA_PATH, METADATA_PATH
 from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables
-from icefloe.stores.identifier import Identifier
 
 LOG = logging.getLogger(__name__)
 _WARNED: set[tuple[str, str]] = set()

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from icefloe.commit.attempt import Action, Attempt, Read
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle
+from icefloe.operations.metadata_cache import LoadedMetadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 Commit = Callable[[Action], object]

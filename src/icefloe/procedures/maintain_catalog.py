@@ -13,7 +13,7 @@ from icefloe.inspect.catalog_contents import table_names
 from icefloe.maintenance.maintain import MaintenanceArguments, TableMaintenanceRun, within_budget
 from icefloe.maintenance.maintenance_action import MaintenanceProgress
 from icefloe.maintenance.maintenance_report import MaintenanceReport, PlannedWork, in_words, log_failure
-from icefloe.stores.identifier import dotted
+from icefloe.spec.identifier import dotted
 
 LOG = logging.getLogger(__name__)
 

@@ -21,8 +21,9 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.own_location import check_location_is_own, check_paths_for_writes
-from icefloe.operations.table_handle import TableHandle, load_metadata, new_metadata_location
+from icefloe.operations.table_handle import TableHandle, new_metadata_location
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.json_file import deflate
 from icefloe.spec.metadata.metadata_reader import read_table_metadata

@@ -27,8 +27,9 @@ from icefloe.errors import (
     UnsupportedError,
 )
 from icefloe.io.locations import LocationScope, folders_of
+from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.rows.write_context import snapshot_context
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle
+from icefloe.operations.table_handle import TableHandle
 from icefloe.repair.entry_correction import EntryCorrection
 from icefloe.repair.head_snapshot import HeadSnapshot, LivePlace, read_head
 from icefloe.repair.lost_manifests import LostManifests

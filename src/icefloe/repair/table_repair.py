@@ -32,8 +32,9 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, load_metadata, metadata_of, read_metadata_at
 from icefloe.operations.rows.write_context import snapshot_context
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle, has_no_file, load_metadata, metadata_of, read_metadata_at
+from icefloe.operations.table_handle import TableHandle
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
 from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document, decoded
@@ -43,11 +44,11 @@ from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits,
 from icefloe.repair.repair_plan import LeftFinding, PlannedRepair, RepairChange, RepairPlan, RepairResult, left_finding, planned_repair
 from icefloe.repair.repaired_snapshot import REPAIR_KEY, RepairedSnapshot, SnapshotEdits, UndoneSnapshot
 from icefloe.repair.snapshot_planner import SnapshotPlanner
+from icefloe.spec.identifier import dotted
 from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.stores.identifier import dotted
 from icefloe.stores.replace_location import replace_location
 
 # Findings of one rule that one plan acts on; the others are left to the next one.

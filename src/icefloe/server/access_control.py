@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from icefloe.errors import InvalidInputError
 from icefloe.server.error_response import forbidden
 from icefloe.server.operations import Operation, Role
-from icefloe.stores.identifier import Identifier, dotted, to_identifier
+from icefloe.spec.identifier import Identifier, dotted, to_identifier
 
 if TYPE_CHECKING:
     from icefloe.server.request import Call

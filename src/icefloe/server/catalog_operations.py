@@ -9,7 +9,7 @@ from icefloe.server.idempotency_store import LIFETIME_S
 from icefloe.server.operations import OPERATIONS
 from icefloe.server.request import Answer, Call, decoded
 from icefloe.server.served_catalog import ServedCatalog
-from icefloe.stores.identifier import dotted
+from icefloe.spec.identifier import dotted
 
 _VIEW_OPERATIONS = frozenset({"listViews", "createView", "viewExists", "loadView", "replaceView", "dropView", "renameView", "registerView"})
 

@@ -12,11 +12,13 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.commit.attempt import Attempt, Read
 from icefloe.errors import CommitConflictError, FormatError, NoSuchTableError, Problem, UnsupportedFeatureError
 from icefloe.operations.commits.commit_loop import TableChange, commit_together
-from icefloe.operations.table_handle import LoadedMetadata, RandomIds, SystemClock
+from icefloe.operations.metadata_cache import LoadedMetadata
+from icefloe.operations.table_handle import RandomIds, SystemClock
 from icefloe.server.error_response import bad_request
 from icefloe.server.protocol_messages import requirement_message
 from icefloe.server.request import checked_object
 from icefloe.server.served_locations import ServedLocations
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.created_table import created_table
 from icefloe.spec.metadata.layout_updates import AddSchema
 from icefloe.spec.metadata.metadata_updates import Update
@@ -25,7 +27,6 @@ from icefloe.spec.metadata.snapshot_updates import AddSnapshot, has_stale_sequen
 from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetadata
 from icefloe.spec.metadata.update_json import update_from_json
 from icefloe.spec.schema.json_shape import Key, an_array
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.table.table import Table
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from icefloe.bounded_cache import BoundedCache
-from icefloe.operations.table_handle import LoadedMetadata, has_no_file
+from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file
 from icefloe.server.request import Answer, Call
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata

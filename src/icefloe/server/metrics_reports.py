@@ -9,8 +9,8 @@ from typing import Any
 from icefloe.server.error_response import bad_request
 from icefloe.server.operations import Role
 from icefloe.server.request import Call, checked_object, identifier_json
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.schema.json_shape import Key, a_long, a_string, an_object, anything
-from icefloe.stores.identifier import Identifier
 
 # Reports that a process keeps, and bytes of a report.
 KEPT_REPORTS = 500

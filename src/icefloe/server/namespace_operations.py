@@ -7,8 +7,8 @@ from icefloe.server.operations import Role
 from icefloe.server.request import NO_CONTENT, Answer, Call, levels, namespace_of, page_of
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.schema.json_shape import Key, a_string, array_of, strings_by_name
-from icefloe.stores.identifier import Identifier, dotted
 
 
 def list_namespaces(served: ServedCatalog, call: Call) -> Answer:

@@ -23,6 +23,7 @@ from icefloe.errors import (
 )
 from icefloe.server.operations import Operation
 from icefloe.server.request import Call, identifier_of, namespace_of
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.requirement import (
     AssertCreate,
     AssertCurrentSchemaId,
@@ -35,7 +36,6 @@ from icefloe.spec.metadata.requirement import (
     Requirement,
 )
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.stores.identifier import Identifier, dotted
 
 _RENAMES = frozenset({"renameTable", "renameView"})
 _OF_VIEWS = frozenset({"createView", "registerView", "replaceView", "renameView"})

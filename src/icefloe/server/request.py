@@ -14,8 +14,8 @@ import msgspec
 
 from icefloe.server.access_control import Access
 from icefloe.server.error_response import bad_request
+from icefloe.spec.identifier import Identifier, to_identifier, to_table_identifier
 from icefloe.spec.schema.json_shape import Key, object_problems
-from icefloe.stores.identifier import Identifier, to_identifier, to_table_identifier
 
 # Between the levels of a namespace in a path or a parameter. Spec: REST catalog, namespace.
 SEPARATOR = "\x1f"

@@ -46,7 +46,7 @@ from icefloe.server.request import Answer, Call, identifier_of, namespace_of
 from icefloe.server.request_log import LOG, log_request
 from icefloe.server.served_catalog import Handler, ServedCatalog
 from icefloe.server.server_settings import ServerSettings
-from icefloe.stores.identifier import Identifier
+from icefloe.spec.identifier import Identifier
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

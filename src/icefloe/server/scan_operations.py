@@ -18,8 +18,8 @@ from icefloe.server.request import NO_CONTENT, Answer, Call, accepts, decoded
 from icefloe.server.scan_task_json import ScanTaskJson
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.spec.expressions.expression_json import expression_from_json
+from icefloe.spec.identifier import dotted
 from icefloe.spec.schema.json_shape import Key, a_boolean, a_long, a_string, anything, array_of
-from icefloe.stores.identifier import dotted
 from icefloe.table.table import Table
 
 _KEYS = (

@@ -16,8 +16,8 @@ from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 from icefloe.server.server_settings import ServerSettings
 from icefloe.server.signed_text import SignedText
 from icefloe.server.storage_access import StorageAccess
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.ports import FileIO
-from icefloe.stores.identifier import Identifier
 from icefloe.table.table import Table
 
 

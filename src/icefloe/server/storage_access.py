@@ -21,7 +21,7 @@ from icefloe.server.operations import Role
 from icefloe.server.request import SEPARATOR, Call
 from icefloe.server.server_settings import Delegation
 from icefloe.server.storage_keys import region_of, session_of
-from icefloe.stores.identifier import Identifier
+from icefloe.spec.identifier import Identifier
 
 HEADER = "x-iceberg-access-delegation"
 VENDED, SIGNED = "vended-credentials", "remote-signing"

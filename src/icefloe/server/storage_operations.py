@@ -7,9 +7,9 @@ from icefloe.server.request import Answer, Call
 from icefloe.server.request_signing import SignRequest, check_request, signed
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.server.storage_access import may_write
+from icefloe.spec.identifier import dotted
 from icefloe.spec.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.spec.schema.json_shape import Key, a_string, an_object
-from icefloe.stores.identifier import dotted
 from icefloe.table.table import Table
 
 

@@ -10,20 +10,14 @@ import msgspec
 from icefloe.errors import CommitConflictError, FormatError, IcefloeError, NoSuchFileError, Problem, StorageUnavailableError
 from icefloe.io.file_io_by_scheme import file_version
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.operations.table_handle import (
-    LoadedMetadata,
-    TableHandle,
-    data_folder,
-    has_no_file,
-    load_metadata,
-    metadata_folder,
-    read_metadata_at,
-)
+from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, load_metadata, read_metadata_at
+from icefloe.operations.table_handle import TableHandle, data_folder, metadata_folder
 from icefloe.server.commit_request import commit_requested, requested_commit
 from icefloe.server.error_response import bad_request
 from icefloe.server.load_table_result import SnapshotMode, entity_tag, is_current, kept_table_answer, table_answer
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, identifier_of, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
+from icefloe.spec.identifier import Identifier, dotted, to_table_identifier
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, spec_from_json
@@ -31,7 +25,6 @@ from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder,
 from icefloe.spec.schema.json_shape import Key, a_boolean, a_string, an_array, an_object, strings_by_name
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_from_json
-from icefloe.stores.identifier import Identifier, dotted, to_table_identifier
 
 # How often a table is read before it is unregistered, where other writers commit to it meanwhile.
 TRIES = 20

@@ -8,6 +8,7 @@ from icefloe.server.error_response import BAD_REQUEST, RefusedRequest, bad_reque
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.server.table_operations import renamed
+from icefloe.spec.identifier import dotted, to_table_identifier
 from icefloe.spec.metadata.table_updates import SetLocation, SetProperties
 from icefloe.spec.schema.json_shape import Key, a_string, an_array, an_object, strings_by_name
 from icefloe.spec.schema.schema_json import schema_from_json
@@ -15,7 +16,6 @@ from icefloe.spec.view.view_metadata import ViewMetadata, dialect_problems
 from icefloe.spec.view.view_metadata_json import read_view_metadata, view_to_json
 from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate, view_requirement_from_json, view_update_from_json
 from icefloe.spec.view.view_version import SQLViewRepresentation, view_version_from_json
-from icefloe.stores.identifier import dotted, to_table_identifier
 from icefloe.view.view_commit import commit_view
 from icefloe.view.view_handle import LoadedView
 

@@ -13,13 +13,13 @@ from typing import Protocol, runtime_checkable
 from icefloe.commit.outcome import Outcome
 from icefloe.errors import IcefloeError, UnsupportedFeatureError
 from icefloe.scan.server_plan import ServerPlanner
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.metadata_updates import Update
 from icefloe.spec.metadata.requirement import Requirement
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import StorageAccess
 from icefloe.spec.view.view_metadata import ViewMetadata
 from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate
-from icefloe.stores.identifier import Identifier
 from icefloe.stores.namespace_tree import namespaces_below
 
 # The property by which a SQL catalog adds the column that views need. Origin: Java's JDBC catalog.

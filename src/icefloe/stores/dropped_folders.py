@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from icefloe.errors import NoSuchFileError, StorageError
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.store_folders import Folders, OpenFolder
 
 # No table and no namespace can have the name, because of its dot.

@@ -31,6 +31,7 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.naming import metadata_version
@@ -38,7 +39,6 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
 from icefloe.stores.dropped_folders import DROPPED, DroppedFolders
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 from icefloe.stores.store_folders import Folders, OpenFolder
 

@@ -23,6 +23,7 @@ from icefloe.errors import (
     StorageUnavailableError,
     UnfinishedDropError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.layout_updates import AddSchema, SetCurrentSchema
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.metadata_updates import Update
@@ -34,7 +35,6 @@ from icefloe.stores import glue_objects
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
 from icefloe.stores.glue_client import EXISTS, MISSING, MODIFIED, GlueClient, GlueError, translated
 from icefloe.stores.glue_objects import DROPPED_BY, RENAMED_TO, metadata_location_of, parameters_of
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.metastore_store import PREVIOUS_LOCATION, MetastoreStore
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 

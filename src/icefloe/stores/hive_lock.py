@@ -17,8 +17,8 @@ from typing import Any, Self
 from uuid import uuid4
 
 from icefloe.errors import InvalidPropertyError
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.hive_metastore import MetastoreError, MetastoreSession, hive_types, setting, user_of
-from icefloe.stores.identifier import Identifier, dotted
 
 # Settings in milliseconds, and their defaults. Origin: Java's `MetastoreLock`.
 TIMEOUT = "iceberg.hive.lock-timeout-ms"

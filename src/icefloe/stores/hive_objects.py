@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from icefloe.errors import InvalidInputError
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import HIVE_ENGINE_ENABLED
 from icefloe.spec.partitioning.partition_spec import spec_to_json
@@ -17,7 +18,6 @@ from icefloe.spec.partitioning.sort_order import sort_order_to_json
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.stores.hive_columns import hive_type
 from icefloe.stores.hive_metastore import hive_types, setting, user_of
-from icefloe.stores.identifier import Identifier
 from icefloe.stores.metastore_store import ICEBERG, LOCATION, PREVIOUS_LOCATION, TABLE_TYPE
 
 HIVE2 = "hive.hive2-compatible"

@@ -20,6 +20,7 @@ from icefloe.errors import (
     StorageUnavailableError,
     UnsupportedFeatureError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import HIVE_LOCK_ENABLED
@@ -30,7 +31,6 @@ from icefloe.stores.catalog_store import CommitRequest, TableLocation
 from icefloe.stores.hive_lock import LockError, MetastoreLock
 from icefloe.stores.hive_metastore import MetastoreError, MetastoreSession, check_settings, hive_types
 from icefloe.stores.hive_objects import NAMESPACE_LOCATION, metadata_location_of
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.metastore_store import LOCATION, PREVIOUS_LOCATION, MetastoreStore, folder_of_database
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 

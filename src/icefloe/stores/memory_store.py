@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchTableError, ViewAlreadyExistsError
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import CommitRequest, TableLocation, only_in_this_process
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.memory_view_store import MemoryViews
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists
 

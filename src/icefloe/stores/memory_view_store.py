@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from icefloe.commit.outcome import Committed, Conflicted, Outcome
 from icefloe.errors import NoSuchViewError
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.catalog_store import CommitRequest, TableLocation, only_in_this_process
-from icefloe.stores.identifier import Identifier, dotted
 
 
 class MemoryViews:

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.errors import CommitUnknownError, IcefloeError, NoSuchTableError, UnfinishedDropError, UnsupportedFeatureError
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
-from icefloe.stores.identifier import Identifier, dotted
 
 # Parameters of a table in a metastore, and the value of the first for an Iceberg table.
 TABLE_TYPE, LOCATION, PREVIOUS_LOCATION = "table_type", "metadata_location", "previous_metadata_location"

@@ -12,10 +12,10 @@ from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.expressions.bind import BoundPredicate
 from icefloe.spec.expressions.expression_json import joined_pairwise
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Not, Or
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.schema.schema import Schema
-from icefloe.stores.identifier import Identifier
 from icefloe.version import __version__
 
 # Metric of a commit report -> entry of the snapshot's summary that has its value.

@@ -10,7 +10,7 @@ from icefloe.errors import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 
 # Names that an error lists: tables of a namespace, and what makes it not empty.
 _SHOWN_TABLES, _SHOWN_CONTENT = 10, 5

@@ -6,7 +6,7 @@ Spec: REST catalog, listNamespaces.
 from collections.abc import Callable, Iterator, Sequence
 
 from icefloe.errors import MetadataFormatError
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 
 # Levels of a namespace, and namespaces in one, after which a catalog is taken for one that never ends.
 MOST_LEVELS, MOST_NAMESPACES = 64, 100_000

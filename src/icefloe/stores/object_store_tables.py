@@ -30,13 +30,13 @@ from icefloe.errors import (
     StoragePermissionError,
     UnsupportedFeatureError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
 from icefloe.stores.file_system_store import HINT, FileSystemCatalogStore, outcome_of_version, version_files
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 from icefloe.stores.store_folders import StoredObjects
 

@@ -5,8 +5,8 @@ Spec: Metastore Tables.
 
 from icefloe.commit.outcome import Committed, Conflicted, Refused, Unknown
 from icefloe.errors import CommitConflictError, CommitUnknownError, Problem
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.catalog_store import CatalogStore, CommitRequest
-from icefloe.stores.identifier import Identifier, dotted
 
 
 def replace_location(store: CatalogStore, name: Identifier, metadata_location: str, *, expected: str | None = None) -> str:

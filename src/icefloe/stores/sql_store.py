@@ -37,10 +37,10 @@ from icefloe.errors import (
     UnsupportedFeatureError,
     ViewAlreadyExistsError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import SCHEMA_VERSION, CommitRequest, TableLocation
 from icefloe.stores.database_uri import without_password
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.lock_waits import LOOK_S, Process
 from icefloe.stores.name_errors import namespace_exists, namespace_not_empty
 from icefloe.stores.other_catalogs import OtherCatalogs, catalog_names

@@ -10,7 +10,7 @@ from icefloe.lazy_imports import lazy_exports
 
 if TYPE_CHECKING:
     from icefloe.operations.data_scan import DataScan as DataScan
-    from icefloe.operations.rows.write_context import write_audit_publish as write_audit_publish
+    from icefloe.operations.staging import write_audit_publish as write_audit_publish
     from icefloe.operations.write_result import UpsertResult as UpsertResult
     from icefloe.scan.file_scan_task import FileScanTask as FileScanTask
     from icefloe.table.static_table import StaticTable as StaticTable

@@ -1,6 +1,6 @@
 """`StaticTable`: a read-only table, opened by a metadata file without a catalog.
 
-Reads are `table_reader.py`; every change of `table_mutations.py` is refused. Spec: Table Metadata.
+Reads are `icefloe.operations.loaded_table`; every change of `table_mutations.py` is refused. Spec: Table Metadata.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +11,10 @@ from icefloe.errors import ReadOnlyTableError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.lazy_imports import lazy_module
 from icefloe.operations.column_statistics import TableStatistics
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import read_metadata_at
 from icefloe.operations.pending_change import CommitReport, MutationContext
 from icefloe.operations.table_folder import metadata_file_of
-from icefloe.operations.table_handle import read_metadata_at
-from icefloe.operations.table_reader import TableReader
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
 

@@ -1,6 +1,6 @@
 """`Table`: one Iceberg table in a catalog, as users hold it.
 
-Reads are `icefloe.operations.table_reader`, changes `table_mutations.py`. UPDATE and MERGE are only here: they are run by Spark and commit at once.
+Reads are `icefloe.operations.loaded_table`, changes `table_mutations.py`. UPDATE and MERGE are only here: they are run by Spark and commit at once.
 Spec: Table Metadata; Snapshots.
 """
 
@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from icefloe.lazy_imports import lazy_module
 from icefloe.operations.available_engines import engine_choice
+from icefloe.operations.column_statistics import TableStatistics, compute_statistics, plan_statistics
+from icefloe.operations.data_scan import DataScan
 from icefloe.operations.loaded_table import LoadedTable
+from icefloe.operations.partition_statistics import compute_partition_statistics, plan_partition_statistics
+from icefloe.operations.statistics_plan import StatisticsPlan
 from icefloe.operations.write_result import WriteResult
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.merge_statement import Merge, merge_statement, run_statement, update_statement
@@ -98,6 +102,77 @@ class Table(LoadedTable, TableMutations):
         engine_choice().for_statements("merge")  # a statement that cannot run is refused before it is built
         return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
 
+    def compute_statistics(
+        self, columns: Sequence[str] | None = None, snapshot_id: int | None = None, *, engine: str | None = None
+    ) -> TableStatistics | None:
+        """Count the distinct values of columns in a snapshot and commit them as its statistics file, for the planning of joins.
+
+        The columns are read in streams, by Spark's tasks or in this process. Statistics that the snapshot already has for other columns are kept.
+
+        Args:
+            columns: top-level columns, or fields of structs by dotted name, of primitive types; by default all top-level columns of primitive types.
+            snapshot_id: the snapshot; the current one by default.
+            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+
+        Returns:
+            The statistics; None for a table without a snapshot.
+
+        Raises:
+            InvalidSchemaError: a column does not exist.
+            InvalidInputError: a column is not of a primitive type, or within a list or map.
+            NoSuchSnapshotError: the snapshot does not exist.
+            EngineError: there is no such engine, or its job failed.
+            CommitConflictError: other writers won every retry, or changed the same statistics.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+        Spec: Table Statistics; Puffin file format.
+        """
+        file = compute_statistics(self._scan_of(snapshot_id), columns, self._handle.ids, self.apply, engine)
+        return None if file is None else self.statistics(file.snapshot_id)
+
+    def plan_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> StatisticsPlan | None:
+        """Return what `compute_statistics` with the same arguments would read, and compute nothing.
+
+        Returns:
+            The columns, and the data files that have them; None for a table without a snapshot.
+
+        Raises:
+            InvalidSchemaError, InvalidInputError, NoSuchSnapshotError: as `compute_statistics` does.
+        """
+        return plan_statistics(self._scan_of(snapshot_id), self.full_name, columns)
+
+    def plan_partition_statistics(self, snapshot_id: int | None = None) -> StatisticsPlan | None:
+        """Return what `compute_partition_statistics` with the same arguments would read, and compute nothing.
+
+        Returns:
+            The manifests, and the snapshot on whose statistics it would build, or which has them already; None for a table without a snapshot.
+            Where those statistics do not match the manifests, the computation reads every manifest.
+
+        Raises:
+            InvalidInputError, NoSuchSnapshotError: as `compute_partition_statistics` does.
+        """
+        return plan_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+
+    def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
+        """Count rows, files and deletes of each partition of a snapshot and commit them as its partition statistics file.
+
+        Only manifests are read, and only those since the nearest ancestor that has partition statistics.
+
+        Args:
+            snapshot_id: the snapshot; the current one by default.
+
+        Returns:
+            The rows, as `partition_statistics` returns them; None for a table without a snapshot.
+
+        Raises:
+            InvalidInputError: the table was never partitioned.
+            NoSuchSnapshotError: the snapshot does not exist.
+            CommitConflictError: other writers won every retry, or changed the same statistics.
+            CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
+        Spec: Partition Statistics.
+        """
+        file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self.apply)
+        return None if file is None else self.partition_statistics(file.snapshot_id)
+
     def repair(
         self, *, only: str | Sequence[str] = (), branch: str = MAIN, files: bool = True, data: bool = False
     ) -> "repair_plan.RepairPlan":
@@ -118,3 +193,8 @@ class Table(LoadedTable, TableMutations):
             StorageUnavailableError: the storage does not respond.
         """
         return repairs.plan(self, only=only, branch=branch, files=files, data=data)
+
+    def _scan_of(self, snapshot_id: int | None) -> DataScan:
+        """Return a scan of a snapshot, by default of the current one whichever branch is read."""
+        snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
+        return self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)

@@ -14,9 +14,10 @@ from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputErr
 from icefloe.formatting import count_text, shortened
 from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.expiry.expire_report import ExpireReport
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import LoadedMetadata, reload_metadata
 from icefloe.operations.pending_change import Commit, CommitReport, MutationContext
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle, reload_metadata
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.table.table_mutations import TableMutations

@@ -35,7 +35,8 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from icefloe.operations.table_handle import TableHandle, load_metadata
+from icefloe.operations.metadata_cache import load_metadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId
 from icefloe.spec.metadata.table_updates import SetProperties
 from icefloe.spec.types import LongType

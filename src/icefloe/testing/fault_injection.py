@@ -24,10 +24,10 @@ import pyarrow as pa
 from icefloe.commit.outcome import Committed, Conflicted, Outcome, Unknown
 from icefloe.errors import InvalidInputError
 from icefloe.io.storage_errors import storage_error
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Content, FileIO
 from icefloe.stores.catalog_store import CatalogStore, CommitRequest, TableLocation, other_tables
-from icefloe.stores.identifier import Identifier
 
 # Seconds that an operation with `Fault.SLOW` waits by default.
 SLOW_S = 0.05

@@ -9,11 +9,11 @@ from typing import Self
 
 from icefloe.errors import InvalidInputError
 from icefloe.operations.pending_change import PendingChange
+from icefloe.spec.identifier import to_identifier
 from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.view.view_definition import ViewEdit, check_queries, edit_updates, property_updates
 from icefloe.spec.view.view_properties import check_view_properties
-from icefloe.stores.identifier import to_identifier
 from icefloe.view.view_commit import CommitView
 from icefloe.view.view_handle import ENGINE
 

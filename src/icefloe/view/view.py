@@ -8,12 +8,12 @@ from uuid import UUID
 
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import qualified
+from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.view.view_definition import ViewDefinition, definition_updates, location_updates, property_updates, rollback_updates
 from icefloe.spec.view.view_metadata import ViewMetadata
 from icefloe.spec.view.view_version import SQLViewRepresentation, VersionLogEntry, ViewVersion
-from icefloe.stores.identifier import Identifier
 from icefloe.view.update_view import ReplaceViewVersion, UpdateViewProperties
 from icefloe.view.view_commit import ViewChange, commit_view
 from icefloe.view.view_handle import LoadedView, ViewHandle, reload_view_metadata

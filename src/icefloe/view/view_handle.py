@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from icefloe.errors import AlreadyExistsError, NoSuchNamespaceError, NoSuchViewError, StorageError
 from icefloe.io.locations import LocationPolicy, is_relative, join
 from icefloe.operations.table_handle import RandomIds, SystemClock
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.naming import metadata_file_name, metadata_version
 from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.spec.metadata.table_properties import METADATA_PATH
@@ -19,7 +20,6 @@ from icefloe.spec.view.view_metadata_json import read_view_metadata, write_view_
 from icefloe.spec.view.view_properties import VIEW_METADATA_CODEC
 from icefloe.spec.view.view_updates import new_view_metadata
 from icefloe.stores.catalog_store import CreatesViews, TableLocation, ViewStore
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.version import __version__
 
 # The entries of a version's summary that name its writer. Spec: View spec, Summary.

@@ -33,8 +33,8 @@ from icefloe.loading.file_load import FileLoad
 from icefloe.loading.input_files import find_files
 from icefloe.loading.load_request import LoadRequest
 from icefloe.procedures.maintain_catalog import table_names
+from icefloe.spec.identifier import dotted, to_identifier
 from icefloe.stores import namespace_tree
-from icefloe.stores.identifier import dotted, to_identifier
 from icefloe.stores.rest import rest_connection
 from icefloe.stores.rest.oauth2 import OAuth2Session
 

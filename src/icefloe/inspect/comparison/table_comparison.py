@@ -9,7 +9,7 @@ from icefloe.inspect.comparison.layout_changes import ADDED, CHANGED, REMOVED, C
 from icefloe.inspect.comparison.table_version import TableVersion, table_version
 from icefloe.inspect.comparison.version_history import VersionHistory, version_history
 from icefloe.io.locations import is_same_folder
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

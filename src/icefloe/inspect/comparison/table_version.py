@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchSnapshotError, NotFoundError, StorageError
 from icefloe.io.locations import place_of_file, place_of_folder
-from icefloe.operations.table_handle import read_metadata_at
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import read_metadata_at
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot

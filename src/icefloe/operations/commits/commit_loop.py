@@ -37,18 +37,11 @@ from icefloe.io.bulk_delete import delete_files
 from icefloe.io.local_file_io import FileVersion
 from icefloe.io.manifest_cache import keep_written
 from icefloe.operations.commits.commit_retries import CommitTurn, check_commit_status, commit_with_retries, outcome_of_commit
+from icefloe.operations.metadata_cache import METADATA_FILES, LoadedMetadata, load_metadata, reload_metadata, written_version
 from icefloe.operations.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.operations.pending_change import CommitReport
-from icefloe.operations.table_handle import (
-    METADATA_FILES,
-    LoadedMetadata,
-    TableHandle,
-    load_metadata,
-    metadata_content,
-    new_metadata_location,
-    reload_metadata,
-    written_version,
-)
+from icefloe.operations.table_handle import TableHandle, metadata_content, new_metadata_location
+from icefloe.spec.identifier import dotted
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.manifests import spec_partition_type
@@ -64,7 +57,6 @@ from icefloe.spec.metadata.requirement import AssertCreate
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Part
 from icefloe.stores.catalog_store import CommitRequest
-from icefloe.stores.identifier import dotted
 from icefloe.stores.metrics_report import commit_report
 from icefloe.stores.request_key import new_key
 

@@ -27,8 +27,9 @@ from icefloe.io.locations import (
     qualified,
 )
 from icefloe.operations.expiry.file_cleanup import named_in_metadata
+from icefloe.operations.metadata_cache import metadata_of
 from icefloe.operations.own_location import folder_of_name, holds_warehouse, is_configured, own_location
-from icefloe.operations.table_handle import TableHandle, metadata_of
+from icefloe.operations.table_handle import TableHandle
 from icefloe.operations.unreachable_files import files_of_snapshots, live_keys
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables

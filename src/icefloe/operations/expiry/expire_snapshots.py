@@ -15,8 +15,9 @@ from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.operations.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
 from icefloe.operations.expiry.expire_report import ExpireReport, ExpireState, reported
 from icefloe.operations.expiry.file_cleanup import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
+from icefloe.operations.metadata_cache import reload_metadata
 from icefloe.operations.pending_change import ChangeTarget, MutationContext
-from icefloe.operations.table_handle import TableHandle, reload_metadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.retention import Retention
 from icefloe.spec.metadata.table_metadata import TableMetadata

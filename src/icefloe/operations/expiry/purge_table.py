@@ -17,18 +17,12 @@ from icefloe.formatting import count_text, size_text
 from icefloe.io.locations import place_of_file, place_of_folder
 from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.expiry.deletion_scope import deletion_scope, folder_names
-from icefloe.operations.expiry.expire_report import (
-    FileTotal,
-    no_files,
-    outcome_fields,
-    problems_grid,
-    reported,
-    totals,
-)
+from icefloe.operations.expiry.expire_report import FileTotal, no_files, outcome_fields, problems_grid, reported, totals
 from icefloe.operations.expiry.file_cleanup import delete_in_order, statistics_files
+from icefloe.operations.metadata_cache import LoadedMetadata, load_metadata
 from icefloe.operations.own_location import check_location_is_proven
 from icefloe.operations.parallel_requests import side_by_side
-from icefloe.operations.table_handle import LoadedMetadata, TableHandle, load_metadata
+from icefloe.operations.table_handle import TableHandle
 from icefloe.operations.unreachable_files import (
     FileKind,
     Unreachable,

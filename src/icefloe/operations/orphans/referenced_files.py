@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.locations import join
+from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.orphans.path_keys import PathKeys
 from icefloe.operations.parallel_requests import MANIFEST_THREADS
-from icefloe.operations.table_handle import LoadedMetadata
 from icefloe.operations.unreachable_files import files_of_snapshots, location_keys, read_row, without
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.metadata.metadata_reader import read_table_metadata

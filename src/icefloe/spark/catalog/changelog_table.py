@@ -13,7 +13,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.metadata_tables.changes import changes
 from icefloe.metadata_tables.schemas import changes_metadata_columns, changes_schema
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable, frame_of
 from icefloe.spark.scan.read_options import PushedQuery

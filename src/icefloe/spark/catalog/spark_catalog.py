@@ -17,8 +17,8 @@ from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.pending_change import CommitReport
-from icefloe.operations.table_handle import LoadedMetadata
 from icefloe.operations.write_result import WriteResult
 from icefloe.procedures.procedure_registry import procedures_by_name
 from icefloe.spark.bridge.callback import PythonCallback, connector_method

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_transaction import CatalogTransaction, TableInTransaction
 from icefloe.errors import InvalidSchemaError
-from icefloe.operations.table_handle import LoadedMetadata
+from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.catalog.spark_table import SparkTable

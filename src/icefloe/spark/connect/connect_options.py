@@ -14,8 +14,8 @@ from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.catalog.sql_catalog import SqlCatalog
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, UnsupportedFeatureError
 from icefloe.operations.data_scan import DataScan
-from icefloe.operations.table_handle import read_metadata_at
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
+from icefloe.operations.metadata_cache import read_metadata_at
 from icefloe.option import Option
 from icefloe.similar_names import similar_name
 from icefloe.spark.jobs.task_errors import key_of_this_process

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import InvalidInputError, in_one_line
-from icefloe.operations.table_reader import TableReader
+from icefloe.operations.loaded_table import TableReader
 from icefloe.spark.bridge.gateway import has_jvm
 from icefloe.spark.connect import connect_options as names
 from icefloe.spark.connect.connect_options import SourceOptions, load_table, to_scan

@@ -19,11 +19,12 @@ from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeat
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.operations.available_engines import engine_named
 from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.metadata_cache import LoadedMetadata, load_metadata
 from icefloe.operations.pending_change import CommitReport
 from icefloe.operations.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result
 from icefloe.operations.rows.table_writes import append
-from icefloe.operations.rows.write_context import branch_named, commit_context, write_target
-from icefloe.operations.table_handle import LoadedMetadata, load_metadata
+from icefloe.operations.rows.write_context import commit_context, write_target
+from icefloe.operations.staging import branch_named
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.catalyst_plan import chain

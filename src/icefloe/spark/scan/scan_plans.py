@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from icefloe.bounded_cache import BoundedCache
 from icefloe.operations.data_scan import DataScan
-from icefloe.operations.rows.write_context import branch_to_read
+from icefloe.operations.staging import branch_to_read
 from icefloe.scan.pruning import manifest_mask
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.jobs.map_job import map_in_tasks

@@ -12,7 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from pyspark.sql.types import MapType as SparkMap
 
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
-from icefloe.operations.rows.write_context import branch_named
+from icefloe.operations.staging import branch_named
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema

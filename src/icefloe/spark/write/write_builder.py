@@ -14,7 +14,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.errors import ReadOnlyTableError
-from icefloe.operations.rows.write_context import branch_named
+from icefloe.operations.staging import branch_named
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
 from icefloe.spark.bridge.catalyst_plan import rows_of, session_of

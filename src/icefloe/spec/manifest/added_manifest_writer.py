@@ -108,7 +108,8 @@ def _compress_blocks(blocks: Iterator[tuple[int, Bytes]], codec: str, parallel: 
 
     batches = _batches_of(blocks, _BLOCKS_PER_BATCH)
     while waiting := list(islice(batches, _WAITING_BATCHES)):
-        yield from chain.from_iterable(parallel(compress_batch, waiting))
+        compressed = parallel(compress_batch, waiting) if len(waiting) > 1 else map(compress_batch, waiting)
+        yield from chain.from_iterable(compressed)
 
 
 def _values(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> dict[int, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import MetadataFormatError, UnsupportedFeatureError
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.rest.http_reply import Reply, decoded, shown
 
 # The members of restrictions that the protocol has.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from icefloe.errors import in_one_line
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from icefloe.errors import InvalidPropertyError, MetadataFormatError, NoSuchCatalogError, in_one_line
-from icefloe.stores.identifier import Identifier
+from icefloe.spec.identifier import Identifier
 from icefloe.stores.request_key import new_key
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.auth_sessions import auth_session

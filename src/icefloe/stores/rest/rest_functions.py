@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import NoSuchNamespaceError, NotFoundError
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.rest.http_reply import NOT_FOUND
 from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint

@@ -9,7 +9,7 @@ from enum import StrEnum
 from urllib.parse import quote, unquote
 
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.stores.identifier import Identifier
+from icefloe.spec.identifier import Identifier
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"

@@ -32,6 +32,7 @@ from icefloe.errors import (
     UnsupportedFeatureError,
     ViewAlreadyExistsError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.requirement import AssertTableUUID, Requirement, requirement_to_json
@@ -43,7 +44,6 @@ from icefloe.spec.partitioning.partition_spec import spec_to_json
 from icefloe.spec.partitioning.sort_order import sort_order_to_json
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.namespace_tree import namespaces_below
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply

@@ -18,13 +18,13 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.spec.view.view_metadata import ViewMetadata
 from icefloe.spec.view.view_metadata_json import read_view_metadata
 from icefloe.spec.view.view_updates import AssertViewUUID, apply_view_updates, view_requirement_to_json, view_update_to_json
 from icefloe.spec.view.view_version import view_version_to_json
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.rest.http_reply import CONFLICT, LOOK, NOT_FOUND, Reply
 from icefloe.stores.rest.load_result import load_result
 from icefloe.stores.rest.rest_connection import RestConnection

@@ -20,7 +20,7 @@ from icefloe.scan.server_plan import PlanRequest
 from icefloe.spec.expressions.bind import BoundPredicate, Operation
 from icefloe.spec.expressions.expression_json import expression_to_json
 from icefloe.spec.expressions.predicate import AlwaysTrue, And, BooleanExpression, all_of
-from icefloe.stores.identifier import Identifier, dotted
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.http_reply import NOT_FOUND, Reply, shown
 from icefloe.stores.rest.load_result import SentCredential, as_credentials, check_unrestricted

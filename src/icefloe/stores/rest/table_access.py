@@ -17,8 +17,8 @@ import msgspec
 from icefloe.errors import IcefloeError, StoragePermissionError, in_one_line
 from icefloe.io.azure_accounts import ACCOUNT_NAMES
 from icefloe.io.storage_errors import without_secrets
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.ports import VENDED_GOOGLE_TOKEN, StorageSettings
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.rest.load_result import LoadTableResult, StorageCredential, credentials_of, load_result
 from icefloe.stores.rest.origins import origin_of
 from icefloe.stores.rest.rest_connection import RestConnection

@@ -18,12 +18,12 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
+from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.raw_entries import PartialEntries, RawEntries
 from icefloe.spec.metadata.snapshot import SNAPSHOTS, Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import TableLocation
-from icefloe.stores.identifier import Identifier, dotted
 from icefloe.stores.rest import settings
 from icefloe.stores.rest.http_reply import NOT_FOUND, NOT_MODIFIED, Reply
 from icefloe.stores.rest.load_result import folder_and_file, load_result

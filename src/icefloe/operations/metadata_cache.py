@@ -1,0 +1,229 @@
+"""Loading of tables: `LoadedMetadata`, and `MetadataCache` with the metadata files that this process parsed or wrote last.
+
+Spec: Table Metadata; Table Metadata Fields (`table-uuid`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from icefloe.bounded_cache import BoundedCache
+from icefloe.errors import NoSuchFileError, NoSuchTableError, StorageError
+from icefloe.io.file_io_by_scheme import file_version
+from icefloe.io.local_file_io import FileVersion
+from icefloe.io.locations import scheme_of
+from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.metadata.metadata_reader import read_table_metadata
+from icefloe.spec.metadata.table_metadata import LISTS, TableMetadata
+from icefloe.spec.ports import FileIO, Part
+from icefloe.stores.catalog_store import TableLocation
+
+_CACHED_BYTES = 128 * 1024 * 1024
+_CACHED_TABLES = 64
+
+
+def has_no_file(metadata_location: str) -> bool:
+    """Return whether a catalog's server alone reads a metadata file, whose content it sends: it does not name the file, or by an address of its own."""
+    return not metadata_location or scheme_of(metadata_location) in ("http", "https")
+
+
+def stored_size(io: FileIO, location: str) -> int | None:
+    """Return the size of a file in bytes; None if it does not exist, or is a metadata file that only the catalog's server reads."""
+    if has_no_file(location):
+        return None
+    try:
+        return io.size(location)
+    except NoSuchFileError:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedMetadata:
+    """Table metadata and the location it was read from or written to."""
+
+    location: str
+    metadata: TableMetadata
+
+    @property
+    def state(self) -> str:
+        """A text that differs between versions: the metadata file, or where the server alone reads it what changes with nearly every commit."""
+        if not has_no_file(self.location):
+            return self.location
+        metadata = self.metadata  # an address of a server may be that of every version
+        parts = (metadata.last_updated_ms, metadata.last_sequence_number, metadata.current_snapshot_id, metadata.current_schema_id)
+        return " ".join(map(str, (*parts, self.location)))
+
+
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(slots=True)
+class _Kept:
+    location: str
+    content: Sequence[Part]  # parts, which the metadata has too
+    metadata: TableMetadata
+    version: FileVersion | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory: those of the file, and if it is compressed those of its text too, from which entries are decoded."""
+        size = sum(map(len, self.content))
+        if self.content[0][:2] != _GZIP:
+            return size
+        # The file ends with the length of its text, which the reader or the writer has checked.
+        return size + int.from_bytes(b"".join(self.content[-4:])[-4:], "little")
+
+    def has(self, content: bytes) -> bool:
+        """Return whether the file's bytes are these."""
+        if len(content) != sum(map(len, self.content)):
+            return False
+        start = 0
+        for part in self.content:
+            if not content.startswith(part[:], start):  # `bytes` of pages are a copy
+                return False
+            start += len(part)
+        return True
+
+
+class MetadataCache:
+    """The metadata files that this process parsed or wrote last, so that loading a table whose file is unchanged parses nothing.
+
+    By the specification a metadata file never changes, but a location can get another file: in a file-system catalog a table that is created again has the file
+    names of the table that was dropped. So the parsed value is used only if the file system shows that the file is the same, or if the bytes are: they are
+    read where the storage does not identify files (object stores), and where the last change of the file is so recent that another would not be seen.
+
+    It has the last file of up to 64 tables, together of at most 128 MiB with their text; the least recently used leaves first.
+    Any number of threads may use it.
+    """
+
+    def __init__(self, max_bytes: int = _CACHED_BYTES, max_tables: int = _CACHED_TABLES) -> None:
+        self._files: BoundedCache[str, _Kept] = BoundedCache(max_tables, most_cost=max_bytes)  # by location
+        self._location_of: BoundedCache[str, str] = BoundedCache(max_tables)  # of a table's file, by uuid
+
+    def load(self, io: FileIO, location: str) -> TableMetadata:
+        """Return the metadata in the file at a location, as `parsed` does.
+
+        Raises:
+            NoSuchFileError, StorageError: the file cannot be read.
+            LocationNotAllowedError: the storage does not allow the location, whether or not the file was read before.
+            MetadataFormatError, UnsupportedFormatVersionError: as `read_table_metadata`.
+        """
+        version = file_version(io, location)
+        kept = self._files.get(location)
+        if kept is not None and version is not None and kept.version == version:
+            return kept.metadata.for_caller()
+        return self.parsed(io.read(location), location, version)
+
+    def parsed(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
+        """Return the metadata in a file's bytes, as a value that shares nothing that a caller could change. Raises as `read_table_metadata`.
+
+        Args:
+            content: The file's bytes.
+            location: The file.
+            version: The version of the file before it was read; None where it is unknown.
+        """
+        version = version if version is not None and version.shows_next_change else None
+        kept = self._files.get(location)
+        if kept is not None and kept.has(content):
+            kept.version = version
+            return kept.metadata.for_caller()
+        metadata = read_table_metadata(content, location)
+        older = self._files.get(self._location_of.get(metadata.table_uuid or "") or "")
+        if older is not None and older.metadata.table_uuid == metadata.table_uuid:  # another process has committed since
+            metadata = replace(
+                metadata,
+                snapshots=metadata.snapshots.sharing(older.metadata.snapshots),
+                snapshot_log=metadata.snapshot_log.sharing(older.metadata.snapshot_log),
+            )
+        self._keep(_Kept(location, (content,), metadata, version))
+        return metadata.for_caller()
+
+    def keep(
+        self,
+        content: Sequence[Part],
+        location: str,
+        metadata: TableMetadata,
+        base: TableMetadata,
+        version: FileVersion | None = None,
+    ) -> None:
+        """Keep metadata that this process wrote.
+
+        Args:
+            content: The file's bytes, in parts.
+            location: The file.
+            metadata: The value that was written.
+            base: The version before it. Values decoded from its lists stay where a list is the same.
+            version: The version of the file since it was written; None where it is unknown.
+        """
+        lists = {name: getattr(metadata, name) for name in LISTS}
+        lists = {name: entries if entries is getattr(base, name) else entries.fresh(location) for name, entries in lists.items()}
+        self._keep(_Kept(location, content, replace(metadata, **lists).for_caller(), version))
+
+    def clear(self) -> None:
+        """Drop every file."""
+        self._files.clear()
+        self._location_of.clear()
+
+    def _keep(self, kept: _Kept) -> None:
+        """Keep a file in the place of the file of the same location, and of the same table; a table of version 1 may have no uuid."""
+        uuid = kept.metadata.table_uuid
+        with self._files.lock:
+            if uuid is not None:
+                self._files.pop(self._location_of.get(uuid) or "")
+                self._location_of.put(uuid, kept.location)
+            self._files.put(kept.location, kept, kept.size)
+
+
+# What tables are loaded from in this process.
+METADATA_FILES = MetadataCache()
+
+
+def load_metadata(handle: TableHandle) -> LoadedMetadata:
+    """Load the metadata that the catalog names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
+    return metadata_of(handle.io, handle.store.load(handle.identifier))
+
+
+def metadata_of(io: FileIO, stored: TableLocation) -> LoadedMetadata:
+    """Return the metadata that a store loaded with a table's location, or else read its file. Raises as `read_metadata_at`, and `stored.unreadable`."""
+    if stored.unreadable is not None:
+        raise stored.unreadable
+    if isinstance(stored.metadata, TableMetadata):
+        return LoadedMetadata(location=stored.metadata_location, metadata=stored.metadata)
+    return read_metadata_at(io, stored.metadata_location)
+
+
+def reload_metadata(handle: TableHandle, previous: TableMetadata) -> LoadedMetadata:
+    """Load the metadata that the catalog names now, which must be of the same table as `previous`. Spec: Table Metadata Fields (`table-uuid`).
+
+    Raises:
+        NoSuchTableError: the table was dropped, or another table has its name now.
+        NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_metadata_at`.
+    """
+    try:
+        loaded = load_metadata(handle)
+    except NoSuchTableError as error:
+        raise NoSuchTableError(
+            f"{error.message} any longer: it was dropped or renamed since it was loaded",
+            table=handle.table_name,
+            next_step=f"a retry makes no sense: load it by the name that it has now; {error.next_step}",
+        ) from error
+    table_uuid = loaded.metadata.table_uuid
+    if previous.table_uuid is not None and table_uuid != previous.table_uuid:
+        raise NoSuchTableError(
+            f"{handle.table_name} is another table now: its uuid is {table_uuid}, and that of the table at hand is {previous.table_uuid}",
+            table=handle.table_name,
+            next_step="load the table by its name again; nothing was written to it",
+        )
+    return loaded
+
+
+def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
+    """Read the metadata file at a location. Raises `NoSuchFileError`, `MetadataFormatError`, `UnsupportedFormatVersionError`."""
+    return LoadedMetadata(location=location, metadata=METADATA_FILES.load(io, location))
+
+
+def written_version(io: FileIO, location: str) -> FileVersion | None:
+    """Return the version of a file that was just written under a random name that no other writer has; None where it is unknown."""
+    try:
+        return file_version(io, location)
+    except (NoSuchFileError, StorageError):
+        return None
