@@ -11,22 +11,22 @@ import pytest
 from tests.loading.conftest import Load, rows_of
 
 from icefloe.errors import InvalidInputError, NoSuchFileError, StoragePermissionError, UnsupportedFeatureError
-from icefloe.loading.input_files import FileFormat, find_files, format_of
+from icefloe.loading.input_files import InputFormat, find_files, format_of
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("a.json", FileFormat.JSON),
-        ("a.JSONL", FileFormat.JSON),
-        ("a.b.ndjson.gz", FileFormat.JSON),
-        ("a.csv", FileFormat.CSV),
-        ("a.csv.bz2", FileFormat.CSV),
-        ("s3://bucket/a.parquet", FileFormat.PARQUET),
-        ("a.snappy.parquet", FileFormat.PARQUET),
+        ("a.json", InputFormat.JSON),
+        ("a.JSONL", InputFormat.JSON),
+        ("a.b.ndjson.gz", InputFormat.JSON),
+        ("a.csv", InputFormat.CSV),
+        ("a.csv.bz2", InputFormat.CSV),
+        ("s3://bucket/a.parquet", InputFormat.PARQUET),
+        ("a.snappy.parquet", InputFormat.PARQUET),
     ],
 )
-def test_the_format_is_taken_from_the_ending(name: str, expected: FileFormat) -> None:
+def test_the_format_is_taken_from_the_ending(name: str, expected: InputFormat) -> None:
     assert format_of(name) is expected
 
 
@@ -88,7 +88,7 @@ def test_files_of_several_formats_are_refused() -> None:
     Path("a.json").write_text("{}\n")
     with pytest.raises(InvalidInputError, match="several formats: csv, json"):
         find_files(["a.csv", "a.json"], None)
-    assert find_files(["a.csv", "a.json"], FileFormat.CSV).format is FileFormat.CSV
+    assert find_files(["a.csv", "a.json"], InputFormat.CSV).format is InputFormat.CSV
 
 
 def test_empty_files_are_refused() -> None:

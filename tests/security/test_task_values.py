@@ -21,7 +21,7 @@ from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.row_level.changed_row_values import DeletedPositions, joined_positions
 from icefloe.spark.write.data_file_job import TaskFiles
-from icefloe.spark.write.failed_attempt_cleanup import Attempt
+from icefloe.spark.write.failed_attempt_cleanup import TaskAttempt
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.filter_parser import parse_filter
 from icefloe.spec.expressions.predicate import AlwaysTrue
@@ -30,7 +30,7 @@ from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFi
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import DecimalType, DoubleType, ListType, LongType, NestedField, StringType, StructType, UUIDType
 
-VALUES = TaskValues(TaskFiles, Attempt)
+VALUES = TaskValues(TaskFiles, TaskAttempt)
 SCALARS = (
     st.none()
     | st.booleans()
@@ -85,7 +85,7 @@ def test_plain_values_arrive_with_their_types(value: Any) -> None:
     )
 )
 def test_data_files_arrive_whole(file: DataFile) -> None:
-    assert round_trip(TaskFiles((file,), Attempt(1, 2, True))) == TaskFiles((file,), Attempt(1, 2, True))
+    assert round_trip(TaskFiles((file,), TaskAttempt(1, 2, True))) == TaskFiles((file,), TaskAttempt(1, 2, True))
 
 
 @pytest.mark.parametrize(
@@ -199,5 +199,5 @@ def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
 
 def test_a_value_of_another_kind_than_expected_is_refused() -> None:
     with pytest.raises(EngineError, match="not a TaskFiles"):
-        VALUES.from_bytes(VALUES.to_bytes(Attempt()), TaskFiles)
+        VALUES.from_bytes(VALUES.to_bytes(TaskAttempt()), TaskFiles)
     assert VALUES.from_bytes(VALUES.to_bytes([Decimal("1.50"), uuid.UUID(int=5)]), list) == [Decimal("1.50"), uuid.UUID(int=5)]

@@ -20,7 +20,7 @@ from icefloe.datafile.data_file_writer import write_batches
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import StorageError
 from icefloe.io.local_file_io import LocalFileIO
-from icefloe.spark.write.failed_attempt_cleanup import Attempt, delete_files_of_operation, delete_lost_attempts
+from icefloe.spark.write.failed_attempt_cleanup import TaskAttempt, delete_files_of_operation, delete_lost_attempts
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import LongType, NestedField
 
@@ -170,8 +170,8 @@ def test_a_missing_data_folder_is_no_error(tmp_path: Path, caplog: pytest.LogCap
 @pytest.mark.spark
 def test_no_files_are_listed_if_each_task_had_one_attempt(spark: SparkSession, tmp_path: Path) -> None:
     target, first, second = two_attempts(tmp_path)
-    delete_lost_attempts(spark, target, set(second), [Attempt()])
+    delete_lost_attempts(spark, target, set(second), [TaskAttempt()])
     assert Path(first[0]).exists()
-    delete_lost_attempts(spark, target, set(second), [Attempt(), Attempt(number=1)])
+    delete_lost_attempts(spark, target, set(second), [TaskAttempt(), TaskAttempt(number=1)])
     assert not Path(first[0]).exists()
     assert Path(second[0]).exists()

@@ -21,7 +21,7 @@ from icefloe.display.progress import Poll
 from icefloe.display.reportable import json_ready
 from icefloe.errors import EngineError
 from icefloe.loading.file_load import FileLoad
-from icefloe.loading.input_files import FileFormat, find_files
+from icefloe.loading.input_files import InputFormat, find_files
 from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.operations.write_result import WriteResult
 from icefloe.table.table import Table
@@ -66,7 +66,7 @@ def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, poll: Poll) -> Lo
     # NA is null in this file: flights that never left.
     request = LoadRequest(columns=FLIGHTS_SCHEMA, partition=["month(time_hour)", "origin"], options={"nullValue": "NA"})
     with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", poll):
-        loaded = _load(spark, FileLoad(catalog, f"{NAMESPACE}.flights", find_files([str(path)], FileFormat.CSV), request))
+        loaded = _load(spark, FileLoad(catalog, f"{NAMESPACE}.flights", find_files([str(path)], InputFormat.CSV), request))
     return _checked(loaded.table, (loaded.write,), poll)
 
 
@@ -80,7 +80,7 @@ def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], poll: Poll)
             with step("Deleting the location updates", poll):
                 results.append(catalog.load_table(name).delete("type = 'c8y_LocationUpdate'"))
         with step(f"Appending {path.name} to {name}", poll):
-            files = find_files([str(path)], FileFormat.JSON)
+            files = find_files([str(path)], InputFormat.JSON)
             new_table = replace(request, partition=["month(time)", "type"]) if number == 1 else request
             results.append(_load(spark, FileLoad(catalog, name, files, new_table)).write)
     return _checked(catalog.load_table(name), tuple(results), poll)

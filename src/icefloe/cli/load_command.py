@@ -26,7 +26,7 @@ from icefloe.formatting import size_text
 from icefloe.io.locations import scheme_of
 from icefloe.loading.bad_rows import BadRows
 from icefloe.loading.file_load import FileLoad
-from icefloe.loading.input_files import CODECS, FileFormat, InputFiles, find_files
+from icefloe.loading.input_files import CODECS, InputFiles, InputFormat, find_files
 from icefloe.loading.load_progress import LoadProgress, ProgressCallback
 from icefloe.loading.load_request import LoadRequest, LoadResult
 from icefloe.operations.available_engines import engine_choice
@@ -71,7 +71,7 @@ Declared = Annotated[
         help='The columns, such as "id long, time timestamptz"; by default their types are inferred from all rows.',
     ),
 ]
-Format = Annotated[FileFormat | None, typer.Option("--format", help="The files' format, if their names do not have a known ending.")]
+Format = Annotated[InputFormat | None, typer.Option("--format", help="The files' format, if their names do not have a known ending.")]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the reader, such as sep=; or nullValue=NA. Repeat for more."),

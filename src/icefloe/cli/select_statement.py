@@ -39,7 +39,7 @@ class NeedsSparkError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SortKey:
+class OrderByKey:
     """A column to sort by."""
 
     path: Path
@@ -68,7 +68,7 @@ class SelectStatement:
     columns: tuple[tuple[Path, str], ...] | None
     counts: str | None
     row_filter: BooleanExpression
-    keys: tuple[SortKey, ...]
+    keys: tuple[OrderByKey, ...]
     limit: int | None
     offset: int
 
@@ -229,14 +229,14 @@ class _Reader:
         except InvalidFilterError as error:
             raise NeedsSparkError(f"its condition is more than a filter on columns: {error.message.rpartition(': ')[2]}") from error
 
-    def key(self, tree: Any, aliases: Mapping[str, Any]) -> SortKey:
+    def key(self, tree: Any, aliases: Mapping[str, Any]) -> OrderByKey:
         """Return a key of ORDER BY; a name given with AS comes before the name of a column."""
         if not isinstance(tree, exp.Ordered):
             raise NeedsSparkError(f"it is sorted by {tree.sql(dialect='spark')}")
         _clauses(tree, {"this", "desc", "nulls_first"})
         name = tree.this.name.lower() if isinstance(tree.this, exp.Column) and len(tree.this.parts) == 1 else ""
         descending = bool(tree.args.get("desc"))
-        return SortKey(
+        return OrderByKey(
             path=self.path(aliases.get(name, tree.this)),
             descending=descending,
             nulls_first=bool(tree.args.get("nulls_first")),
@@ -299,7 +299,7 @@ def _kind_at(schema: Schema, path: Path) -> IcebergType:
     return schema.find_field(".".join(path)).field_type
 
 
-def _sorted(rows: Any, schema: Schema, keys: list[tuple[Path, SortKey]]) -> Any:
+def _sorted(rows: Any, schema: Schema, keys: list[tuple[Path, OrderByKey]]) -> Any:
     columns, fields, order = [], [], []
     for number, (path, key) in enumerate(keys, start=1):
         kind = _kind_at(schema, path)

@@ -1,4 +1,4 @@
-"""`ExpireSnapshots`: the action that removes snapshots, branches and tags from the metadata of a table by its retention policy. JAVA: RemoveSnapshots.
+"""`SnapshotExpiry`: the action that removes snapshots, branches and tags from the metadata of a table by its retention policy. JAVA: RemoveSnapshots.
 
 `spec/metadata/retention.py` chooses them, again for every base. `icefloe.operations.expiry.file_cleanup` deletes the files that are no longer referenced.
 Spec: Snapshot Retention Policy; REST catalog, TableUpdate and TableRequirement.
@@ -18,7 +18,7 @@ from icefloe.spec.metadata.snapshot_updates import RemoveSnapshotRef, RemoveSnap
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
-class ExpireSnapshots:
+class SnapshotExpiry:
     """An expiry of snapshots.
 
     Attributes:

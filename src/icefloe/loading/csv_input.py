@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem, in_one_line
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
-from icefloe.loading.csv_records import CsvDialect, Fault, Records, read_records
+from icefloe.loading.csv_records import CsvDialect, CsvRecords, Fault, read_records
 from icefloe.loading.input_files import BLOCK_BYTES, InputFiles, open_bytes
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
@@ -142,7 +142,9 @@ class CsvInput:
             columns = []
             wrong: NDArray[np.bool_] = np.zeros(texts.num_rows, bool)
 
-            def bad(rows: Any, reason: str, name: str, path: str = path, records: Records = records, kept: Any = kept) -> Iterator[BadRow]:
+            def bad(
+                rows: Any, reason: str, name: str, path: str = path, records: CsvRecords = records, kept: Any = kept
+            ) -> Iterator[BadRow]:
                 return (_bad_row(path, records, int(kept[row]), reason, name) for row in np.flatnonzero(rows))
 
             # Arrow makes the list of names again for each call, which takes minutes for 20,000 columns.
@@ -184,7 +186,7 @@ class CsvInput:
                     return self._values_of(records, path)
         return []
 
-    def _values_of(self, records: Records, path: str) -> list[str]:
+    def _values_of(self, records: CsvRecords, path: str) -> list[str]:
         """Return the values of the first record."""
         start, end, width = int(records.starts[0]), int(records.ends[0]), int(records.widths[0])
         try:
@@ -195,7 +197,7 @@ class CsvInput:
             ) from error
         return [column[0].as_py() for column in row.columns]
 
-    def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, Records]]:
+    def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, CsvRecords]]:
         """Yield the records of every file without the header."""
         for path, header in self._headers.items():
             # What is done for each column of a block takes as long for one row as for a hundred.
@@ -211,7 +213,7 @@ class CsvInput:
                     yield path, records
             progress.end_file()
 
-    def _texts(self, path: str, records: Records) -> tuple[pa.Table, NDArray[np.int64], list[Iterator[BadRow]]]:
+    def _texts(self, path: str, records: CsvRecords) -> tuple[pa.Table, NDArray[np.int64], list[Iterator[BadRow]]]:
         """Return the sound records as texts by the header's names, their numbers, and the other records and lines."""
         names = self._headers[path]
         is_kept = records.widths == len(names)
@@ -260,7 +262,7 @@ class CsvInput:
         )
 
 
-def _are_utf8(records: Records) -> NDArray[np.bool_]:
+def _are_utf8(records: CsvRecords) -> NDArray[np.bool_]:
     try:
         records.data.decode()
     except UnicodeDecodeError:
@@ -286,7 +288,7 @@ def _width_reason(width: int, expected: int) -> str:
     return f"has {width} value{'' if width == 1 else 's'}, the header has {expected}"
 
 
-def _bad_row(path: str, records: Records, row: int, reason: str, column: str | None = None) -> BadRow:
+def _bad_row(path: str, records: CsvRecords, row: int, reason: str, column: str | None = None) -> BadRow:
     text = records.data[records.starts[row] : records.ends[row]].decode(errors="replace")
     return BadRow(file=path, line=int(records.lines[row]), column=column, reason=reason, text=text)
 

@@ -39,7 +39,7 @@ class Fault:
 
 
 @dataclass(slots=True, kw_only=True)
-class Records:
+class CsvRecords:
     """The records of a block of text: start and end (without the line break) of each, the number of its line, and of its values."""
 
     data: bytes
@@ -92,7 +92,7 @@ class CsvDialect:
         return re.compile(rb"(?:%s%s)*+%s%s%s?\Z" % (self._field, re.escape(self.sep), quote, inside, escape or rb"(?!)"))
 
 
-def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[Records]:
+def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[CsvRecords]:
     """Yield the records of a file in blocks, the header line among them; blank lines are left out."""
     carried, line, is_skipping = b"", 1, False
     while True:
@@ -122,7 +122,7 @@ def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[Records]:
             return
 
 
-def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -> tuple[Records, int, int]:
+def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -> tuple[CsvRecords, int, int]:
     """Return the records of a text, the offset of what belongs to the next block, and the line number there."""
     text = np.frombuffer(data, np.uint8)
     breaks = _line_breaks(text, at_end=at_end)
@@ -152,7 +152,7 @@ def _line_breaks(text: NDArray[np.uint8], *, at_end: bool) -> Offsets:
     return breaks
 
 
-def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialect, *, at_end: bool) -> tuple[Records, int]:
+def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialect, *, at_end: bool) -> tuple[CsvRecords, int]:
     """Return the records up to the first quote out of place, and the offset after them; -offset - 1 where the rest must be split by pattern."""
     quotes = np.flatnonzero(text == dialect.quote[0]) if dialect.quote else breaks[:0]
     if dialect.escape and dialect.escape in data:
@@ -191,7 +191,7 @@ def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
     return min(wrong, default=-1)
 
 
-def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: CsvDialect) -> Records:
+def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: CsvDialect) -> CsvRecords:
     """Return the records that end at the given line breaks, or at the end of the text."""
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
     ends = ends.astype(np.int64)
@@ -204,11 +204,11 @@ def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: Cs
     if len(quotes):
         separators = separators[np.searchsorted(quotes, separators) % 2 == 0]
     widths = np.searchsorted(separators, ends) - np.searchsorted(separators, starts) + 1
-    return Records(data=data, starts=starts, ends=ends, lines=starts, widths=widths)
+    return CsvRecords(data=data, starts=starts, ends=ends, lines=starts, widths=widths)
 
 
 def _split_by_pattern(
-    data: bytes, start: int, breaks: Offsets, first_line: int, dialect: CsvDialect, records: Records, *, at_end: bool
+    data: bytes, start: int, breaks: Offsets, first_line: int, dialect: CsvDialect, records: CsvRecords, *, at_end: bool
 ) -> int:
     """Add the records and faults from an offset on; return the offset of what belongs to the next block."""
     starts: list[int] = []

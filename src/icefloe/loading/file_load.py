@@ -29,7 +29,7 @@ from icefloe.errors import (
 )
 from icefloe.loading.bad_rows import BadRowCollector, BadRows, bad_rows_path
 from icefloe.loading.csv_input import CsvInput
-from icefloe.loading.input_files import FileFormat, InputFiles, find_files
+from icefloe.loading.input_files import InputFiles, InputFormat, find_files
 from icefloe.loading.json_input import JsonInput
 from icefloe.loading.load_progress import ProgressCallback, ProgressCounter
 from icefloe.loading.load_request import LOAD_ID, LoadRequest, LoadResult, SparkRequest
@@ -87,10 +87,10 @@ def load_files(
         NoSuchFileError: A file does not exist.
         CommitConflictError, CommitUnknownError: As for `Table.append`.
     """
-    if file_format is not None and file_format not in list(FileFormat):
-        raise InvalidInputError(f"{file_format!r} is not a format that can be loaded", next_step=f"choose one of {', '.join(FileFormat)}")
+    if file_format is not None and file_format not in list(InputFormat):
+        raise InvalidInputError(f"{file_format!r} is not a format that can be loaded", next_step=f"choose one of {', '.join(InputFormat)}")
     texts = [files] if isinstance(files, str) else list(files)
-    found = find_files(texts, None if file_format is None else FileFormat(file_format), catalog.properties)
+    found = find_files(texts, None if file_format is None else InputFormat(file_format), catalog.properties)
     load = FileLoad(catalog, table, found, LoadRequest(**request))
     with load.all_or_nothing():
         load.open(progress)
@@ -199,7 +199,7 @@ class FileLoad:
             fields = self._declared_fields()
         else:
             fields = self._input.infer({field.name: field.field_type for field in table_fields}, counter)
-        if self.files.format is FileFormat.JSON:
+        if self.files.format is InputFormat.JSON:
             fields = with_table_types(fields, table_fields)
         required = {field.name for field in table_fields if field.required}
         self._fields = schema_of(replace(field, required=field.required or field.name in required) for field in fields).fields
@@ -311,9 +311,9 @@ class FileLoad:
         return (None if current is None else current.state) != self._state_before
 
     def _opened_input(self) -> CsvInput | JsonInput | ParquetInput:
-        if self.files.format is FileFormat.CSV:
+        if self.files.format is InputFormat.CSV:
             return CsvInput(self.files, self.options, merges_columns=self._request.add_columns)
-        if self.files.format is FileFormat.JSON:
+        if self.files.format is InputFormat.JSON:
             replaced = self._existing.schema().fields if self._existing is not None and self._request.upsert else ()
             return JsonInput(self.files, self.options, replaced=replaced)
         if self._existing is not None:

@@ -23,7 +23,7 @@ from icefloe.io.storage_errors import storage_error
 from icefloe.spec.ports import FileIO
 
 
-class FileFormat(StrEnum):
+class InputFormat(StrEnum):
     """The formats that can be loaded, with Spark's names."""
 
     JSON = "json"
@@ -31,13 +31,13 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
 
 
-ENDINGS: Final[Mapping[str, FileFormat]] = {
-    ".json": FileFormat.JSON,
-    ".jsonl": FileFormat.JSON,
-    ".ndjson": FileFormat.JSON,
-    ".csv": FileFormat.CSV,
-    ".parquet": FileFormat.PARQUET,
-    ".pq": FileFormat.PARQUET,
+ENDINGS: Final[Mapping[str, InputFormat]] = {
+    ".json": InputFormat.JSON,
+    ".jsonl": InputFormat.JSON,
+    ".ndjson": InputFormat.JSON,
+    ".csv": InputFormat.CSV,
+    ".parquet": InputFormat.PARQUET,
+    ".pq": InputFormat.PARQUET,
 }
 # The codec of each ending by Arrow's name. Parquet is compressed inside the file, so these are endings of CSV and JSON files.
 CODECS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
@@ -54,7 +54,7 @@ class InputFiles:
     """Files of one format. `paths` are locations of files; folders and patterns are replaced by the files in them. `sizes` are their bytes."""
 
     paths: tuple[str, ...]
-    format: FileFormat
+    format: InputFormat
     io: FileIO
     sizes: tuple[int, ...]
 
@@ -79,7 +79,7 @@ class InputFiles:
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
 
-def find_files(texts: Sequence[str], file_format: FileFormat | None, properties: Mapping[str, str] | None = None) -> InputFiles:
+def find_files(texts: Sequence[str], file_format: InputFormat | None, properties: Mapping[str, str] | None = None) -> InputFiles:
     """Find the files, and check that they exist and are not all empty.
 
     Args:
@@ -133,7 +133,7 @@ def size_of(io: FileIO, path: str) -> int:
         return int(source.size())
 
 
-def format_of(path: str) -> FileFormat:
+def format_of(path: str) -> InputFormat:
     """Return the format of a file by its ending. Raises `InvalidInputError` for an unknown ending."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
     while suffixes and suffixes[-1] in (*CODECS, *_SPARK_CODECS):

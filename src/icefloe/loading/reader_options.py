@@ -9,13 +9,13 @@ from difflib import get_close_matches
 from typing import Final
 
 from icefloe.errors import InvalidInputError
-from icefloe.loading.input_files import FileFormat
+from icefloe.loading.input_files import InputFormat
 
 # Options that both engines have.
-_SHARED: Final[Mapping[FileFormat, tuple[str, ...]]] = {
-    FileFormat.CSV: ("sep", "delimiter", "quote", "escape", "nullValue", "comment", "encoding", "charset"),
-    FileFormat.JSON: ("encoding", "charset"),
-    FileFormat.PARQUET: (),
+_SHARED: Final[Mapping[InputFormat, tuple[str, ...]]] = {
+    InputFormat.CSV: ("sep", "delimiter", "quote", "escape", "nullValue", "comment", "encoding", "charset"),
+    InputFormat.JSON: ("encoding", "charset"),
+    InputFormat.PARQUET: (),
 }
 _SYNONYMS: Final[Mapping[str, str]] = {"delimiter": "sep", "charset": "encoding"}
 
@@ -78,7 +78,7 @@ class ReaderOptions:
     encoding: str = "utf-8"
 
 
-def reader_options(options: Mapping[str, str], file_format: FileFormat) -> ReaderOptions:
+def reader_options(options: Mapping[str, str], file_format: InputFormat) -> ReaderOptions:
     r"""Check options and return them as a value.
 
     Args:
@@ -121,10 +121,10 @@ def reader_options(options: Mapping[str, str], file_format: FileFormat) -> Reade
     )
 
 
-def spark_options(options: ReaderOptions, file_format: FileFormat) -> dict[str, str]:
+def spark_options(options: ReaderOptions, file_format: InputFormat) -> dict[str, str]:
     """Return the options for Spark's reader of the format."""
-    if file_format is not FileFormat.CSV:
-        return {"encoding": options.encoding} if file_format is FileFormat.JSON and options.encoding != "utf-8" else {}
+    if file_format is not InputFormat.CSV:
+        return {"encoding": options.encoding} if file_format is InputFormat.JSON and options.encoding != "utf-8" else {}
     chosen = {
         "sep": options.sep,
         "quote": options.quote,
@@ -145,7 +145,7 @@ def _character(options: Mapping[str, str], name: str, default: str, *, may_be_em
     raise InvalidInputError(f"--option {name}: {value!r} is not one character of ASCII", next_step=f"write it as --option {name}=';'")
 
 
-def _refused(given: str, known: tuple[str, ...], file_format: FileFormat) -> InvalidInputError:
+def _refused(given: str, known: tuple[str, ...], file_format: InputFormat) -> InvalidInputError:
     overridden = next((name for name in _OVERRIDDEN if name.lower() == given.lower()), None)
     if overridden is not None:
         return InvalidInputError(f"--option {overridden} cannot be set, because load sets it itself", next_step=_OVERRIDDEN[overridden])

@@ -36,7 +36,7 @@ from icefloe.maintenance.position_delete_planner import DeleteGroup
 from icefloe.maintenance.recent_changes import PartitionChange, RecentChanges
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
-from icefloe.maintenance.rewrite_planner import FileGroup, Reason, delete_shares, deleted_rows
+from icefloe.maintenance.rewrite_planner import FileGroup, RewriteReason, delete_shares, deleted_rows
 from icefloe.maintenance.rewrite_position_deletes import PositionDeleteRewrite, RewritePositionDeleteFilesResult
 from icefloe.operations.available_engines import engine_choice, engine_named
 from icefloe.operations.files.manifest_rewrite import rewrite_manifests
@@ -156,7 +156,7 @@ def _group_work(state: TableState, group: FileGroup, costs: _DeleteCosts) -> Pla
     deletes = [costs.of(part) for part in group.files]
     bytes_less = sum(size for size, _ in deletes)
     files_less = max(0, len(group) - group.output_files) + sum(count for _, count in deletes)
-    if group.reasons.get(Reason.OVERLAP):
+    if group.reasons.get(RewriteReason.OVERLAP):
         key = state.metadata.sort_order().fields[0].source_id
         depths = [clustering_depths(part, key, state.files.schema) for part in group.files]
         known = np.concatenate([depths_of_part.depths[depths_of_part.known] for depths_of_part in depths])
@@ -187,7 +187,9 @@ def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | No
     size = sum(int(numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).sum()) for part in kept)
     if count < 2 or (count < state.options.min_input_files and size <= state.options.sizes.target):
         return None, reason
-    return replace(group, files=kept, size=size, output_files=state.options.sizes.output_files(size), reasons={Reason.SMALL: count}), ""
+    return replace(
+        group, files=kept, size=size, output_files=state.options.sizes.output_files(size), reasons={RewriteReason.SMALL: count}
+    ), ""
 
 
 def _old(recent: RecentChanges, group: FileGroup) -> Iterator[tuple[Any, Any]]:

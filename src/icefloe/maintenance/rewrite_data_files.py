@@ -22,7 +22,7 @@ from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import RewriteOptions
 from icefloe.maintenance.rewrite_order import RowOrder, without_constant_columns
-from icefloe.maintenance.rewrite_planner import FileGroup, Reason, RewritePlan, chosen_files, plan_rewrite
+from icefloe.maintenance.rewrite_planner import FileGroup, RewritePlan, RewriteReason, chosen_files, plan_rewrite
 from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.engine import Engine
 from icefloe.operations.files.file_operations import RewriteDataFiles
@@ -69,7 +69,7 @@ class RewriteDataFilesResult(GroupRewriteResult):
     added_bytes: int = 0
     removed_delete_files: int = 0
     deleted_rows: int = 0
-    reasons: Mapping[Reason, int] = field(default_factory=dict)
+    reasons: Mapping[RewriteReason, int] = field(default_factory=dict)
     considered_files: int = 0
     left_files: int = 0
 

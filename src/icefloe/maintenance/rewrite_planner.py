@@ -41,7 +41,7 @@ class SizedGroup(Protocol):
 G = TypeVar("G", bound=SizedGroup)
 
 
-class Reason(StrEnum):
+class RewriteReason(StrEnum):
     """Why a data file is rewritten; the first that applies is counted."""
 
     DELETES = "deleted rows"
@@ -65,7 +65,7 @@ class FileGroup:
     files: tuple[PlannedFiles, ...]
     size: int
     output_files: int
-    reasons: Mapping[Reason, int]
+    reasons: Mapping[RewriteReason, int]
 
     def __len__(self) -> int:
         return sum(map(len, self.files))
@@ -132,12 +132,12 @@ class RewritePlan:
     left_files: int
 
 
-def chosen_files(groups: Iterable[FileGroup]) -> Mapping[Reason, int]:
-    """Return the number of files in groups by the reason for which each was chosen, in the order of `Reason`."""
-    counts: Counter[Reason] = Counter()
+def chosen_files(groups: Iterable[FileGroup]) -> Mapping[RewriteReason, int]:
+    """Return the number of files in groups by the reason for which each was chosen, in the order of `RewriteReason`."""
+    counts: Counter[RewriteReason] = Counter()
     for group in groups:
         counts.update(group.reasons)
-    return {reason: counts[reason] for reason in Reason if counts[reason]}
+    return {reason: counts[reason] for reason in RewriteReason if counts[reason]}
 
 
 def plan_rewrite(
@@ -192,7 +192,7 @@ class Candidates(SizedFiles):
     Attributes:
         parts: The number of the part of the plan.
         rows: The row of the part.
-        reasons: The place in `Reason` of the first reason for which the file may be rewritten.
+        reasons: The place in `RewriteReason` of the first reason for which the file may be rewritten.
     """
 
     parts: Rows
@@ -206,7 +206,7 @@ Chosen = tuple[Rows, NDArray[np.bool_]]  # the sizes of the files of a part, and
 def _candidates(chosen_of: Sequence[Chosen]) -> Candidates:
     """Return the chosen files of all parts."""
     rows_of = [np.flatnonzero(masks.any(axis=0)) for _, masks in chosen_of]
-    alone = [place for place, reason in enumerate(Reason) if reason in (Reason.DELETES, Reason.OVERLAP)]
+    alone = [place for place, reason in enumerate(RewriteReason) if reason in (RewriteReason.DELETES, RewriteReason.OVERLAP)]
     masks_of: list[NDArray[np.bool_]] = [masks[:, rows] for rows, (_, masks) in zip(rows_of, chosen_of, strict=True)]
     return Candidates(
         parts=_joined([np.full(len(rows), number, dtype=np.int64) for number, rows in enumerate(rows_of)]),
@@ -245,13 +245,13 @@ def _chosen(
     records = numpy_of(array_of_chunks(part.entries["record_count"])).astype(np.int64)
     none = np.zeros(len(part), dtype=bool)
     reasons = {
-        Reason.DELETES: _has_many_deletes(part, records, shares, options),
-        Reason.SMALL: sizes < options.sizes.least,
-        Reason.LARGE: sizes > options.sizes.most,
-        Reason.OVERLAP: none if overlaps is None else overlaps(part),
-        Reason.ALL: ~none if options.rewrite_all else none,
+        RewriteReason.DELETES: _has_many_deletes(part, records, shares, options),
+        RewriteReason.SMALL: sizes < options.sizes.least,
+        RewriteReason.LARGE: sizes > options.sizes.most,
+        RewriteReason.OVERLAP: none if overlaps is None else overlaps(part),
+        RewriteReason.ALL: ~none if options.rewrite_all else none,
     }
-    return sizes, np.stack([reasons[reason] for reason in Reason])
+    return sizes, np.stack([reasons[reason] for reason in RewriteReason])
 
 
 def delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
@@ -349,12 +349,12 @@ def _groups(bundles: Sequence[Rows], parts: Sequence[PlannedFiles], candidates: 
 
 def _group(bundle: Rows, files: tuple[PlannedFiles, ...], candidates: Candidates, options: RewriteOptions) -> FileGroup:
     size = candidates.size(bundle)
-    counts = np.bincount(candidates.reasons[bundle], minlength=len(Reason)).tolist()
+    counts = np.bincount(candidates.reasons[bundle], minlength=len(RewriteReason)).tolist()
     return FileGroup(
         files=files,
         size=size,
         output_files=min(options.sizes.output_files(int(size * options.compression_factor)), MOST_OUTPUT_FILES),
-        reasons={reason: count for reason, count in zip(Reason, counts, strict=True) if count},
+        reasons={reason: count for reason, count in zip(RewriteReason, counts, strict=True) if count},
     )
 
 

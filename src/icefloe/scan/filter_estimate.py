@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.arrow_values import filled, numpy_of
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.metrics_evaluator import is_float
 from icefloe.spec.expressions.predicate import AlwaysFalse, And, BooleanExpression, Or
 from icefloe.spec.manifest.manifest_columns import ManifestColumns, statistic_column
@@ -38,10 +38,10 @@ LEAST_SHARE = 0.1
 # The types whose bounds are numbers with a least distance, 1 (of decimals a power of 10), and those without.
 _DISCRETE = (BooleanType, IntegerType, LongType, DateType, TimestampType, TimestamptzType, DecimalType)
 _CONTINUOUS = (FloatType, DoubleType)
-_LOWER_LIMITS = (Operation.GT, Operation.GT_EQ)
-_RANGES = (*_LOWER_LIMITS, Operation.LT, Operation.LT_EQ)
-_NEGATED = (Operation.NOT_EQ, Operation.NOT_IN)
-_OF_LITERALS = (Operation.EQ, Operation.IN, *_NEGATED)
+_LOWER_LIMITS = (PredicateOperator.GT, PredicateOperator.GT_EQ)
+_RANGES = (*_LOWER_LIMITS, PredicateOperator.LT, PredicateOperator.LT_EQ)
+_NEGATED = (PredicateOperator.NOT_EQ, PredicateOperator.NOT_IN)
+_OF_LITERALS = (PredicateOperator.EQ, PredicateOperator.IN, *_NEGATED)
 
 Shares = NDArray[np.float64]
 
@@ -136,13 +136,13 @@ class _Estimator:
         least: Shares = np.min(shares, axis=0)
         return np.clip(least, 0.0, 1.0)
 
-    def _of_counts(self, operation: Operation, nulls: Shares, nans: Shares) -> Shares:
+    def _of_counts(self, operation: PredicateOperator, nulls: Shares, nans: Shares) -> Shares:
         """Return the shares that the numbers of nulls and NaNs allow; 1 where they are unknown."""
-        if operation is Operation.IS_NULL:
+        if operation is PredicateOperator.IS_NULL:
             shares = nulls
-        elif operation is Operation.IS_NAN:
+        elif operation is PredicateOperator.IS_NAN:
             shares = nans
-        elif operation is Operation.NOT_NAN:
+        elif operation is PredicateOperator.NOT_NAN:
             shares = 1.0 - nans
         else:
             shares = 1.0 - nulls
@@ -173,9 +173,9 @@ class _Values:
         for test in tests:
             limit = self._number(test.value)
             if test.operation in _LOWER_LIMITS:
-                lower = np.maximum(lower, limit + self._step if test.operation is Operation.GT else limit)
+                lower = np.maximum(lower, limit + self._step if test.operation is PredicateOperator.GT else limit)
             else:
-                upper = np.minimum(upper, limit - self._step if test.operation is Operation.LT else limit)
+                upper = np.minimum(upper, limit - self._step if test.operation is PredicateOperator.LT else limit)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (upper - lower + self._step) / self._width
         single = np.where(lower <= upper, 1.0, 0.0)

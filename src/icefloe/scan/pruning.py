@@ -20,7 +20,7 @@ from icefloe.scan.decisions import Reason
 from icefloe.scan.file_objects import partition_tuples
 from icefloe.scan.pruning_explanation import PredicateOutcome, explain_predicate
 from icefloe.spec.arrow_values import array_of, filled, numbers_array, numpy_of, scalar_of
-from icefloe.spec.expressions.bind import BoundPredicate, Operation, predicates, simplify
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator, predicates, simplify
 from icefloe.spec.expressions.metrics_evaluator import (
     ColumnRange,
     Mask,
@@ -293,7 +293,7 @@ def required_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: S
         names = ["value_count", "null_value_count"]
         if is_float(predicate.kind):
             names.append("nan_value_count")
-        if strict or predicate.operation is not Operation.IS_NULL:
+        if strict or predicate.operation is not PredicateOperator.IS_NULL:
             names += ["lower_bound", "upper_bound"]
         required |= {(name, predicate.field.field_id) for name in names}
     return required

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.metrics_evaluator import ColumnRange, Mask
 from icefloe.spec.expressions.predicate import And, BooleanExpression, Or
 from icefloe.spec.types import BinaryType, FixedType, FloatType, PrimitiveType, StringType
@@ -52,24 +52,24 @@ class PredicateOutcome:
         if not self.predicate.values:
             return operation.value
         texts = [self._text(value) for value in self.predicate.values]
-        if operation in (Operation.IN, Operation.NOT_IN):
+        if operation in (PredicateOperator.IN, PredicateOperator.NOT_IN):
             return f"{operation.value} ({_shorten(texts)})"
-        if operation in (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH):
-            return ("" if operation is Operation.STARTS_WITH else "not ") + f"a text that starts with {texts[0]}"
+        if operation in (PredicateOperator.STARTS_WITH, PredicateOperator.NOT_STARTS_WITH):
+            return ("" if operation is PredicateOperator.STARTS_WITH else "not ") + f"a text that starts with {texts[0]}"
         return f"{operation.value} {texts[0]}"
 
     def _fact(self, index: int) -> str:
         unary = {
-            Operation.IS_NULL: "no nulls",
-            Operation.NOT_NULL: "only nulls",
-            Operation.IS_NAN: "no NaN",
-            Operation.NOT_NAN: "only NaN",
+            PredicateOperator.IS_NULL: "no nulls",
+            PredicateOperator.NOT_NULL: "only nulls",
+            PredicateOperator.IS_NAN: "no NaN",
+            PredicateOperator.NOT_NAN: "only NaN",
         }.get(self.predicate.operation)
         if unary is not None:
             return unary
-        if self.predicate.operation in (Operation.NOT_EQ, Operation.NOT_IN):
+        if self.predicate.operation in (PredicateOperator.NOT_EQ, PredicateOperator.NOT_IN):
             return f"every value is {self._text(self._value(self.column.lower, index))}"
-        if self.predicate.operation is Operation.NOT_STARTS_WITH:
+        if self.predicate.operation is PredicateOperator.NOT_STARTS_WITH:
             return f"every value starts with {self._text(self.predicate.value)}"
         if not self.column.may_have_value[index]:
             return "only nulls" if self.column.may_have_null[index] else "only NaN"
@@ -81,15 +81,15 @@ class PredicateOutcome:
         least, most = self.predicate.values[0], self.predicate.values[-1]
         suffix = f" {self.bound}" if self.bound else ""
         operation = self.predicate.operation
-        if upper is not None and operation not in (Operation.LT, Operation.LT_EQ):
-            strictly_more = operation is Operation.GT
+        if upper is not None and operation not in (PredicateOperator.LT, PredicateOperator.LT_EQ):
+            strictly_more = operation is PredicateOperator.GT
             if upper < least or (strictly_more and upper == least):
                 return f"upper{suffix} {self._text(upper)} {'<=' if strictly_more else '<'} {self._text(least)}"
-        if lower is not None and operation is Operation.IN and lower <= most:
+        if lower is not None and operation is PredicateOperator.IN and lower <= most:
             return f"{self._text(lower)} to {self._text(upper)} contains none of {_shorten([self._text(value) for value in self.predicate.values])}"
-        if operation is Operation.STARTS_WITH:
+        if operation is PredicateOperator.STARTS_WITH:
             return f"lower{suffix} {self._text(lower)} is above every text that starts with {self._text(least)}"
-        return f"lower{suffix} {self._text(lower)} {'>=' if operation is Operation.LT else '>'} {self._text(most)}"
+        return f"lower{suffix} {self._text(lower)} {'>=' if operation is PredicateOperator.LT else '>'} {self._text(most)}"
 
     def _value(self, array: Any, index: int) -> Any:
         """Return one element in the form of the predicate's literals."""

@@ -140,7 +140,7 @@ def _offsets(parts: Sequence[bytes], width: int) -> list[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class VariantContainer:
     """The parts of an object or array: field ids (only objects), and the start of each value."""
 
     ids: tuple[int, ...]
@@ -174,7 +174,7 @@ def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
         raise FormatError(f"the value of a variant is damaged: {error}") from error
 
 
-def container(value: bytes, position: int) -> Container:
+def container(value: bytes, position: int) -> VariantContainer:
     """Return the parts of the object or array at `position`.
 
     Raises:
@@ -194,7 +194,7 @@ def container(value: bytes, position: int) -> Container:
     position += count * id_width
     offsets = [number_at(value, position + place * offset_width, offset_width) for place in range(count + 1)]
     start = position + (count + 1) * offset_width
-    return Container(ids, tuple(start + offset for offset in offsets[:-1]), start + offsets[-1])
+    return VariantContainer(ids, tuple(start + offset for offset in offsets[:-1]), start + offsets[-1])
 
 
 def _size(value: bytes, position: int) -> int:

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from icefloe.errors import InvalidFilterError
-from icefloe.spec.expressions.bind import BoundPredicate, Operation, bind
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator, bind
 from icefloe.spec.expressions.filter_parser import parse_filter
 from icefloe.spec.expressions.predicate import AlwaysFalse, EqualTo, In, IsNull, LessThan, Not, NotIn, NotNull
 from icefloe.spec.schema.schema import Schema
@@ -108,7 +108,7 @@ def test_null_is_not_a_literal():
 def test_names_match_without_letter_case_when_case_sensitive_is_false():
     bound = bind(EqualTo("iD", 1), SCHEMA, case_sensitive=False)
     assert isinstance(bound, BoundPredicate)
-    assert (bound.field.field_id, bound.path, bound.operation, bound.value) == (1, ("Id",), Operation.EQ, 1)
+    assert (bound.field.field_id, bound.path, bound.operation, bound.value) == (1, ("Id",), PredicateOperator.EQ, 1)
 
 
 def test_literals_become_physical_values():

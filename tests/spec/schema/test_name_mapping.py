@@ -9,7 +9,7 @@ from hypothesis import given
 from icefloe.errors import InvalidSchemaError, MetadataFormatError
 from icefloe.spec.schema.name_mapping import MappedField, NameMapping, mapping_for, mapping_from_json, mapping_to_json, updated_mapping
 from icefloe.spec.schema.schema import Schema, walk
-from icefloe.spec.schema.schema_change import AddColumn, DeleteColumn, MoveColumn, Place, RenameColumn, SchemaChange, UpdateColumn
+from icefloe.spec.schema.schema_change import AddColumn, ColumnPosition, DeleteColumn, MoveColumn, RenameColumn, SchemaChange, UpdateColumn
 from icefloe.spec.schema.schema_evolution import evolve_schema
 from icefloe.spec.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 
@@ -165,7 +165,7 @@ def as_change(schema: Schema, what: str, position: int, name: str) -> SchemaChan
         case "delete":
             return DeleteColumn(path=path)
         case "move":
-            return MoveColumn(path=path, place=Place.FIRST)
+            return MoveColumn(path=path, place=ColumnPosition.FIRST)
         case "doc":
             return UpdateColumn(path=path, doc=name)
     return UpdateColumn(path=path, required=False)

@@ -8,9 +8,9 @@ from icefloe.errors import InvalidInputError, InvalidSchemaError
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_change import (
     AddColumn,
+    ColumnPosition,
     DeleteColumn,
     MoveColumn,
-    Place,
     RenameColumn,
     SchemaChange,
     SetIdentifierFields,
@@ -202,22 +202,25 @@ def test_a_required_column_is_added_where_it_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("path", "place", "beside", "order"),
     [
-        ("stops", Place.FIRST, None, ["stops", "id", "name", "place", "prices"]),
-        ("id", Place.FIRST, None, ["id", "name", "place", "stops", "prices"]),
-        ("prices", Place.BEFORE, "name", ["id", "prices", "name", "place", "stops"]),
-        ("id", Place.BEFORE, "prices", ["name", "place", "stops", "id", "prices"]),
-        ("id", Place.AFTER, "prices", ["name", "place", "stops", "prices", "id"]),
-        ("prices", Place.AFTER, "id", ["id", "prices", "name", "place", "stops"]),
+        ("stops", ColumnPosition.FIRST, None, ["stops", "id", "name", "place", "prices"]),
+        ("id", ColumnPosition.FIRST, None, ["id", "name", "place", "stops", "prices"]),
+        ("prices", ColumnPosition.BEFORE, "name", ["id", "prices", "name", "place", "stops"]),
+        ("id", ColumnPosition.BEFORE, "prices", ["name", "place", "stops", "id", "prices"]),
+        ("id", ColumnPosition.AFTER, "prices", ["name", "place", "stops", "prices", "id"]),
+        ("prices", ColumnPosition.AFTER, "id", ["id", "prices", "name", "place", "stops"]),
     ],
 )
-def test_a_column_moves_within_its_struct(path: str, place: Place, beside: str | None, order: list[str]) -> None:
+def test_a_column_moves_within_its_struct(path: str, place: ColumnPosition, beside: str | None, order: list[str]) -> None:
     schema = after(MoveColumn(path=path, place=place, beside=beside))
     assert schema.names == order
     assert {field.field_id: field for field in schema.fields} == {field.field_id: field for field in SCHEMA.fields}
 
 
 def test_a_nested_column_moves_in_its_struct() -> None:
-    assert [child.name for child in after(MoveColumn(path="place.lon", place=Place.FIRST)).find_type("place").fields] == ["lon", "lat"]  # type: ignore[attr-defined]
+    assert [child.name for child in after(MoveColumn(path="place.lon", place=ColumnPosition.FIRST)).find_type("place").fields] == [
+        "lon",
+        "lat",
+    ]  # type: ignore[attr-defined]
 
 
 def test_identifier_fields_are_set_and_follow_a_rename() -> None:
@@ -241,7 +244,7 @@ REFUSED: Sequence[tuple[str, list[SchemaChange], str]] = [
     ("a name that reads like a nested one", [add(("place.lat",))], "two columns named place.lat"),
     ("an element deleted", [DeleteColumn(path="stops.element")], "part of its list or map and cannot be deleted"),
     ("an element renamed", [RenameColumn(path="stops.element", new_name="x")], "part of its list or map and cannot be renamed"),
-    ("a map's value moved", [MoveColumn(path="prices.value", place=Place.FIRST)], "part of its list or map and cannot be moved"),
+    ("a map's value moved", [MoveColumn(path="prices.value", place=ColumnPosition.FIRST)], "part of its list or map and cannot be moved"),
     ("a text for an element", [update("stops.element", doc="x")], "cannot have a doc of its own"),
     ("a field of a key deleted", [DeleteColumn(path="prices.key.code")], "keys never change"),
     ("a field added to a key", [add("prices.key.more")], "keys never change"),
@@ -251,8 +254,12 @@ REFUSED: Sequence[tuple[str, list[SchemaChange], str]] = [
     ("an identifier of floats", [SetIdentifierFields(paths=("place.lon",))], "may not be of type float"),
     ("an optional identifier", [SetIdentifierFields(paths=("name",))], "identifier field is required"),
     ("an unknown identifier", [SetIdentifierFields(paths=("nowhere",))], "no column 'nowhere'"),
-    ("a move out of the struct", [MoveColumn(path="place.lat", place=Place.AFTER, beside="id")], "only among those of its own struct"),
-    ("a move beside itself", [MoveColumn(path="id", place=Place.BEFORE, beside="id")], "not beside itself"),
+    (
+        "a move out of the struct",
+        [MoveColumn(path="place.lat", place=ColumnPosition.AFTER, beside="id")],
+        "only among those of its own struct",
+    ),
+    ("a move beside itself", [MoveColumn(path="id", place=ColumnPosition.BEFORE, beside="id")], "not beside itself"),
     ("the last field of a struct deleted", [DeleteColumn(path="stops.at")], "struct without fields"),
     ("something that is not a type", [AddColumn(path="x", field_type="long")], "not an Iceberg type"),  # type: ignore[arg-type]
 ]

@@ -41,15 +41,15 @@ Columns = Mapping[int, tuple[str, PrimitiveType]]
 
 
 @dataclass(frozen=True, slots=True)
-class FileCounts:
+class ChangedFileCounts:
     """Counts of files."""
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
 
-    def __add__(self, other: "FileCounts") -> "FileCounts":
-        return FileCounts(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+    def __add__(self, other: "ChangedFileCounts") -> "ChangedFileCounts":
+        return ChangedFileCounts(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ class FileDifference:
         kept: The files of both.
     """
 
-    added: FileCounts
-    removed: FileCounts
-    kept: FileCounts
+    added: ChangedFileCounts
+    removed: ChangedFileCounts
+    kept: ChangedFileCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class ColumnDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileChanges:
+class FileDifferences:
     """The differences of the files of two versions.
 
     Attributes:
@@ -145,7 +145,7 @@ class _Partitions(NamedTuple):
 class _Digest:
     """The compared values of some manifests. `names` and `counts` (bytes and rows of each file) are kept only for manifests that are in one version."""
 
-    total: FileCounts
+    total: ChangedFileCounts
     partitions: "_Partitions"
     columns: Mapping[int, _Bounds]
     names: Any
@@ -153,7 +153,7 @@ class _Digest:
     is_delete: bool
 
 
-def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: bool, statistics: bool = True) -> FileChanges:
+def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: bool, statistics: bool = True) -> FileDifferences:
     """Return the differences of the files of two versions.
 
     Args:
@@ -176,7 +176,7 @@ def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: boo
     both = _digests(after, {**old_columns, **new_columns} if is_one_table else new_columns, in_both, with_files=False)
     removed = _digests(before, old_columns, _not_in(one, shared), with_files=True)
     added = _digests(after, new_columns, _not_in(other, shared), with_files=True)
-    return FileChanges(
+    return FileDifferences(
         data_files=_difference(both, removed, added, is_delete=False),
         delete_files=_difference(both, removed, added, is_delete=True),
         partitions=_partition_differences([*both, *removed], [*both, *added]),
@@ -240,7 +240,7 @@ def _digest(version: TableVersion, columns: Columns, manifests: Sequence[Manifes
         sizes = pc.coalesce(entries["content_size_in_bytes"], sizes)
     counts = np.stack([numpy_of(sizes), numpy_of(entries["record_count"])], axis=1).astype(np.int64)
     return _Digest(
-        total=FileCounts(len(counts), *map(int, counts.sum(axis=0))),
+        total=ChangedFileCounts(len(counts), *map(int, counts.sum(axis=0))),
         partitions=_by_partition(_partition_names(version, spec_id, kind, entries), counts, is_delete=is_delete),
         columns={} if is_delete else {field_id: _bounds(entries, field_id, kind) for field_id, (_, kind) in columns.items()},
         names=_file_names(entries, is_delete=is_delete) if with_files else pa.nulls(0, pa.string()),
@@ -303,11 +303,11 @@ def _file_names(entries: Any, *, is_delete: bool) -> Any:
 
 
 def _difference(both: Sequence[_Digest], before: Sequence[_Digest], after: Sequence[_Digest], *, is_delete: bool) -> FileDifference:
-    kept = sum((digest.total for digest in both if digest.is_delete == is_delete), FileCounts())
+    kept = sum((digest.total for digest in both if digest.is_delete == is_delete), ChangedFileCounts())
     sides = [[digest for digest in side if digest.is_delete == is_delete] for side in (before, after)]
     names = pa.chunked_array([digest.names for side in sides for digest in side], pa.string())
     if not len(names):
-        return FileDifference(added=FileCounts(), removed=FileCounts(), kept=kept)
+        return FileDifference(added=ChangedFileCounts(), removed=ChangedFileCounts(), kept=kept)
     codes = numpy_of(array_of_chunks(pc.dictionary_encode(names.combine_chunks())).indices)
     sizes = np.concatenate([digest.counts for side in sides for digest in side])
     split = sum(len(digest.names) for digest in sides[0])
@@ -322,8 +322,8 @@ def _difference(both: Sequence[_Digest], before: Sequence[_Digest], after: Seque
     )
 
 
-def _total(counts: NDArray[np.int64]) -> FileCounts:
-    return FileCounts(len(counts), *map(int, counts.sum(axis=0)))
+def _total(counts: NDArray[np.int64]) -> ChangedFileCounts:
+    return ChangedFileCounts(len(counts), *map(int, counts.sum(axis=0)))
 
 
 def _partition_differences(before: Sequence[_Digest], after: Sequence[_Digest]) -> tuple[PartitionDifference, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from icefloe.errors import InvalidInputError
-from icefloe.inspect.comparison.file_changes import ColumnBounds, FileChanges, FileCounts, PartitionCounts, file_changes
+from icefloe.inspect.comparison.file_changes import ChangedFileCounts, ColumnBounds, FileDifferences, PartitionCounts, file_changes
 from icefloe.inspect.comparison.layout_changes import ADDED, CHANGED, REMOVED, Change, LayoutChanges, layout_changes
 from icefloe.inspect.comparison.table_version import TableVersion, table_version
 from icefloe.inspect.comparison.version_history import VersionHistory, version_history
@@ -30,7 +30,7 @@ class TableComparison:
     is_one_table: bool
     history: VersionHistory
     layout: LayoutChanges
-    files: FileChanges
+    files: FileDifferences
 
 
 def compared_versions(
@@ -124,7 +124,7 @@ def comparison_lines(found: TableComparison) -> Iterator[tuple[str, Change]]:
         )
 
 
-def counts_text(counts: FileCounts) -> str:
+def counts_text(counts: ChangedFileCounts) -> str:
     """Return counts as text, with exact numbers."""
     return f"{counts.files} files, {counts.rows} rows, {counts.bytes} bytes"
 

@@ -17,9 +17,9 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_change import (
     AddColumn,
     ColumnPath,
+    ColumnPosition,
     DeleteColumn,
     MoveColumn,
-    Place,
     RenameColumn,
     ReplaceWith,
     SchemaChange,
@@ -171,7 +171,7 @@ class UpdateSchema(PendingChange):
         Raises:
             InvalidSchemaError: the column does not exist.
         """
-        return self._apply(MoveColumn(path=path, place=Place.FIRST))
+        return self._apply(MoveColumn(path=path, place=ColumnPosition.FIRST))
 
     def move_before(self, path: ColumnPath, before_path: ColumnPath) -> Self:
         """Move a column right before another one of the same struct.
@@ -186,7 +186,7 @@ class UpdateSchema(PendingChange):
         Raises:
             InvalidSchemaError: a column does not exist, or they are not in the same struct.
         """
-        return self._apply(MoveColumn(path=path, place=Place.BEFORE, beside=before_path))
+        return self._apply(MoveColumn(path=path, place=ColumnPosition.BEFORE, beside=before_path))
 
     def move_after(self, path: ColumnPath, after_path: ColumnPath) -> Self:
         """Move a column right after another one of the same struct.
@@ -201,7 +201,7 @@ class UpdateSchema(PendingChange):
         Raises:
             InvalidSchemaError: a column does not exist, or they are not in the same struct.
         """
-        return self._apply(MoveColumn(path=path, place=Place.AFTER, beside=after_path))
+        return self._apply(MoveColumn(path=path, place=ColumnPosition.AFTER, beside=after_path))
 
     def set_identifier_fields(self, *fields: ColumnPath) -> Self:
         """Set the columns that together identify a row, instead of the previous ones.

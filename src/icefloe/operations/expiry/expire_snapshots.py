@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from icefloe.commit.snapshot_expiry import ExpireSnapshots, check_files_may_be_deleted
+from icefloe.commit.snapshot_expiry import SnapshotExpiry, check_files_may_be_deleted
 from icefloe.display.progress import progress
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.operations.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
@@ -28,7 +28,7 @@ class Expiry:
     """One expiry of snapshots: prepared, then committed by its caller, then finished; `report` is what was removed, or will be."""
 
     handle: TableHandle
-    action: ExpireSnapshots
+    action: SnapshotExpiry
     deletes_files: bool
     engine: str | None = None
     allow_outside: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def expire_snapshots(
         snapshot_ids=ids,
         by_policy=not ids or older_than is not None or retain_last is not None,
     )
-    action = ExpireSnapshots(retention, clean_metadata=clean_expired_metadata, deletes_files=delete_files)
+    action = SnapshotExpiry(retention, clean_metadata=clean_expired_metadata, deletes_files=delete_files)
     outside = folder_names(allow_outside, "allow_outside")
     if delete_files:
         check_files_may_be_deleted(start.metadata)

@@ -18,7 +18,7 @@ import msgspec
 from icefloe.errors import EngineError
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec import types
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, Or
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
@@ -32,7 +32,7 @@ _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _TYPES = tuple(kind for kind in vars(types).values() if isinstance(kind, type) and issubclass(kind, types.IcebergType))
 _KINDS: tuple[type, ...] = (
     *(DataFile, FileContent, FileFormat, FileScanTask, ManifestFile, ManifestContent, PartitionFieldSummary),
-    *(AlwaysTrue, AlwaysFalse, And, Or, BoundPredicate, Operation, types.NestedField, *_TYPES),
+    *(AlwaysTrue, AlwaysFalse, And, Or, BoundPredicate, PredicateOperator, types.NestedField, *_TYPES),
 )
 
 

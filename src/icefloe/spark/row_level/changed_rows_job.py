@@ -24,8 +24,8 @@ from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import (
-    Attempt,
     FinishedFiles,
+    TaskAttempt,
     check_files_exist,
     delete_lost_attempts,
     this_attempt,
@@ -73,13 +73,13 @@ class RowOrdinals:
 class _Outcome:
     """The result of one Spark task; `counts` has the number of rows by operation."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
     files: list[DataFile] = field(default_factory=list)
     positions: PackedPositions = field(default_factory=dict)
     counts: list[int] = field(default_factory=lambda: [0] * (REINSERT + 1))
 
 
-_VALUES = TaskValues(_Outcome, Attempt)
+_VALUES = TaskValues(_Outcome, TaskAttempt)
 
 
 @dataclass(frozen=True)

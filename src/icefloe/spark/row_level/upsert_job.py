@@ -31,8 +31,8 @@ from icefloe.spark.types.spark_types import column_named, quoted
 from icefloe.spark.write.data_file_job import small_batches
 from icefloe.spark.write.distribution import distributed
 from icefloe.spark.write.failed_attempt_cleanup import (
-    Attempt,
     FinishedFiles,
+    TaskAttempt,
     check_files_exist,
     delete_lost_attempts,
     this_attempt,
@@ -55,7 +55,7 @@ _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 class TaskOutcome:
     """The result of one Spark task; `positions` are those of replaced rows, by location of their data file."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
     files: list[DataFile] = field(default_factory=list)
     positions: PackedPositions = field(default_factory=dict)
     matched: int = 0
@@ -63,7 +63,7 @@ class TaskOutcome:
     unmatched: int = 0
 
 
-_VALUES = TaskValues(TaskOutcome, Attempt)
+_VALUES = TaskValues(TaskOutcome, TaskAttempt)
 
 
 @dataclass(frozen=True)

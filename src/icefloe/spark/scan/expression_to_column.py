@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 from icefloe.errors import InvalidFilterError, UnsupportedTypeError
 from icefloe.spark.types.spark_types import SPARK_TIME, column_named, field_inside, spark_type
 from icefloe.spec.dates_and_times import format_timestamp
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.spec.types import (
     BinaryType,
@@ -95,19 +95,19 @@ def _prefix(column: Column, values: list[Column]) -> Column:
     return column.startswith(values[0])
 
 
-_TESTS: Mapping[Operation, Callable[[Column, list[Column]], Column]] = {
-    Operation.IS_NULL: lambda column, _: column.isNull(),
-    Operation.NOT_NULL: lambda column, _: column.isNotNull(),
-    Operation.IS_NAN: lambda column, _: F.isnan(column),
-    Operation.NOT_NAN: lambda column, _: ~F.isnan(column),
-    Operation.EQ: lambda column, values: column == values[0],
-    Operation.NOT_EQ: lambda column, values: column != values[0],
-    Operation.LT: lambda column, values: column < values[0],
-    Operation.LT_EQ: lambda column, values: column <= values[0],
-    Operation.GT: lambda column, values: column > values[0],
-    Operation.GT_EQ: lambda column, values: column >= values[0],
-    Operation.IN: lambda column, values: column.isin(values),
-    Operation.NOT_IN: lambda column, values: ~column.isin(values),
-    Operation.STARTS_WITH: _prefix,
-    Operation.NOT_STARTS_WITH: lambda column, values: ~_prefix(column, values),
+_TESTS: Mapping[PredicateOperator, Callable[[Column, list[Column]], Column]] = {
+    PredicateOperator.IS_NULL: lambda column, _: column.isNull(),
+    PredicateOperator.NOT_NULL: lambda column, _: column.isNotNull(),
+    PredicateOperator.IS_NAN: lambda column, _: F.isnan(column),
+    PredicateOperator.NOT_NAN: lambda column, _: ~F.isnan(column),
+    PredicateOperator.EQ: lambda column, values: column == values[0],
+    PredicateOperator.NOT_EQ: lambda column, values: column != values[0],
+    PredicateOperator.LT: lambda column, values: column < values[0],
+    PredicateOperator.LT_EQ: lambda column, values: column <= values[0],
+    PredicateOperator.GT: lambda column, values: column > values[0],
+    PredicateOperator.GT_EQ: lambda column, values: column >= values[0],
+    PredicateOperator.IN: lambda column, values: column.isin(values),
+    PredicateOperator.NOT_IN: lambda column, values: ~column.isin(values),
+    PredicateOperator.STARTS_WITH: _prefix,
+    PredicateOperator.NOT_STARTS_WITH: lambda column, values: ~_prefix(column, values),
 }

@@ -22,8 +22,8 @@ from icefloe.spark.types.arrow_conversion import from_spark_form, scaled_decimal
 from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.distribution import KEY_PREFIX, distributed_for_tasks
 from icefloe.spark.write.failed_attempt_cleanup import (
-    Attempt,
     FinishedFiles,
+    TaskAttempt,
     check_files_exist,
     delete_lost_attempts,
     this_attempt,
@@ -55,10 +55,10 @@ class TaskFiles:
     """The data files that one task wrote, and the attempt that wrote them."""
 
     files: tuple[DataFile, ...]
-    attempt: Attempt
+    attempt: TaskAttempt
 
 
-_VALUES = TaskValues(TaskFiles, Attempt)
+_VALUES = TaskValues(TaskFiles, TaskAttempt)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def check_files_exist(target: WriteTarget, locations: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TaskAttempt:
     """One attempt of a Spark task.
 
     Attributes:
@@ -73,14 +73,14 @@ class Attempt:
     speculates: bool = False
 
 
-def this_attempt() -> Attempt:
+def this_attempt() -> TaskAttempt:
     """Return the attempt that makes this call in a Spark task; the default one outside of tasks."""
     context = TaskContext.get()
     if context is None:
-        return Attempt()
+        return TaskAttempt()
     # Settings reach tasks as properties of their job.
     speculates = str(context.getLocalProperty(SPECULATION)).lower() == "true"
-    return Attempt(stage_id=context.stageId(), number=context.attemptNumber(), speculates=speculates)
+    return TaskAttempt(stage_id=context.stageId(), number=context.attemptNumber(), speculates=speculates)
 
 
 def this_task() -> WritingTask:
@@ -166,7 +166,9 @@ def _name(location: str) -> str:
     return location.rpartition("/")[2]
 
 
-def delete_lost_attempts(spark: SparkSession | None, target: WriteTarget, committed: Collection[str], attempts: Iterable[Attempt]) -> None:
+def delete_lost_attempts(
+    spark: SparkSession | None, target: WriteTarget, committed: Collection[str], attempts: Iterable[TaskAttempt]
+) -> None:
     """Delete, after a successful job, the files of attempts whose results were not taken.
 
     The data folder is listed only if a task may have had several attempts.

@@ -14,8 +14,8 @@ from icefloe.datafile.write_target import WriteTarget, WritingTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.write.failed_attempt_cleanup import (
-    Attempt,
     FinishedFiles,
+    TaskAttempt,
     check_files_exist,
     delete_lost_attempts,
     this_attempt,
@@ -32,7 +32,7 @@ class TaskFileWriter:
     finished: FinishedFiles
     errors: TaskErrors = field(default_factory=TaskErrors)
 
-    def __call__(self, numbered: tuple[int, Any]) -> tuple[Any, Attempt]:
+    def __call__(self, numbered: tuple[int, Any]) -> tuple[Any, TaskAttempt]:
         """Write the files of an item, and return the outcome with the attempt."""
         number, item = numbered
         with self.errors.carried():

@@ -16,13 +16,13 @@ import pyarrow as pa
 from icefloe.errors import in_one_line
 from icefloe.spec.avro.avro_schema import NUMBERS, AvroType, has_nullable_pairs, item_type, kind_of, pair_value, parse_schema, varint_count
 from icefloe.spec.avro.projection_tree import (
+    FieldSpan,
     IdMap,
     Numbers,
     ProjectedField,
     Rows,
     Shape,
     Slots,
-    Span,
     Struct,
     Value,
     columns_of,
@@ -171,7 +171,7 @@ class _Compiler:
     def shape(self, kind: AvroType, shape: Shape) -> list[int]:
         """Return the steps that read one value into the columns of a shape."""
         form = kind_of(kind)
-        if isinstance(shape, Span):
+        if isinstance(shape, FieldSpan):
             start, stop = (self._leaf(Form.NUMBERS, pa.int64(), 8) for _ in range(2))
             self.projected |= dict(zip(span_columns(shape), (start, stop), strict=True))
             return [Step.MARK, start.column, *self.shape(kind, shape.shape), Step.MARK, stop.column]

@@ -52,7 +52,7 @@ class Struct:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FieldSpan:
     """A value and the position of its bytes, for the compiled reader only.
 
     The positions are the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the first block of the batch.
@@ -62,7 +62,7 @@ class Span:
     shape: "Shape"
 
 
-Shape = Value | Numbers | IdMap | Slots | Rows | Struct | Span
+Shape = Value | Numbers | IdMap | Slots | Rows | Struct | FieldSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ def columns_of(shape: Shape) -> tuple[str, ...]:
         return tuple(column for field in shape.fields for column in columns_of(field.shape))
     if isinstance(shape, Slots):
         return tuple(column for _, column in shape.columns)
-    if isinstance(shape, Span):
+    if isinstance(shape, FieldSpan):
         return (*span_columns(shape), *columns_of(shape.shape))
     return (shape.column,)
 
 
-def span_columns(shape: Span) -> tuple[str, str]:
+def span_columns(shape: FieldSpan) -> tuple[str, str]:
     """Return the names of the columns with the start and the end of a span."""
     return f"{shape.column}.start", f"{shape.column}.stop"
 

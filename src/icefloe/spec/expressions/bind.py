@@ -59,7 +59,7 @@ from icefloe.spec.types import (
 from icefloe.spec.values import physical_array, to_human, to_python
 
 
-class Operation(Enum):
+class PredicateOperator(Enum):
     """The test of a bound predicate; the value is its SQL."""
 
     IS_NULL = "IS NULL"
@@ -90,7 +90,7 @@ class BoundPredicate(BooleanExpression):
             never NaN and never -0.0.
     """
 
-    operation: Operation
+    operation: PredicateOperator
     field: NestedField
     path: tuple[str, ...]
     values: tuple[Any, ...] = ()
@@ -134,10 +134,12 @@ class BoundPredicate(BooleanExpression):
         head = f"{column_text(self.column)} {self.operation.value}"
         if not self.values:
             return head
-        if self.operation in (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH):
+        if self.operation in (PredicateOperator.STARTS_WITH, PredicateOperator.NOT_STARTS_WITH):
             return f"{head} {like_text(self.value)}"
         texts = [self._text(value) for value in self.values]
-        return f"{head} ({', '.join(texts)})" if self.operation in (Operation.IN, Operation.NOT_IN) else f"{head} {texts[0]}"
+        return (
+            f"{head} ({', '.join(texts)})" if self.operation in (PredicateOperator.IN, PredicateOperator.NOT_IN) else f"{head} {texts[0]}"
+        )
 
     def _text(self, value: Any) -> str:
         try:
@@ -146,23 +148,23 @@ class BoundPredicate(BooleanExpression):
             return literal_text(to_human(self.kind, value))
 
 
-_UNARY: Mapping[type, Operation] = {
-    IsNull: Operation.IS_NULL,
-    NotNull: Operation.NOT_NULL,
-    IsNaN: Operation.IS_NAN,
-    NotNaN: Operation.NOT_NAN,
+_UNARY: Mapping[type, PredicateOperator] = {
+    IsNull: PredicateOperator.IS_NULL,
+    NotNull: PredicateOperator.NOT_NULL,
+    IsNaN: PredicateOperator.IS_NAN,
+    NotNaN: PredicateOperator.NOT_NAN,
 }
-_LITERAL: Mapping[type, Operation] = {
-    EqualTo: Operation.EQ,
-    NotEqualTo: Operation.NOT_EQ,
-    LessThan: Operation.LT,
-    LessThanOrEqual: Operation.LT_EQ,
-    GreaterThan: Operation.GT,
-    GreaterThanOrEqual: Operation.GT_EQ,
-    StartsWith: Operation.STARTS_WITH,
-    NotStartsWith: Operation.NOT_STARTS_WITH,
+_LITERAL: Mapping[type, PredicateOperator] = {
+    EqualTo: PredicateOperator.EQ,
+    NotEqualTo: PredicateOperator.NOT_EQ,
+    LessThan: PredicateOperator.LT,
+    LessThanOrEqual: PredicateOperator.LT_EQ,
+    GreaterThan: PredicateOperator.GT,
+    GreaterThanOrEqual: PredicateOperator.GT_EQ,
+    StartsWith: PredicateOperator.STARTS_WITH,
+    NotStartsWith: PredicateOperator.NOT_STARTS_WITH,
 }
-_PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
+_PREFIX_TESTS = (PredicateOperator.STARTS_WITH, PredicateOperator.NOT_STARTS_WITH)
 
 
 def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = True) -> BooleanExpression:
@@ -290,21 +292,23 @@ class _Column:
     field: NestedField
     path: tuple[str, ...]
 
-    def unary(self, operation: Operation) -> BooleanExpression:
+    def unary(self, operation: PredicateOperator) -> BooleanExpression:
         """Build the predicate of a test without a literal."""
-        if operation in (Operation.IS_NAN, Operation.NOT_NAN) and not isinstance(self.field.field_type, FloatType | DoubleType):
+        if operation in (PredicateOperator.IS_NAN, PredicateOperator.NOT_NAN) and not isinstance(
+            self.field.field_type, FloatType | DoubleType
+        ):
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
         if isinstance(self.field.field_type, UnknownType):  # every value of an unknown column is null
-            return AlwaysTrue() if operation is Operation.IS_NULL else AlwaysFalse()
+            return AlwaysTrue() if operation is PredicateOperator.IS_NULL else AlwaysFalse()
         # A required column is tested too: files written before it became required may contain nulls. The null counts of a file prune just as well.
         return BoundPredicate(operation, self.field, self.path)
 
-    def _with(self, operation: Operation, value: Any) -> BooleanExpression:
+    def _with(self, operation: PredicateOperator, value: Any) -> BooleanExpression:
         return BoundPredicate(operation, self.field, self.path, (value,))
 
     @property
     def _is_number(self) -> BooleanExpression:
-        return all_of((self.unary(Operation.NOT_NAN), self.unary(Operation.NOT_NULL)))
+        return all_of((self.unary(PredicateOperator.NOT_NAN), self.unary(PredicateOperator.NOT_NULL)))
 
     def _convert(self, literal: Any) -> ConvertedLiteral:
         kind = self.field.field_type
@@ -324,7 +328,7 @@ class _Column:
                 next_step=f"write a literal of type {kind}",
             ) from error
 
-    def compare(self, operation: Operation, literal: Any) -> BooleanExpression:
+    def compare(self, operation: PredicateOperator, literal: Any) -> BooleanExpression:
         """Build the predicate of a comparison with one literal."""
         if operation in _PREFIX_TESTS:
             return self._prefix(operation, literal)
@@ -333,32 +337,32 @@ class _Column:
             return self._compare_nan(operation)
         if converted.position is LiteralPosition.EXACT:
             return self._with(operation, converted.value)
-        if operation is Operation.EQ:
+        if operation is PredicateOperator.EQ:
             return AlwaysFalse()
-        if operation is Operation.NOT_EQ:
-            return self.unary(Operation.NOT_NULL)
-        is_less = operation in (Operation.LT, Operation.LT_EQ)
+        if operation is PredicateOperator.NOT_EQ:
+            return self.unary(PredicateOperator.NOT_NULL)
+        is_less = operation in (PredicateOperator.LT, PredicateOperator.LT_EQ)
         if converted.position is LiteralPosition.BETWEEN:
-            return self._with(Operation.LT_EQ if is_less else Operation.GT, converted.value)
-        return self.unary(Operation.NOT_NULL) if is_less == (converted.position is LiteralPosition.ABOVE_MAX) else AlwaysFalse()
+            return self._with(PredicateOperator.LT_EQ if is_less else PredicateOperator.GT, converted.value)
+        return self.unary(PredicateOperator.NOT_NULL) if is_less == (converted.position is LiteralPosition.ABOVE_MAX) else AlwaysFalse()
 
-    def _prefix(self, operation: Operation, literal: Any) -> BooleanExpression:
+    def _prefix(self, operation: PredicateOperator, literal: Any) -> BooleanExpression:
         if not isinstance(self.field.field_type, StringType):
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; LIKE and StartsWith are for strings")
         prefix = self._convert(literal).value
         if prefix:
             return self._with(operation, prefix)
-        return self.unary(Operation.NOT_NULL) if operation is Operation.STARTS_WITH else AlwaysFalse()
+        return self.unary(PredicateOperator.NOT_NULL) if operation is PredicateOperator.STARTS_WITH else AlwaysFalse()
 
-    def _compare_nan(self, operation: Operation) -> BooleanExpression:
+    def _compare_nan(self, operation: PredicateOperator) -> BooleanExpression:
         """Compare with NaN, which equals NaN and sorts after every number, as in Spark."""
         match operation:
-            case Operation.EQ | Operation.GT_EQ:
-                return self.unary(Operation.IS_NAN)
-            case Operation.NOT_EQ | Operation.LT:
+            case PredicateOperator.EQ | PredicateOperator.GT_EQ:
+                return self.unary(PredicateOperator.IS_NAN)
+            case PredicateOperator.NOT_EQ | PredicateOperator.LT:
                 return self._is_number
-            case Operation.LT_EQ:
-                return self.unary(Operation.NOT_NULL)
+            case PredicateOperator.LT_EQ:
+                return self.unary(PredicateOperator.NOT_NULL)
             case _:
                 return AlwaysFalse()
 
@@ -372,13 +376,13 @@ class _Column:
             distinct = {literal.value for literal in converted if literal.position is LiteralPosition.EXACT}
             has_nan = any(literal.position is LiteralPosition.NAN for literal in converted)
         values = sorted(distinct)
-        single, several = (Operation.NOT_EQ, Operation.NOT_IN) if negated else (Operation.EQ, Operation.IN)
+        single, several = (PredicateOperator.NOT_EQ, PredicateOperator.NOT_IN) if negated else (PredicateOperator.EQ, PredicateOperator.IN)
         terms: list[BooleanExpression] = []
         if values:
             terms.append(BoundPredicate(several if len(values) > 1 else single, self.field, self.path, tuple(values)))
         if has_nan:
-            terms.append(self._is_number if negated else self.unary(Operation.IS_NAN))
+            terms.append(self._is_number if negated else self.unary(PredicateOperator.IS_NAN))
         if not negated:
             return any_of(terms)
         # An empty NOT IN keeps every row. A NOT IN whose literals equal no possible value still drops nulls.
-        return all_of(terms or ([self.unary(Operation.NOT_NULL)] if literals else []))
+        return all_of(terms or ([self.unary(PredicateOperator.NOT_NULL)] if literals else []))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from icefloe.errors import FormatError, IcefloeError, InvalidFilterError, InvalidInputError, Problem, UnsupportedFeatureError
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -120,18 +120,18 @@ def _as_floats(predicate: BoundPredicate) -> BooleanExpression:
     """
     if not isinstance(predicate.field.field_type, FloatType) or all(_nearest_float(value) == value for value in predicate.values):
         return predicate
-    if predicate.operation in (Operation.EQ, Operation.IN):
+    if predicate.operation in (PredicateOperator.EQ, PredicateOperator.IN):
         exact = tuple(value for value in predicate.values if _nearest_float(value) == value)
-        return replace(predicate, operation=Operation.IN, values=exact) if exact else AlwaysFalse()
-    if predicate.operation in (Operation.NOT_EQ, Operation.NOT_IN):
+        return replace(predicate, operation=PredicateOperator.IN, values=exact) if exact else AlwaysFalse()
+    if predicate.operation in (PredicateOperator.NOT_EQ, PredicateOperator.NOT_IN):
         exact = tuple(value for value in predicate.values if _nearest_float(value) == value)
-        return replace(predicate, operation=Operation.NOT_IN if exact else Operation.NOT_NULL, values=exact)
+        return replace(predicate, operation=PredicateOperator.NOT_IN if exact else PredicateOperator.NOT_NULL, values=exact)
     nearest = _nearest_float(predicate.value)
-    is_less = predicate.operation in (Operation.LT, Operation.LT_EQ)
+    is_less = predicate.operation in (PredicateOperator.LT, PredicateOperator.LT_EQ)
     if nearest > predicate.value:
-        operation = Operation.LT if is_less else Operation.GT_EQ
+        operation = PredicateOperator.LT if is_less else PredicateOperator.GT_EQ
     else:
-        operation = Operation.LT_EQ if is_less else Operation.GT
+        operation = PredicateOperator.LT_EQ if is_less else PredicateOperator.GT
     return replace(predicate, operation=operation, values=(nearest,))
 
 
@@ -146,7 +146,7 @@ def _bound_to_json(predicate: BoundPredicate) -> dict[str, Any]:
         values = [to_json_value(predicate.kind, value) for value in predicate.values] if predicate.values else []
     except InvalidInputError as error:
         raise InvalidFilterError(f"the filter {predicate} has no form in JSON: {error.message}") from error
-    if predicate.operation in (Operation.IN, Operation.NOT_IN):
+    if predicate.operation in (PredicateOperator.IN, PredicateOperator.NOT_IN):
         return {**document, "values": values}
     return {**document, "value": values[0]} if values else document
 

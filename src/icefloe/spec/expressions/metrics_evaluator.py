@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidFilterError
 from icefloe.spec.arrow_values import array_of_chunks, filled, numpy_of, scalar_of
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
 
@@ -120,31 +120,31 @@ def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: 
     null, nan, value = column.may_have_null, column.may_have_nan, column.may_have_value
     test = _Comparer(predicate, column)
     match predicate.operation:
-        case Operation.IS_NULL:
+        case PredicateOperator.IS_NULL:
             return null.copy()
-        case Operation.NOT_NULL:
+        case PredicateOperator.NOT_NULL:
             return value | nan
-        case Operation.IS_NAN:
+        case PredicateOperator.IS_NAN:
             return nan.copy()
-        case Operation.NOT_NAN:
+        case PredicateOperator.NOT_NAN:
             return null | value
-        case Operation.EQ:
+        case PredicateOperator.EQ:
             return value & ~test.upper_below() & ~test.lower_above()
-        case Operation.LT:
+        case PredicateOperator.LT:
             return value & ~test.lower_above(or_equal=True)
-        case Operation.LT_EQ:
+        case PredicateOperator.LT_EQ:
             return value & ~test.lower_above()
-        case Operation.GT:
+        case PredicateOperator.GT:
             return nan | (value & ~test.upper_below(or_equal=True))
-        case Operation.GT_EQ:
+        case PredicateOperator.GT_EQ:
             return nan | (value & ~test.upper_below())
-        case Operation.IN:
+        case PredicateOperator.IN:
             return value & test.may_contain_literal()
-        case Operation.NOT_EQ | Operation.NOT_IN:
+        case PredicateOperator.NOT_EQ | PredicateOperator.NOT_IN:
             return null | nan | ~test.is_single_literal()
-        case Operation.STARTS_WITH:
+        case PredicateOperator.STARTS_WITH:
             return value & ~test.never_has_prefix()
-        case Operation.NOT_STARTS_WITH:
+        case PredicateOperator.NOT_STARTS_WITH:
             return null | ~test.always_has_prefix()
 
 
@@ -156,31 +156,31 @@ def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa:
     no_null, no_nan, no_value = ~column.may_have_null, ~column.may_have_nan, ~column.may_have_value
     test = _Comparer(predicate, column)
     match predicate.operation:
-        case Operation.IS_NULL:
+        case PredicateOperator.IS_NULL:
             return no_value & no_nan
-        case Operation.NOT_NULL:
+        case PredicateOperator.NOT_NULL:
             return no_null
-        case Operation.IS_NAN:
+        case PredicateOperator.IS_NAN:
             return no_null & no_value
-        case Operation.NOT_NAN:
+        case PredicateOperator.NOT_NAN:
             return no_nan
-        case Operation.EQ | Operation.IN:
+        case PredicateOperator.EQ | PredicateOperator.IN:
             return no_null & no_nan & test.is_single_literal()
-        case Operation.LT:
+        case PredicateOperator.LT:
             return no_null & no_nan & test.upper_below()
-        case Operation.LT_EQ:
+        case PredicateOperator.LT_EQ:
             return no_null & no_nan & test.upper_below(or_equal=True)
-        case Operation.GT:
+        case PredicateOperator.GT:
             return no_null & (no_value | test.lower_above())
-        case Operation.GT_EQ:
+        case PredicateOperator.GT_EQ:
             return no_null & (no_value | test.lower_above(or_equal=True))
-        case Operation.NOT_EQ:
+        case PredicateOperator.NOT_EQ:
             return no_null & (no_value | test.upper_below() | test.lower_above())
-        case Operation.NOT_IN:
+        case PredicateOperator.NOT_IN:
             return no_null & (no_value | ~test.may_contain_literal())
-        case Operation.STARTS_WITH:
+        case PredicateOperator.STARTS_WITH:
             return no_null & test.always_has_prefix()
-        case Operation.NOT_STARTS_WITH:
+        case PredicateOperator.NOT_STARTS_WITH:
             return no_null & (no_value | test.never_has_prefix())
 
 

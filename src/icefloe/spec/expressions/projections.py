@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from icefloe.errors import InvalidFilterError
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or, all_of, any_of
 from icefloe.spec.literals import INTEGER_RANGES
 from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
@@ -19,10 +19,10 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import BinaryType, DateType, DecimalType, IntegerType, LongType, NestedField, StringType
 from icefloe.spec.values import decimal_of, unscaled_value
 
-_NULL_TESTS = (Operation.IS_NULL, Operation.NOT_NULL)
-_EQUALITIES = (Operation.EQ, Operation.IN)
-_INEQUALITIES = (Operation.NOT_EQ, Operation.NOT_IN)
-_PREFIX_TESTS = (Operation.STARTS_WITH, Operation.NOT_STARTS_WITH)
+_NULL_TESTS = (PredicateOperator.IS_NULL, PredicateOperator.NOT_NULL)
+_EQUALITIES = (PredicateOperator.EQ, PredicateOperator.IN)
+_INEQUALITIES = (PredicateOperator.NOT_EQ, PredicateOperator.NOT_IN)
+_PREFIX_TESTS = (PredicateOperator.STARTS_WITH, PredicateOperator.NOT_STARTS_WITH)
 
 
 def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
@@ -61,10 +61,10 @@ def _is_exact(inclusive_test: BooleanExpression, strict_test: BooleanExpression)
 
 def _with_closed_bounds(test: BoundPredicate) -> BoundPredicate:
     """Return an equivalent test of whole numbers that has `<=` and `>=` instead of `<` and `>`."""
-    step = {Operation.LT: -1, Operation.GT: 1}.get(test.operation)
+    step = {PredicateOperator.LT: -1, PredicateOperator.GT: 1}.get(test.operation)
     if step is None or not isinstance(test.kind, IntegerType | LongType | DateType):
         return test
-    operation = Operation.LT_EQ if step < 0 else Operation.GT_EQ
+    operation = PredicateOperator.LT_EQ if step < 0 else PredicateOperator.GT_EQ
     return replace(test, operation=operation, values=(test.value + step,))
 
 
@@ -112,13 +112,13 @@ class _Projection:
         """Return the strict projection of the predicate."""
         return self._test(self.predicate.operation, self.predicate.values)
 
-    def _test(self, operation: Operation, values: Sequence[Any] = ()) -> BooleanExpression:
+    def _test(self, operation: PredicateOperator, values: Sequence[Any] = ()) -> BooleanExpression:
         """Build the predicate on the partition field; sets of one value become comparisons."""
         distinct = tuple(sorted(set(values)))
-        if len(distinct) == 1 and operation is Operation.IN:
-            operation = Operation.EQ
-        elif len(distinct) == 1 and operation is Operation.NOT_IN:
-            operation = Operation.NOT_EQ
+        if len(distinct) == 1 and operation is PredicateOperator.IN:
+            operation = PredicateOperator.EQ
+        elif len(distinct) == 1 and operation is PredicateOperator.NOT_IN:
+            operation = PredicateOperator.NOT_EQ
         kind = self.field.transform.result_type(self.predicate.kind)
         return BoundPredicate(operation, NestedField(self.field.field_id, self.field.name, kind), (self.field.name,), distinct)
 
@@ -134,12 +134,12 @@ class _BucketProjection(_Projection):
     def inclusive(self) -> BooleanExpression:
         if self.predicate.operation in _NULL_TESTS:
             return self._test(self.predicate.operation)
-        return self._test(Operation.IN, self._results()) if self.predicate.operation in _EQUALITIES else AlwaysTrue()
+        return self._test(PredicateOperator.IN, self._results()) if self.predicate.operation in _EQUALITIES else AlwaysTrue()
 
     def strict(self) -> BooleanExpression:
         if self.predicate.operation in _NULL_TESTS:
             return self._test(self.predicate.operation)
-        return self._test(Operation.NOT_IN, self._results()) if self.predicate.operation in _INEQUALITIES else AlwaysFalse()
+        return self._test(PredicateOperator.NOT_IN, self._results()) if self.predicate.operation in _INEQUALITIES else AlwaysFalse()
 
 
 class _OrderedProjection(_Projection):
@@ -150,17 +150,17 @@ class _OrderedProjection(_Projection):
     def inclusive(self) -> BooleanExpression:
         value = self.predicate.values[0] if self.predicate.values else None
         match self.predicate.operation:
-            case Operation.IS_NULL | Operation.NOT_NULL:
+            case PredicateOperator.IS_NULL | PredicateOperator.NOT_NULL:
                 return self._test(self.predicate.operation)
-            case Operation.EQ | Operation.IN:
+            case PredicateOperator.EQ | PredicateOperator.IN:
                 return self._is_one_of(self._results())
-            case Operation.LT:
+            case PredicateOperator.LT:
                 return self._at_most(self._floor(self._adjacent(value, -1)))
-            case Operation.LT_EQ:
+            case PredicateOperator.LT_EQ:
                 return self._at_most(self._floor(value))
-            case Operation.GT:
+            case PredicateOperator.GT:
                 return self._at_least(self._floor(self._adjacent(value, 1)))
-            case Operation.GT_EQ:
+            case PredicateOperator.GT_EQ:
                 return self._at_least(self._floor(value))
             case _:
                 return AlwaysTrue()
@@ -168,17 +168,17 @@ class _OrderedProjection(_Projection):
     def strict(self) -> BooleanExpression:
         value = self.predicate.values[0] if self.predicate.values else None
         match self.predicate.operation:
-            case Operation.IS_NULL | Operation.NOT_NULL:
+            case PredicateOperator.IS_NULL | PredicateOperator.NOT_NULL:
                 return self._test(self.predicate.operation)
-            case Operation.NOT_EQ | Operation.NOT_IN:
+            case PredicateOperator.NOT_EQ | PredicateOperator.NOT_IN:
                 return self._is_none_of(self._results())
-            case Operation.LT:
+            case PredicateOperator.LT:
                 return self._below(self._floor(value))
-            case Operation.LT_EQ:
+            case PredicateOperator.LT_EQ:
                 return self._below(self._floor(self._adjacent(value, 1)))
-            case Operation.GT:
+            case PredicateOperator.GT:
                 return self._above(self._floor(value))
-            case Operation.GT_EQ:
+            case PredicateOperator.GT_EQ:
                 return self._above(self._floor(self._adjacent(value, -1)))
             case _:
                 return AlwaysFalse()
@@ -195,22 +195,22 @@ class _OrderedProjection(_Projection):
         return self.field.transform.apply(self.predicate.kind, value)
 
     def _is_one_of(self, results: list[Any]) -> BooleanExpression:
-        return AlwaysTrue() if None in results else self._test(Operation.IN, results)
+        return AlwaysTrue() if None in results else self._test(PredicateOperator.IN, results)
 
     def _is_none_of(self, results: list[Any]) -> BooleanExpression:
-        return AlwaysFalse() if None in results else self._test(Operation.NOT_IN, results)
+        return AlwaysFalse() if None in results else self._test(PredicateOperator.NOT_IN, results)
 
     def _at_most(self, result: Any) -> BooleanExpression:
-        return AlwaysTrue() if result is None else self._test(Operation.LT_EQ, [result])
+        return AlwaysTrue() if result is None else self._test(PredicateOperator.LT_EQ, [result])
 
     def _at_least(self, result: Any) -> BooleanExpression:
-        return AlwaysTrue() if result is None else self._test(Operation.GT_EQ, [result])
+        return AlwaysTrue() if result is None else self._test(PredicateOperator.GT_EQ, [result])
 
     def _below(self, result: Any) -> BooleanExpression:
-        return AlwaysFalse() if result is None else self._test(Operation.LT, [result])
+        return AlwaysFalse() if result is None else self._test(PredicateOperator.LT, [result])
 
     def _above(self, result: Any) -> BooleanExpression:
-        return AlwaysFalse() if result is None else self._test(Operation.GT, [result])
+        return AlwaysFalse() if result is None else self._test(PredicateOperator.GT, [result])
 
 
 class _TimeProjection(_OrderedProjection):
@@ -230,16 +230,16 @@ class _TimeProjection(_OrderedProjection):
         )
 
     def _is_one_of(self, results: list[Any]) -> BooleanExpression:
-        return self._test(Operation.IN, [*results, *(result + 1 for result in results if result < 0)])
+        return self._test(PredicateOperator.IN, [*results, *(result + 1 for result in results if result < 0)])
 
     def _is_none_of(self, results: list[Any]) -> BooleanExpression:
-        return self._test(Operation.NOT_IN, [*results, *(result + 1 for result in results if result < 0)])
+        return self._test(PredicateOperator.NOT_IN, [*results, *(result + 1 for result in results if result < 0)])
 
     def _at_most(self, result: Any) -> BooleanExpression:
-        return AlwaysTrue() if result is None else self._test(Operation.LT_EQ, [result + (result < 0)])
+        return AlwaysTrue() if result is None else self._test(PredicateOperator.LT_EQ, [result + (result < 0)])
 
     def _above(self, result: Any) -> BooleanExpression:
-        return AlwaysFalse() if result is None else self._test(Operation.GT, [result + (result < 0)])
+        return AlwaysFalse() if result is None else self._test(PredicateOperator.GT, [result + (result < 0)])
 
 
 class _NumberProjection(_OrderedProjection):
@@ -277,11 +277,11 @@ class _NumberProjection(_OrderedProjection):
 
     def _at_most(self, result: Any) -> BooleanExpression:
         ordered = _OrderedProjection._at_most(self, result)
-        return ordered if self._wrapped is None else any_of((ordered, self._test(Operation.EQ, [self._wrapped])))
+        return ordered if self._wrapped is None else any_of((ordered, self._test(PredicateOperator.EQ, [self._wrapped])))
 
     def _above(self, result: Any) -> BooleanExpression:
         ordered = _OrderedProjection._above(self, result)
-        return ordered if self._wrapped is None else all_of((ordered, self._test(Operation.NOT_EQ, [self._wrapped])))
+        return ordered if self._wrapped is None else all_of((ordered, self._test(PredicateOperator.NOT_EQ, [self._wrapped])))
 
 
 class _TextProjection(_OrderedProjection):
@@ -291,12 +291,12 @@ class _TextProjection(_OrderedProjection):
 
     def inclusive(self) -> BooleanExpression:
         if self.predicate.operation in _PREFIX_TESTS:
-            return self._prefix(self.predicate.operation is Operation.STARTS_WITH, AlwaysTrue())
+            return self._prefix(self.predicate.operation is PredicateOperator.STARTS_WITH, AlwaysTrue())
         return _OrderedProjection.inclusive(self)
 
     def strict(self) -> BooleanExpression:
         if self.predicate.operation in _PREFIX_TESTS:
-            return self._prefix(self.predicate.operation is Operation.NOT_STARTS_WITH, AlwaysFalse())
+            return self._prefix(self.predicate.operation is PredicateOperator.NOT_STARTS_WITH, AlwaysFalse())
         return _OrderedProjection.strict(self)
 
     def _prefix(self, can_be_cut: bool, unknown: BooleanExpression) -> BooleanExpression:
@@ -306,4 +306,7 @@ class _TextProjection(_OrderedProjection):
             return self._test(self.predicate.operation, [prefix])
         if len(prefix) > width and not can_be_cut:
             return unknown
-        return self._test(Operation.EQ if self.predicate.operation is Operation.STARTS_WITH else Operation.NOT_EQ, [prefix[:width]])
+        return self._test(
+            PredicateOperator.EQ if self.predicate.operation is PredicateOperator.STARTS_WITH else PredicateOperator.NOT_EQ,
+            [prefix[:width]],
+        )

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from icefloe.errors import InvalidFilterError
 from icefloe.spec.arrow_values import array_of, array_of_chunks
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.metrics_evaluator import comparison_array, is_float
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.spec.types import DateType, PrimitiveType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
@@ -83,13 +83,13 @@ def _physical(kind: PrimitiveType, column: Any) -> Any:
 
 
 def _test(predicate: BoundPredicate, column: Any) -> Any:
-    if predicate.operation is Operation.IS_NULL:
+    if predicate.operation is PredicateOperator.IS_NULL:
         return pc.is_null(column)
-    if predicate.operation is Operation.NOT_NULL:
+    if predicate.operation is PredicateOperator.NOT_NULL:
         return pc.is_valid(column)
-    if predicate.operation is Operation.IS_NAN:
+    if predicate.operation is PredicateOperator.IS_NAN:
         return pc.is_nan(column)
-    if predicate.operation is Operation.NOT_NAN:
+    if predicate.operation is PredicateOperator.NOT_NAN:
         return pc.fill_null(pc.invert(pc.is_nan(column)), True)
     kind = predicate.kind
     return _compare(predicate, _physical(kind, column), predicate.literals, is_float(kind))
@@ -97,23 +97,23 @@ def _test(predicate: BoundPredicate, column: Any) -> Any:
 
 def _compare(predicate: BoundPredicate, values: Any, literals: Any, floats: bool) -> Any:
     match predicate.operation:
-        case Operation.EQ:
+        case PredicateOperator.EQ:
             return pc.equal(values, literals[0])
-        case Operation.NOT_EQ:
+        case PredicateOperator.NOT_EQ:
             return pc.not_equal(values, literals[0])
-        case Operation.LT:
+        case PredicateOperator.LT:
             return pc.less(values, literals[0])
-        case Operation.LT_EQ:
+        case PredicateOperator.LT_EQ:
             return pc.less_equal(values, literals[0])
-        case Operation.GT:
+        case PredicateOperator.GT:
             return _or_nan(pc.greater(values, literals[0]), values, floats)
-        case Operation.GT_EQ:
+        case PredicateOperator.GT_EQ:
             return _or_nan(pc.greater_equal(values, literals[0]), values, floats)
-        case Operation.IN:
+        case PredicateOperator.IN:
             return _is_in(predicate, _plain_zero(values, floats))
-        case Operation.NOT_IN:
+        case PredicateOperator.NOT_IN:
             return pc.and_(pc.is_valid(values), pc.invert(_is_in(predicate, _plain_zero(values, floats))))
-        case Operation.STARTS_WITH:
+        case PredicateOperator.STARTS_WITH:
             return pc.starts_with(values, predicate.value)
         case _:
             return pc.invert(pc.starts_with(values, predicate.value))

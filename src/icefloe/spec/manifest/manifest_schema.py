@@ -11,7 +11,7 @@ from typing import Any
 from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.spec.avro.avro_encoder import Encoder, encoder
 from icefloe.spec.avro.avro_schema import AvroType, array, field, id_map, parse_schema, record
-from icefloe.spec.avro.projection_tree import IdMap, Numbers, ProjectedField, Shape, Slots, Span, Struct, Value
+from icefloe.spec.avro.projection_tree import FieldSpan, IdMap, Numbers, ProjectedField, Shape, Slots, Struct, Value
 from icefloe.spec.manifest.manifest_columns import STATISTICS, WHOLE_NAMES, Statistic, partition_column, statistic_column
 from icefloe.spec.manifest.partition_values import avro_name, partition_record
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
@@ -167,7 +167,7 @@ def _with_spans(record: Struct) -> Struct:
     for projected in record.fields:
         shape = _with_spans(projected.shape) if isinstance(projected.shape, Struct) else projected.shape
         if projected.field_id in SPANS:
-            shape = Span(SPANS[projected.field_id], shape)
+            shape = FieldSpan(SPANS[projected.field_id], shape)
         fields.append(ProjectedField(projected.field_id, projected.names, shape, projected.required))
     return Struct(tuple(fields))
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.spec.arrow_values import numpy_of
-from icefloe.spec.avro.projection_tree import IdMap, Numbers, ProjectedField, Span, Struct, Value
+from icefloe.spec.avro.projection_tree import FieldSpan, IdMap, Numbers, ProjectedField, Struct, Value
 from icefloe.spec.avro.write_avro_columns import spliced_file
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import DELETE_FIELDS, ENTRY_FIELDS, WHOLE_FIELDS
@@ -25,7 +25,7 @@ _MANIFEST_PATH, _MANIFEST_LENGTH = 500, 501
 
 
 def _span(field_id: int, name: str, shape: Any = None, *, required: bool = False) -> ProjectedField:
-    return ProjectedField(field_id, (name,), Span(name, shape or Value(name)), required)
+    return ProjectedField(field_id, (name,), FieldSpan(name, shape or Value(name)), required)
 
 
 _OF_LIST = Struct((_span(_MANIFEST_PATH, "manifest_path", required=True), _span(_MANIFEST_LENGTH, "manifest_length", required=True)))

@@ -61,7 +61,7 @@ class SetDefault:
     default: Any
 
 
-class Place(StrEnum):
+class ColumnPosition(StrEnum):
     """The new position of a moved column in its struct."""
 
     FIRST = "first"
@@ -74,7 +74,7 @@ class MoveColumn:
     """A new position in the same struct. `beside` is the column to move before or after."""
 
     path: ColumnPath
-    place: Place
+    place: ColumnPosition
     beside: ColumnPath | None = None
 
 

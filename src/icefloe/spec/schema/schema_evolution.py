@@ -14,9 +14,9 @@ from icefloe.spec.schema.schema import Fields, Schema, edit_field, renumbered_ty
 from icefloe.spec.schema.schema_change import (
     AddColumn,
     ColumnPath,
+    ColumnPosition,
     DeleteColumn,
     MoveColumn,
-    Place,
     RenameColumn,
     ReplaceWith,
     SchemaChange,
@@ -249,7 +249,7 @@ class SchemaUpdate:
         field = self._member(change.path, "moved")
         owner = self._owner_id(field)
         beside = self._find(change.beside) if change.beside is not None else None
-        if change.place is not Place.FIRST and (beside is None or beside == field or self._owner_id(beside) != owner):
+        if change.place is not ColumnPosition.FIRST and (beside is None or beside == field or self._owner_id(beside) != owner):
             raise InvalidSchemaError(
                 f"column {path_text(change.path)} cannot be moved {change.place} {path_text(change.beside or '')}: "
                 "a column moves only among those of its own struct, and not beside itself",
@@ -259,7 +259,7 @@ class SchemaUpdate:
         def moved(members: Fields) -> Fields:
             others = [member for member in members if member.field_id != field.field_id]
             position = 0 if beside is None else [member.field_id for member in others].index(beside.field_id)
-            others.insert(position + (change.place is Place.AFTER), field)
+            others.insert(position + (change.place is ColumnPosition.AFTER), field)
             return tuple(others)
 
         self._edit_members(owner, moved, change.path)

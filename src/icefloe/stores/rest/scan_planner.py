@@ -17,7 +17,7 @@ from icefloe.errors import IcefloeError, InvalidFilterError, MetadataFormatError
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_task_stream import MEDIA_TYPE, ScanTaskStream
 from icefloe.scan.server_plan import PlanRequest
-from icefloe.spec.expressions.bind import BoundPredicate, Operation
+from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.expression_json import expression_to_json
 from icefloe.spec.expressions.predicate import AlwaysTrue, And, BooleanExpression, all_of
 from icefloe.spec.identifier import Identifier, dotted
@@ -288,10 +288,12 @@ def _without_set(term: BooleanExpression) -> BooleanExpression:
     """Return the range of a set of many values in the place of the test of the set, and any other term as it is."""
     if not isinstance(term, BoundPredicate) or len(term.values) <= MOST_VALUES:
         return term
-    if term.operation is Operation.NOT_IN:
-        return replace(term, operation=Operation.NOT_NULL, values=())
+    if term.operation is PredicateOperator.NOT_IN:
+        return replace(term, operation=PredicateOperator.NOT_NULL, values=())
     first, last = term.values[:1], term.values[-1:]
-    return And(replace(term, operation=Operation.GT_EQ, values=first), replace(term, operation=Operation.LT_EQ, values=last))
+    return And(
+        replace(term, operation=PredicateOperator.GT_EQ, values=first), replace(term, operation=PredicateOperator.LT_EQ, values=last)
+    )
 
 
 def _body(request: PlanRequest, sent: BooleanExpression) -> dict[str, Any]:
