@@ -3,6 +3,7 @@
 Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests; Table Statistics; Partition Statistics; Paths in Metadata.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -37,12 +38,6 @@ rewrite_table_path = procedure_command(moving_procedures.rewrite_table_path)
 snapshot = procedure_command(moving_procedures.snapshot)
 migrate = procedure_command(moving_procedures.migrate)
 
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column", metavar="NAME", help="A column to count; may be repeated. By default all top-level columns of primitive types."
-    ),
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and change nothing.")]
 TableOrNamespace = Annotated[
     str,
@@ -56,7 +51,10 @@ TableOrNamespace = Annotated[
 
 
 @changes_table
-def compute_table_stats(opened: Table, columns: Columns = None, snapshot: SnapshotName = None, dry_run: DryRun = False) -> Reportable:
+@takes_options_of(maintenance_procedures.compute_table_stats)
+def compute_table_stats(
+    opened: Table, *, columns: Sequence[str] | None = None, snapshot: SnapshotName = None, dry_run: DryRun = False
+) -> Reportable:
     """Count the distinct values of columns, and commit them as statistics of the snapshot."""
     snapshot_id = snapshot_id_of(opened, snapshot)
     if dry_run:

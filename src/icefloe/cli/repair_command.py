@@ -1,6 +1,7 @@
 """`icefloe repair`: shows what is wrong in a table and what each repair would change; with `--apply` it commits the repair, with `--undo` it takes it back."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,12 +12,12 @@ from icefloe.checks.table_validation import ValidationProgress
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import step
-from icefloe.cli.shared_options import complete_name, complete_ref
-from icefloe.cli.table_command import finds_catalog
+from icefloe.cli.shared_options import complete_name
+from icefloe.cli.table_command import finds_catalog, takes_options_of
 from icefloe.display.reportable import Reportable
 from icefloe.errors import InvalidInputError, ReadOnlyTableError
+from icefloe.procedures import repair_procedures
 from icefloe.repair import plan, undo
-from icefloe.spec.metadata.snapshot_ref import MAIN
 
 Name = Annotated[
     str,
@@ -24,37 +25,21 @@ Name = Annotated[
         metavar="TABLE", help="namespace.table; a table that cannot be loaded too.", show_default=False, autocompletion=complete_name
     ),
 ]
-Apply = Annotated[bool, typer.Option("--apply", help="Commit the chosen repairs; without it only the plan is shown.")]
-Undo = Annotated[bool, typer.Option("--undo", help="Undo the last repair, if nothing was committed after it.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only",
-        metavar="REPAIR|RULE",
-        help="Choose this repair, or the repairs of this rule that need not be named; may be repeated. By default all that need not be named.",
-    ),
-]
-Branch = Annotated[
-    str, typer.Option("--branch", metavar="NAME", help="The branch whose newest snapshot is repaired.", autocompletion=complete_ref)
-]
-Files = Annotated[bool, typer.Option("--files/--no-files", help="Check that each file exists and has its size.")]
-Data = Annotated[bool, typer.Option("--data", help="Check too footers of data files, delete files and statistics files.")]
-MetadataFile = Annotated[
-    str | None, typer.Option("--metadata-file", metavar="LOCATION", help="With --undo: the metadata file of a table that a repair dropped.")
-]
 
 
 @finds_catalog
+@takes_options_of(repair_procedures.repair)
 def repair(
     choice: CatalogChoice,
     table: Name,
-    apply: Apply = False,
-    undo_last: Undo = False,
-    only: Only = None,
-    branch: Branch = MAIN,
-    files: Files = True,
-    data: Data = False,
-    metadata_file: MetadataFile = None,
+    *,
+    apply: bool,
+    undo_last: bool,
+    only: Sequence[str] = (),
+    branch: str,
+    files: bool,
+    data: bool,
+    metadata_file: str | None = None,
 ) -> Reportable:
     """Show what is wrong in a table and what each repair would change; commit it with --apply. The exit code is 1 if something is left to repair."""
     _check(table, apply=apply, undo_last=undo_last, only=only, metadata_file=metadata_file)
@@ -64,7 +49,7 @@ def repair(
             return undo(opened, table, branch=branch, metadata_file=metadata_file)
     progress = ValidationProgress()
     with step(f"Validating {table}", lambda: (progress.done, progress.total), "manifests and files", in_pipes=False):
-        planned = plan(opened, table, only=only or (), branch=branch, files=files, data=data, progress=progress)
+        planned = plan(opened, table, only=only, branch=branch, files=files, data=data, progress=progress)
     undo_command = _as_typed(planned.undo, opened, choice)
     if not apply or not planned.chosen:
         return replace(planned, undo=undo_command)
@@ -77,7 +62,7 @@ def _as_typed(command: str, opened: Catalog, choice: CatalogChoice) -> str:
     return command.replace(f" --catalog {shlex.quote(opened.name)}", choice.arguments, 1) if choice.arguments else command
 
 
-def _check(table: str, *, apply: bool, undo_last: bool, only: list[str] | None, metadata_file: str | None) -> None:
+def _check(table: str, *, apply: bool, undo_last: bool, only: Sequence[str], metadata_file: str | None) -> None:
     """Refuse options that exclude each other, and a table without a catalog."""
     if is_path(table):
         raise ReadOnlyTableError(

@@ -12,13 +12,15 @@ from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, ope
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import show
-from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse, pairs_of
+from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse, complete_ref, pairs_of
 from icefloe.display.reportable import Reportable
 from icefloe.errors import IcefloeError
 from icefloe.procedures.procedure import Parameter, Procedure
-from icefloe.spec.types import BooleanType, ListType, LongType, MapType
+from icefloe.spec.types import BooleanType, ListType, LongType, MapType, StringType
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
+# Options that name a branch, or a snapshot also by a branch or tag.
+_REFS = ("--branch", "--snapshot")
 _TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)
 _CATALOG = (
     inspect.Parameter("catalog", _KEYWORD, default=None, annotation=CatalogName),
@@ -90,18 +92,25 @@ def procedure_command(procedure: Procedure, *, after_interrupt: str = AFTER_CHAN
     return _command(run, open_catalog, [], after_interrupt=after_interrupt)
 
 
-def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Reportable]], Callable[..., Reportable]]:
-    """Return a decorator that replaces the keyword arguments of a function by the arguments of the options of a procedure that were given."""
+def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that makes options of a procedure of the parameters of the same names, and of `**arguments` all others; None is left out."""
+    options = {parameter.name: parameter for parameter in procedure.options}
 
-    def add_options(function: Callable[..., Reportable]) -> Callable[..., Reportable]:
-        own = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    def add_options(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(function).parameters
+        parameters: list[inspect.Parameter] = []
+        for parameter in own.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                parameters += [_option_of(option) for name, option in options.items() if name not in own]
+            else:
+                parameters.append(_option_of(options[parameter.name]) if parameter.name in options else parameter)
 
         @wraps(function)
-        def run(opened: Any, **values: Any) -> Reportable:
-            arguments = {parameter.name: _argument_of(parameter, values.pop(parameter.name)) for parameter in procedure.options}
-            return function(opened, **values, **{name: value for name, value in arguments.items() if value is not None})
+        def run(*opened: Any, **values: Any) -> Any:
+            arguments = {name: _argument_of(options[name], value) if name in options else value for name, value in values.items()}
+            return function(*opened, **{name: value for name, value in arguments.items() if name not in options or value is not None})
 
-        run.__signature__ = inspect.Signature([*own, *map(_option_of, procedure.options)])  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run
 
     return add_options
@@ -114,9 +123,11 @@ def _option_of(parameter: Parameter) -> inspect.Parameter:
     if not option.name.startswith("-"):
         argument = typer.Argument(metavar=option.name, help=option.help)
         return inspect.Parameter(parameter.name, _KEYWORD, annotation=Annotated[str, argument])
-    info = typer.Option(option.name, metavar=option.metavar, help=option.help, min=option.minimum)
+    completion = complete_ref if option.name in _REFS and isinstance(parameter.kind, StringType) else None
+    info = typer.Option(option.name, metavar=option.metavar, help=option.help, min=option.minimum, autocompletion=completion)
     if isinstance(parameter.kind, BooleanType):
-        return inspect.Parameter(parameter.name, _KEYWORD, default=False, annotation=Annotated[bool, info])
+        is_on = parameter.default is True and "/" in option.name  # an option that names both of its values
+        return inspect.Parameter(parameter.name, _KEYWORD, default=is_on, annotation=Annotated[bool, info])
     if isinstance(parameter.kind, ListType | MapType):
         item = int if isinstance(parameter.kind, ListType) and isinstance(parameter.kind.element, LongType) else str
         return inspect.Parameter(parameter.name, _KEYWORD, default=None, annotation=Annotated[list[item] | None, info])  # type: ignore[valid-type]
@@ -128,7 +139,8 @@ def _option_of(parameter: Parameter) -> inspect.Parameter:
 def _argument_of(parameter: Parameter, value: Any) -> Any:
     """Return the argument of a procedure for the value of an option; None where the option was not given."""
     if isinstance(parameter.kind, BooleanType):
-        return not value if parameter.default is True else value
+        is_negation = parameter.default is True and parameter.option is not None and "/" not in parameter.option.name
+        return not value if is_negation else value
     if isinstance(parameter.kind, MapType):
         return pairs_of(value)
     if parameter.option is not None and parameter.option.parse is not None and value is not None:

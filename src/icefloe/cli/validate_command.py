@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from icefloe.checks.finding import MOST_FINDINGS, Severity
+from icefloe.checks.finding import Severity
 from icefloe.checks.table_validation import ValidationArguments, ValidationProgress, depths_of, validate_table
 from icefloe.checks.validation import Validation
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
 from icefloe.cli.failure_output import REFUSED
 from icefloe.cli.screen import json_text, show, step
-from icefloe.cli.shared_options import AsJson, Everything, complete_name, complete_ref
-from icefloe.cli.table_command import with_catalog_options
+from icefloe.cli.shared_options import AsJson, Everything, complete_name
+from icefloe.cli.table_command import takes_options_of, with_catalog_options
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.validation import validate as validated
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.operations.table_folder import metadata_file_of
+from icefloe.procedures import validation_procedures
 
 
 class FailOn(StrEnum):
@@ -39,35 +40,24 @@ Name = Annotated[
         autocompletion=complete_name,
     ),
 ]
-Current = Annotated[bool, typer.Option("--current", help="Validate the current snapshot only, not all snapshots.")]
-SnapshotOption = Annotated[
-    str | None,
-    typer.Option("--snapshot", metavar="ID", help="Validate this snapshot only: its id, or a branch or tag.", autocompletion=complete_ref),
-]
-Files = Annotated[bool, typer.Option("--files", help="Check too that each file exists and has its size.")]
-Data = Annotated[bool, typer.Option("--data", help="Check too footers of data files, delete files and statistics files.")]
-Values = Annotated[bool, typer.Option("--values", help="Check too all rows of data files: this reads the whole table.")]
-Orphans = Annotated[bool, typer.Option("--orphans", help="List too the files in the table's folder that nothing references.")]
 Sarif = Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0 and nothing else on standard output.")]
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="From which severity on the exit code is 1.")]
-MostFindings = Annotated[
-    int, typer.Option("--max-findings", metavar="N", min=1, help="List at most so many findings of each rule; the others are counted.")
-]
 
 
 @with_catalog_options
+@takes_options_of(validation_procedures.validate)
 def validate(
     *,
     name: Name = "",
-    current: Current = False,
-    snapshot: SnapshotOption = None,
-    files: Files = False,
-    data: Data = False,
-    values: Values = False,
-    orphans: Orphans = False,
+    current_only: bool,
+    snapshot: str | None = None,
+    files: bool,
+    data: bool,
+    values: bool,
+    orphans: bool,
     sarif: Sarif = False,
     fail_on: FailOnOption = FailOn.ERROR,
-    max_findings: MostFindings = MOST_FINDINGS,
+    max_findings: int,
     choice: CatalogChoice,
     as_json: AsJson = False,
     everything: Everything = False,
@@ -75,7 +65,7 @@ def validate(
     """Find what breaks the rules of the specification in a table, a namespace or a catalog. The exit code is 1 if there is an error."""
     if sarif and as_json:
         raise InvalidInputError("--sarif and --json are two forms of the same findings", next_step="choose one")
-    if snapshot is not None and (current or not name):
+    if snapshot is not None and (current_only or not name):
         raise InvalidInputError("--snapshot is of one table, and excludes --current", next_step="name a table, and give one of them")
     if orphans and is_path(name):
         raise InvalidInputError("--orphans needs the table's catalog, not its metadata file", next_step="name it as namespace.table")
@@ -85,7 +75,7 @@ def validate(
         if is_path(name):
             io = load_file_io({}, name, is_trusted=True)
             depths = depths_of(files=files, data=data, values=values)
-            arguments = ValidationArguments(current_only=current, snapshot=snapshot, depths=depths, most_findings=max_findings)
+            arguments = ValidationArguments(current_only=current_only, snapshot=snapshot, depths=depths, most_findings=max_findings)
             result = validate_table(name, metadata_file_of(name, io), io, arguments, progress)
             found = Validation(name=name, tables=(result,))
         else:
@@ -93,7 +83,7 @@ def validate(
             found = validated(
                 opened,
                 name or None,
-                current_only=current,
+                current_only=current_only,
                 snapshot=snapshot,
                 files=files,
                 data=data,

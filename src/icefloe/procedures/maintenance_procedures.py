@@ -314,7 +314,14 @@ def remove_orphan_files(
 
 
 @procedure(("statistics_file", StringType()))
-def compute_table_stats(table: Table, snapshot_id: Long | None = None, columns: Names | None = None) -> Rows:
+def compute_table_stats(
+    table: Table,
+    snapshot_id: Long | None = None,
+    columns: Annotated[
+        Names | None,
+        Option("--column", "A column to count; may be repeated. By default all top-level columns of primitive types.", metavar="NAME"),
+    ] = None,
+) -> Rows:
     """Count the distinct values of columns, all top-level ones of primitive types if none is named, and commit them as the snapshot's statistics file."""
     statistics = table.compute_statistics(columns, snapshot_id)
     return [] if statistics is None else [(statistics.statistics_path,)]

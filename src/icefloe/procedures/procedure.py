@@ -52,7 +52,7 @@ Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), va
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How the command of a procedure takes an argument. A flag of a parameter that is true by default makes it false.
+    """How the command of a procedure takes an argument. A flag of a parameter that is true by default makes it false, unless it names both values.
 
     Attributes:
         name: The option, such as `--where`; the name of a positional argument has no dashes in front.

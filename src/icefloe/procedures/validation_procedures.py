@@ -1,11 +1,13 @@
 """The procedure that finds what breaks the rules of the specification. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests."""
 
+from typing import Annotated
+
 from icefloe.catalog.catalog import Catalog
 from icefloe.checks.finding import MOST_FINDINGS
 from icefloe.checks.table_validation import ValidationArguments, depths_of
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.validation import validate_catalog, validate_named
-from icefloe.procedures.procedure import Flag, Int, Rows, Text, procedure
+from icefloe.procedures.procedure import Flag, Int, Option, Rows, Text, procedure
 from icefloe.spec.types import IntegerType, LongType, StringType
 
 
@@ -29,13 +31,15 @@ def validate(
     catalog: Catalog,
     table: Text | None = None,
     namespace: Text | None = None,
-    current_only: Flag = False,
-    snapshot: Text | None = None,
-    files: Flag = False,
-    data: Flag = False,
-    values: Flag = False,
-    orphans: Flag = False,
-    max_findings: Int = MOST_FINDINGS,
+    current_only: Annotated[Flag, Option("--current", "Validate the current snapshot only, not all snapshots.")] = False,
+    snapshot: Annotated[Text | None, Option("--snapshot", "Validate this snapshot only: its id, or a branch or tag.", metavar="ID")] = None,
+    files: Annotated[Flag, Option("--files", "Check too that each file exists and has its size.")] = False,
+    data: Annotated[Flag, Option("--data", "Check too footers of data files, delete files and statistics files.")] = False,
+    values: Annotated[Flag, Option("--values", "Check too all rows of data files: this reads the whole table.")] = False,
+    orphans: Annotated[Flag, Option("--orphans", "List too the files in the table's folder that nothing references.")] = False,
+    max_findings: Annotated[
+        Int, Option("--max-findings", "List at most so many findings of each rule; the others are counted.", metavar="N", minimum=1)
+    ] = MOST_FINDINGS,
 ) -> Rows:
     """Find what breaks the rules of the specification in a table, a namespace or all tables; a row for each finding."""
     if table is not None and namespace is not None:
