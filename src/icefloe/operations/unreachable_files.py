@@ -60,6 +60,9 @@ _SAME = (
 # The number of manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
 GROUP = 32
 
+# The columns of a manifest list by which a manifest is read.
+_READ_COLUMNS = ["manifest_path", "manifest_length", "added_files_count", "existing_files_count", "deleted_files_count"]
+
 Read = Callable[[str], bytes]
 
 
@@ -159,7 +162,7 @@ def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read
     """
 
     def of_groups(function: Callable[[list[dict[str, Any]]], Any], manifests: Any) -> Iterator[Any]:
-        groups = list(_groups(manifests.to_pylist()))
+        groups = list(_groups(manifests.select(_READ_COLUMNS).to_pylist()))
         return engine.map(function, groups, f"find files of {table_name} that nothing needs", tasks=len(groups))
 
     live = np.unique(np.concatenate([np.empty(0, np.int64), *of_groups(partial(_live_hashes, read), kept)]))
