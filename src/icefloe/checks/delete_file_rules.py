@@ -275,16 +275,15 @@ def equality_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
         with opened(layout, file) as stored:
             yield from row_count_findings(file, stored.count_rows(), place)
             yield from id_findings(stored.schema, layout.name_mapping is not None, layout.schemas, place)
-        fields = [_field_of(layout, field_id) for field_id in file.equality_ids or ()]
+        fields = [
+            next((schema.find_field(field_id) for schema in layout.schemas if field_id in schema), None)
+            for field_id in file.equality_ids or ()
+        ]
         known = tuple(field for field in fields if field is not None)
         for _ in read_delete_columns(layout.io, _as_stored(layout, file), known, name_mapping=layout.name_mapping):
             pass
     except (*READ_ERRORS, UnicodeDecodeError) as error:
         yield from _unread(error, place)
-
-
-def _field_of(layout: TableLayout, field_id: int) -> Any:
-    return next((schema.find_field(field_id) for schema in layout.schemas if field_id in schema), None)
 
 
 def by_puffin_file(vectors: Sequence[ListedFile]) -> Mapping[str, list[ListedFile]]:

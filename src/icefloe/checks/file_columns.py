@@ -227,17 +227,13 @@ def type_findings(
         yield finding
     by_id = root.by_id
     for field in schemas[0].fields if schemas else ():
-        is_required = all(_requires(schema, field.field_id) for schema in schemas)
+        is_required = all(any(other.field_id == field.field_id and other.required for other in schema.fields) for schema in schemas)
         if is_required and field.initial_default is None and field.field_id not in by_id and field.field_id not in constants:
             yield COLUMN_MISSING.finding(
                 f"{shown(place.get('path'))} lacks the required column {shown(field.name)} (field id {field.field_id})",
                 field_id=field.field_id,
                 **place,
             )
-
-
-def _requires(schema: Schema, field_id: int) -> bool:
-    return any(field.field_id == field_id and field.required for field in schema.fields)
 
 
 def fields_by_id(schemas: Sequence[Schema]) -> Mapping[int, NestedField]:

@@ -148,7 +148,7 @@ def _table_parts(result: ValidationResult, most: int | None, *, is_only: bool) -
         return
     columns = (Column("severity"), Column("rule", whole=True), Column("place", rank=2), Column("finding", rank=1))
     ordered = sorted(result.findings, key=lambda finding: SEVERITIES.index(finding.severity))
-    folder = _folder(result)
+    folder = result.metadata_location.rpartition("/")[0].removesuffix("/metadata")
     rows = [(finding.severity.value, finding.rule, _place(finding, folder), finding.message) for finding in ordered]
     yield grid("" if is_only else result.table, columns, rows, most)
     left = {rule_id: count - sum(finding.rule == rule_id for finding in result.findings) for rule_id, count in result.counts.items()}
@@ -158,11 +158,6 @@ def _table_parts(result: ValidationResult, most: int | None, *, is_only: bool) -
     for rule_id in dict.fromkeys(finding.rule for finding in ordered):
         rule = rule_named(rule_id)
         yield Prose(f"{rule_id}: {rule.harm} ({rule.section}) Next: {rule.next_step}.")
-
-
-def _folder(result: ValidationResult) -> str:
-    """Return the table's folder, from which paths are shortened: that of its metadata file, without the folder `metadata`."""
-    return result.metadata_location.rpartition("/")[0].removesuffix("/metadata")
 
 
 def _place(finding: Finding, folder: str) -> str:

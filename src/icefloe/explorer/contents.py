@@ -17,7 +17,7 @@ from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.inspect.data_file_contents import data_file_contents
 from icefloe.inspect.decoded import columns_by_id, partition_columns
 from icefloe.inspect.lookup import existing_snapshot_of
-from icefloe.inspect.manifest_contents import EntryOverview, ManifestOverview, entry_overview, manifest_overview, statistics_grid
+from icefloe.inspect.manifest_contents import ManifestOverview, entry_overview, manifest_overview, statistics_grid
 from icefloe.inspect.metadata_file import check_has_file
 from icefloe.operations.pyiceberg_compat import TableManifest
 from icefloe.spec.avro.avro_container import open_container
@@ -239,7 +239,7 @@ def _file(request: Request) -> Markup:
         found = data_file_contents(reader, snapshot_id, manifest, entry)
         shown = report_markup(found.report(None))
     except IcefloeError as error:
-        grid = _entry_statistics(overview)
+        grid = report_markup(Report("", (statistics_grid("columns in the manifest", overview.columns),)))
         shown = element("div", fault(error), element("p", "This is what the manifest has of it:"), grid)
     blobs = _blobs(request, entry.data_file.file_path) if entry.data_file.file_format is FileFormat.PUFFIN else None
     raw = {name: value for name, value in json_ready(overview).items() if name != "columns"}
@@ -249,10 +249,6 @@ def _file(request: Request) -> Markup:
         blobs,
         panel("The manifest entry as JSON", document_lines(document_text(raw), 0)),
     )
-
-
-def _entry_statistics(overview: EntryOverview) -> Markup:
-    return report_markup(Report("", (statistics_grid("columns in the manifest", overview.columns),)))
 
 
 def _statistics(request: Request) -> Markup:

@@ -13,7 +13,7 @@ from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
-from icefloe.inspect.table_tree import FileNode, ManifestNode, manifest_node
+from icefloe.inspect.table_tree import ManifestNode, manifest_node
 from icefloe.operations.metadata_cache import stored_size
 from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
@@ -265,14 +265,10 @@ def _group_block(request: Request, node: ManifestNode, number: int, first: int, 
     return Block(
         concept=concept,
         weight=size,
-        text=_place(file),
+        text=", ".join(file.partition.values()) or file_name(file.file_path),
         aside=f"{size_text(size)}, {count_text(rows, 'row')}",
         tip=f"{within(file.file_path, request.opened.reader.location())}: {size_text(size)}, {count_text(rows, 'row')}"
         + (f", {file.status}" if file.deletes is None else f", deletes {file.deletes}"),
         target=request.links.to("contents", kind="file", snapshot=request.opened.snapshot, manifest=number, entry=first + 1),
         strength=strength,
     )
-
-
-def _place(file: FileNode) -> str:
-    return ", ".join(file.partition.values()) or file_name(file.file_path)

@@ -89,7 +89,12 @@ def document(title: str, body: Markup, head: Child) -> Markup:
                 element("title", title),
                 head,
             ),
-            element("body", element("a", "to the content", href="#main", class_="skip"), body, _footer()),
+            element(
+                "body",
+                element("a", "to the content", href="#main", class_="skip"),
+                body,
+                element("footer", f"Icefloe {__version__}. This page only reads."),
+            ),
             lang="en",
         )
     )
@@ -168,7 +173,3 @@ def _header(name: str | None, home: str | None) -> Markup:
         element("a", brand, href=home, class_="brand") if home else element("span", brand, class_="brand"),
         element("h1", name) if name else None,
     )
-
-
-def _footer() -> Markup:
-    return element("footer", f"Icefloe {__version__}. This page only reads.")

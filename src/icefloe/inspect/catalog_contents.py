@@ -117,7 +117,7 @@ def _counted(space: NamespaceContents) -> str:
 def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> list[Facts | Grid]:
     """Return the rows of one database table: as a grid, or one below the other if their values are too long for a grid."""
     title = f"{name} ({count_text(len(rows), 'row')})"
-    cells = [_cells(row) for row in rows]
+    cells = [tuple("NULL" if value is None else str(value) for value in row.values()) for row in rows]
     if all(len(cell) <= LONGEST_CELL for row in cells for cell in row):
         columns = tuple(Column(column) for column in rows[0]) if rows else (Column("no rows"),)
         return [grid(title, columns, cells, most)]
@@ -126,10 +126,6 @@ def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> l
         Facts(tuple(zip(rows[0], row, strict=True)), f"{title}, row {number}") for number, row in enumerate(shown, start=1)
     ]
     return found if len(shown) == len(rows) else [*found, Grid("", (), (), len(rows) - len(shown))]
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple("NULL" if value is None else str(value) for value in row.values())
 
 
 def table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:

@@ -94,7 +94,8 @@ def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = Fals
         found.snapshot_id: found for found in (metadata.snapshots if graph and ref is None else reader.ancestors(ref))
     }
     parents = {snapshot_id: found.parent_snapshot_id for snapshot_id, found in listed.items()}
-    age = {snapshot_id: (found.timestamp_ms << 20) + place for place, (snapshot_id, found) in enumerate(sorted(listed.items(), key=_made))}
+    in_order = sorted(listed.values(), key=lambda snapshot: (snapshot.timestamp_ms, snapshot.sequence_number))
+    age = {snapshot.snapshot_id: (snapshot.timestamp_ms << 20) + place for place, snapshot in enumerate(in_order)}
     order = newest_first(parents, age)
     reached = reachable_ids(metadata, (found.snapshot_id for found in metadata.refs.values()))
     refs = refs_by_snapshot(metadata.refs)
@@ -107,10 +108,6 @@ def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = Fals
             for snapshot_id, (line, below) in zip(order, lines, strict=True)
         ),
     )
-
-
-def _made(item: tuple[int, Snapshot]) -> tuple[int, int]:
-    return item[1].timestamp_ms, item[1].sequence_number
 
 
 def _commit(

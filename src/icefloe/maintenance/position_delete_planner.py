@@ -373,7 +373,9 @@ def _group(
     shares = {delete_key(deletes.files[place]): size_of(deletes.files[place]) / int(deletes.uses[place]) for place in bundle.tolist()}
     # Position delete files are sorted by path. Vectors are in the order of the entries in manifests, where those of one partition spec are together: DuckDB
     # 1.5.5 takes one vector for another's in a Puffin file that it reads in another order.
-    in_order = sorted(tasks, key=(lambda task: (task.spec_id, repr(task.file.partition))) if is_v3 else _path)
+    in_order = sorted(
+        tasks, key=(lambda task: (task.spec_id, repr(task.file.partition))) if is_v3 else (lambda task: task.file.file_path.encode())
+    )
     size = sum(size_of(deletes.files[place]) for place in bundle.tolist())
     return DeleteGroup(
         files=tuple(deletes.files[place] for place in bundle.tolist()),
@@ -384,10 +386,6 @@ def _group(
         as_vectors=is_v3,
         file_scoped=file_scoped,
     )
-
-
-def _path(task: FileScanTask) -> bytes:
-    return task.file.file_path.encode()
 
 
 def _removal(deletes: _Deletes, places: Rows) -> DeleteGroup:

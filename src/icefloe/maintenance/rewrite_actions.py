@@ -5,7 +5,7 @@ Spec: Scan Planning; Row-level Deletes; Snapshots (operation replace).
 
 # ruff: noqa: ARG002  an action uses what it needs of the run, the state and the work
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from icefloe.maintenance.maintenance_action import (
 from icefloe.maintenance.maintenance_report import LeftWork, PlannedWork, lost_to_others
 from icefloe.maintenance.maintenance_thresholds import EQUALITY_SHARE, FILE_OPEN_BYTES, FILTERED_SHARE, has_too_many_manifests
 from icefloe.maintenance.position_delete_planner import DeleteGroup
-from icefloe.maintenance.recent_changes import PartitionChange, RecentChanges
+from icefloe.maintenance.recent_changes import PartitionChange
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options
 from icefloe.maintenance.rewrite_planner import FileGroup, RewriteReason, delete_shares, deleted_rows
@@ -182,7 +182,8 @@ def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | No
     waited = state.now_ms - state.recent.oldest_ms(group.files) >= state.settings.max_wait_minutes * MINUTE_MS
     if any(change.changed_rows for change in changes) or not waited:
         return None, reason
-    kept = tuple(part.take(np.flatnonzero(mask)) for part, mask in _old(state.recent, group) if mask.any())
+    old = ((part, state.recent.is_old(part)) for part in group.files)
+    kept = tuple(part.take(np.flatnonzero(mask)) for part, mask in old if mask.any())
     count = sum(map(len, kept))
     size = sum(int(numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).sum()) for part in kept)
     if count < 2 or (count < state.options.min_input_files and size <= state.options.sizes.target):
@@ -190,10 +191,6 @@ def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | No
     return replace(
         group, files=kept, size=size, output_files=state.options.sizes.output_files(size), reasons={RewriteReason.SMALL: count}
     ), ""
-
-
-def _old(recent: RecentChanges, group: FileGroup) -> Iterator[tuple[Any, Any]]:
-    return ((part, recent.is_old(part)) for part in group.files)
 
 
 def _missing_spark(state: TableState, group: FileGroup) -> str:

@@ -4,7 +4,7 @@ A manifest has the sizes of delete files, whose content has paths too, a manifes
 `rewrite_table_path.py` runs it. Spec: Paths in Metadata; Manifests; Manifest Lists.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,7 +89,8 @@ class StagedCopy:
         self.manifests = len(new)
         with progress(f"rewrite paths of {len(new):,} manifests", "manifests", len(new)) as work:
             sizes = self._stage_deletes([manifest for manifest in new if manifest.content is ManifestContent.DELETES])
-            lengths = dict(self._lengths_in_copy(manifest for path, manifest in manifests.items() if path not in new_paths))
+            copied = [path for path in manifests if path not in new_paths]
+            lengths = dict(side_by_side(lambda path: (path, self._size_in_copy(path)), copied))
             for path, length in in_threads(lambda manifest: self._stage_manifest(manifest, sizes), new):
                 lengths[path] = length
                 work.advance()
@@ -119,9 +120,6 @@ class StagedCopy:
         if self.start.metadata.format_version == 1:
             return not self.io.exists(self.prefix.moved(manifest.manifest_path))
         return manifest.sequence_number > self.start.metadata.last_sequence_number
-
-    def _lengths_in_copy(self, manifests: Iterable[ManifestFile]) -> Iterable[tuple[str, int]]:
-        return side_by_side(lambda manifest: (manifest.manifest_path, self._size_in_copy(manifest.manifest_path)), manifests)
 
     def _size_in_copy(self, path: str) -> int:
         """Return the size of a file that an earlier run copied. Raises `InvalidInputError` if it is not there."""

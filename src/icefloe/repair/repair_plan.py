@@ -95,14 +95,13 @@ def planned_repair(repair: str, changes: list[RepairChange], rules: set[str], *,
         is_chosen=is_chosen,
         text=text or REPAIR_BY_ID[repair].title,
         count=len(changes),
-        changes=tuple(map(_bounded, changes[:MOST_CHANGES])),
+        changes=tuple(
+            replace(change, what=bounded(change.what), path=bounded(change.path), partition=bounded(change.partition))
+            for change in changes[:MOST_CHANGES]
+        ),
         rows_lost={bounded(partition): rows for partition, rows in lost.items()},
         rows_back={bounded(partition): rows for partition, rows in back.items()},
     )
-
-
-def _bounded(change: RepairChange) -> RepairChange:
-    return replace(change, what=bounded(change.what), path=bounded(change.path), partition=bounded(change.partition))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,13 +102,9 @@ class _Draft:
         for rule, count in self.counts.items():
             reasons = self.why.get(rule, [])
             if count and (reasons or rule not in mended):
-                why = "; ".join(dict.fromkeys(reasons)) or _without_reason(is_planned=rule in planned)
+                why = "; ".join(dict.fromkeys(reasons)) or ("its repair is not chosen" if rule in planned else "no repair mends it")
                 left.append(left_finding(rule, count if rule not in mended else len(reasons), why))
         return tuple(left)
-
-
-def _without_reason(*, is_planned: bool) -> str:
-    return "its repair is not chosen" if is_planned else "no repair mends it"
 
 
 def plan_table(handle: TableHandle, location: str, options: RepairOptions, progress: ValidationProgress | None = None) -> RepairPlan:

@@ -4,6 +4,8 @@ Files that both versions have with the same deletes are not read. The others are
 versions cancel out; then for the rows that remain, file by file. Spec: Row-level Deletes; Column Projection.
 """
 
+import hashlib
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,21 +17,88 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, SchemaMismatchError
-from icefloe.inspect.comparison.row_hashes import Hashes, RowHasher
 from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.metadata_tables.changed_file_rows import FilePair, FileRows, LiveFile, live_files
-from icefloe.metadata_tables.row_pairs import DELETE, INSERT, with_updates
+from icefloe.metadata_tables.row_pairs import DELETE, INSERT, text_of_nested, with_updates
 from icefloe.operations.parallel_requests import MANIFEST_THREADS, in_threads
-from icefloe.spec.arrow_values import mask_array
+from icefloe.spec.arrow_values import array_of_chunks, mask_array, numpy_of
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import CHANGE_TYPE
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.type_promotion import is_promotion
-from icefloe.spec.temporal_arrays import python_list
+from icefloe.spec.temporal_arrays import as_numbers, python_list
 
 # Files whose rows are in memory at once.
 _FILES_AT_ONCE = MANIFEST_THREADS
+Hashes = NDArray[np.uint64]  # of shape (rows, 2)
+
+_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+# Types of as many bits as an integer type, by their bit width.
+_INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+
+
+class RowHasher:
+    """Hashes the rows of tables with the same columns."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def hashes(self, rows: Any) -> Hashes:
+        """Return two numbers for each row of a `pyarrow.Table`."""
+        found = np.zeros((len(rows), 2), np.uint64)
+        for place, column in enumerate(rows.columns):
+            values = array_of_chunks(column)
+            lanes = _mixed(self._lanes(values, place))
+            lanes[numpy_of(values.is_null())] = self._seeds(place, b"null")
+            found = _mixed(found ^ lanes) + self._seeds(place, b"column")
+        return found
+
+    def _lanes(self, values: Any, place: int) -> Hashes:
+        kind = values.type
+        if _is_fixed(kind):
+            values = values.view(_INTEGERS[kind.bit_width])
+        elif not pa.types.is_boolean(kind):
+            return self._digests(values, place)
+        values = values.cast(pa.int64())
+        numbers = numpy_of(values.fill_null(0)).astype(np.int64).view(np.uint64)
+        return np.asarray(numbers[:, np.newaxis] ^ self._seeds(place, b"value"))
+
+    def _digests(self, values: Any, place: int) -> Hashes:
+        """Return the digests of the distinct values of a column, each at the rows that have it."""
+        if pa.types.is_null(values.type):
+            return np.zeros((len(values), 2), np.uint64)
+        if pa.types.is_nested(values.type) or isinstance(values, pa.ExtensionArray):
+            texts = [
+                text_of_nested(value).encode("utf-8", "surrogatepass") for value in as_numbers(values).to_pylist(maps_as_pydicts="strict")
+            ]
+            values = pa.array(texts, pa.large_binary())
+        encoded = values.dictionary_encode()
+        distinct = [
+            value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass") for value in encoded.dictionary.to_pylist()
+        ]
+        digests = np.frombuffer(b"".join(self._digest(value, place) for value in distinct) or b"\0" * 16, np.uint64).reshape(-1, 2)
+        return np.asarray(digests[numpy_of(encoded.indices.fill_null(0)).astype(np.int64)])
+
+    def _digest(self, value: bytes, place: int) -> bytes:
+        return hashlib.blake2b(value, digest_size=16, key=self._key, salt=place.to_bytes(8, "little")).digest()
+
+    def _seeds(self, place: int, purpose: bytes) -> Any:
+        return np.frombuffer(self._digest(purpose, place), np.uint64)
+
+
+def _is_fixed(kind: Any) -> bool:
+    types = pa.types
+    return bool(
+        types.is_integer(kind) or types.is_floating(kind) or types.is_date32(kind) or types.is_time(kind) or types.is_timestamp(kind)
+    )
+
+
+def _mixed(numbers: Hashes) -> Hashes:
+    """Return the numbers with their bits spread, different for different ones. Origin: the finalizer of SplitMix64."""
+    for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
+        numbers = (numbers ^ (numbers >> np.uint64(shift))) * multiplier
+    return numbers ^ (numbers >> np.uint64(31))
 
 
 @dataclass(frozen=True)
