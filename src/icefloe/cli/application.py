@@ -19,9 +19,9 @@ from icefloe.display.progress import hide_progress
 from icefloe.lazy_imports import lazy_module
 
 if TYPE_CHECKING:
-    from icefloe.cli import version_command
+    from icefloe.cli import installed_versions
 else:
-    version_command = lazy_module("icefloe.cli.version_command")
+    installed_versions = lazy_module("icefloe.cli.installed_versions")
 
 # The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
@@ -50,7 +50,7 @@ app = typer.Typer(
 
 def _print_version(is_requested: bool) -> None:
     if is_requested:
-        version_command.show_version()
+        installed_versions.show_version()
         raise typer.Exit
 
 

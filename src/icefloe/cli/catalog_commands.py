@@ -15,7 +15,7 @@ import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.new_namespace import NewNamespace
 from icefloe.cli.command_group import PlainGroup
-from icefloe.cli.interrupts import AFTER_DROP, state_after_interrupt
+from icefloe.cli.failure_output import AFTER_DROP, state_after_interrupt
 from icefloe.cli.layout_text import comma_separated, schema_from_options, sort_order_from_texts
 from icefloe.cli.property_commands import Action, ActionFirst, Words, changed_properties
 from icefloe.cli.screen import confirm, print_message

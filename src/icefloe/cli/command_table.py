@@ -121,6 +121,6 @@ COMMANDS = {
         "doctor": ("doctor_command:doctor", "Check the installation, Spark and Java, the configuration, the catalogs and their storage."),
         "completion": ("completion_command:completion", "Print the completion script of a shell."),
         "demo": ("demo:demo", "Load 336,776 flights and 90,000 events into Iceberg tables with Spark, and walk through their metadata."),
-        "version": ("version_command:show_version", "Show the versions of Icefloe, PySpark, PyArrow and the Java that was found."),
+        "version": ("installed_versions:show_version", "Show the versions of Icefloe, PySpark, PyArrow and the Java that was found."),
     },
 }

@@ -1,6 +1,7 @@
-"""Exit codes, and the reason why a command failed as text or as JSON on standard error."""
+"""Exit codes, the reason why a command failed as text or as JSON on standard error, and what Ctrl-C leaves of a command that changes tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from icefloe.cli.screen import print_json_error, print_message
@@ -10,6 +11,21 @@ from icefloe.errors import IcefloeError
 REFUSED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 130
+
+# Every change of a table is one commit, or several that each keep its rows.
+AFTER_CHANGE = (
+    "no table was left half changed: commits that were made stay, and the rest was not done. Look at `icefloe log TABLE` before you run it again; new files"
+    " of the rest that are still there are found by `icefloe remove-orphan-files TABLE`."
+)
+# Files are deleted after the commit, and a second run does not find those that are left.
+AFTER_EXPIRY = (
+    "if `icefloe log TABLE` no longer shows the snapshots, they are expired, and files of them that were not deleted yet are found by"
+    " `icefloe remove-orphan-files TABLE`. Otherwise nothing was changed."
+)
+AFTER_DROP = (
+    "if `icefloe list` no longer shows the name, it is dropped; with --purge, files that were not deleted yet are still in the table's folder."
+    " Otherwise run it again."
+)
 
 
 def print_failure(code: str, what: str, exit_code: int, *, as_json: bool) -> None:
@@ -54,3 +70,12 @@ def error_content(
     first = problems[0] if problems else {"field": None, "rule": None}
     content = {"code": code, "what": what, "table": table, "file": file, "snapshot_id": snapshot_id, **first}
     return {"error": {**content, "problems": list(problems), "next_step": next_step, "exit_code": exit_code}}
+
+
+@contextmanager
+def state_after_interrupt(state: str) -> Iterator[None]:
+    """Add the state that Ctrl-C leaves to a `KeyboardInterrupt`, unless it has a more exact one."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(str(interrupt) or state) from interrupt

@@ -1,9 +1,11 @@
-"""Versions of Icefloe, Python, PySpark, PyArrow, and the Java that Spark would run on."""
+"""`icefloe version`: the versions of Icefloe, Python, PySpark, PyArrow, and the Java that Spark would run on."""
 
 import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from icefloe.cli.screen import show
+from icefloe.cli.shared_options import AsJson
 from icefloe.cli.spark_access import spark_module
 from icefloe.display.report import Facts, Report
 from icefloe.display.reportable import MOST_LINES, Reportable
@@ -43,6 +45,11 @@ class Versions(Reportable):
             ("manifest codec", codec),
         )
         return Report("", (Facts(tuple((name, text or "not installed") for name, text in pairs)),))
+
+
+def show_version(as_json: AsJson = False) -> None:
+    """Show the versions of Icefloe, PySpark, PyArrow and the Java that was found."""
+    show(versions(), as_json=as_json)
 
 
 def versions() -> Versions:

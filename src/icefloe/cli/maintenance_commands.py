@@ -11,7 +11,7 @@ import typer
 
 import icefloe.inspect as look
 from icefloe.catalog.catalog import Catalog
-from icefloe.cli.interrupts import AFTER_EXPIRY
+from icefloe.cli.failure_output import AFTER_EXPIRY
 from icefloe.cli.screen import step
 from icefloe.cli.shared_options import SnapshotName, complete_name
 from icefloe.cli.table_command import changes_table, changes_tables_of_catalog, procedure_command, takes_options_of

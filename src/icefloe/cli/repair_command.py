@@ -10,7 +10,7 @@ import typer
 from icefloe.catalog.catalog import Catalog
 from icefloe.checks.table_validation import ValidationProgress
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog
-from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
+from icefloe.cli.failure_output import AFTER_CHANGE, state_after_interrupt
 from icefloe.cli.screen import step
 from icefloe.cli.shared_options import complete_name
 from icefloe.cli.table_command import finds_catalog, takes_options_of

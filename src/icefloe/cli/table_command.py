@@ -9,8 +9,7 @@ import typer
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.cli.catalog_choice import CatalogChoice, is_path, open_catalog, open_changeable, open_table
-from icefloe.cli.failure_output import REFUSED
-from icefloe.cli.interrupts import AFTER_CHANGE, state_after_interrupt
+from icefloe.cli.failure_output import AFTER_CHANGE, REFUSED, state_after_interrupt
 from icefloe.cli.screen import show
 from icefloe.cli.shared_options import AsJson, CatalogName, CatalogUri, Everything, TableName, Warehouse, complete_ref, pairs_of
 from icefloe.display.reportable import Reportable
