@@ -8,6 +8,7 @@ import pickle
 import time
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from urllib.parse import parse_qs, quote
 
 import pytest
@@ -15,6 +16,7 @@ from tests.stores.rest.rest_double import Answer, Request, RestDouble, problem
 
 from icefloe.catalog.rest_catalog import RestCatalog
 from icefloe.errors import IcefloeError, InvalidPropertyError, LocationNotAllowedError, NoSuchNamespaceError, StoragePermissionError
+from icefloe.stores.rest import oauth2
 
 CREDENTIAL = "client:top-secret"
 JWT = "urn:ietf:params:oauth:token-type:jwt"
@@ -88,12 +90,13 @@ def test_client_credentials(server: RestDouble, properties: dict[str, str]) -> N
     }
 
 
-def test_a_token_is_fetched_again_ahead_of_its_expiry(server: RestDouble) -> None:
-    server.on("POST", "/v1/oauth/tokens", token("one", 0.4), token("two"))
+def test_a_token_is_fetched_again_ahead_of_its_expiry(server: RestDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.on("POST", "/v1/oauth/tokens", token("one", 100), token("two"))
     server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": []}))
     catalog = opened(server, credential=CREDENTIAL)
     assert sent(server) == "Bearer one"
-    time.sleep(0.37)  # nine tenths of its lifetime
+    later_s = time.time() + 95
+    monkeypatch.setattr(oauth2, "time", SimpleNamespace(time=lambda: later_s))
     catalog.list_namespaces()
     assert sent(server) == "Bearer two"
     catalog.list_namespaces()

@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +22,23 @@ from icefloe.stores.rest.table_access import TableAccess
 
 CREDENTIALS = f"{OneTable.path}/credentials"
 # Seconds that a vended key is valid for.
-LIFETIME_S = 0.6
+LIFETIME_S = 600.0
+
+
+class SetClock:
+    """The time of the server, of the store and of the client; a test lets it pass."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_800_000_000.0
+
+    def time(self) -> float:
+        return self.now_s
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_s += seconds + 0.01
+
+
+CLOCK = SetClock()
 
 
 class ExpiringStore(MemoryFileSystem):
@@ -46,7 +61,7 @@ class ExpiringStore(MemoryFileSystem):
 
     def _check(self) -> None:
         self.used.append(self.key)
-        if time.time() > self.valid_until.get(self.key, 0):
+        if CLOCK.time() > self.valid_until.get(self.key, 0):
             raise PermissionError(f"ExpiredToken: {self.key}")
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
@@ -81,13 +96,18 @@ class Vending:
 
     def credential(self) -> dict[str, Any]:
         self.keys += 1
-        key, expiry = f"key-{self.keys}", time.time() + LIFETIME_S
+        key, expiry = f"key-{self.keys}", CLOCK.time() + LIFETIME_S
         ExpiringStore.valid_until[key] = expiry
         config = {"s3.access-key-id": key, "s3.secret-access-key": "vended-secret", "s3.session-token": "vended-token"}
         return {
             "prefix": "s3://lake/",
             "config": {**config, **({"s3.session-token-expires-at-ms": str(int(expiry * 1000))} if self.tells_expiry else {})},
         }
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_access, "time", CLOCK)
 
 
 @pytest.fixture
@@ -333,7 +353,7 @@ def test_a_write_that_lasts_longer_than_its_credentials_is_finished(server: Rest
     table = RestCatalog("r", uri=server.uri).load_table("db.t")
     for number in range(4):
         table.append(pa.table({"n": [number]}))
-        time.sleep(LIFETIME_S / 2)
+        CLOCK.pass_s(LIFETIME_S / 2)
     assert sorted(table.scan().to_arrow()["n"].to_pylist()) == [0, 1, 2, 3]
     assert vending.keys > 1
     assert server.of("GET", CREDENTIALS)
@@ -345,7 +365,7 @@ def test_a_stream_that_is_open_longer_than_its_credentials_is_written(server: Re
     with io.open_output("s3://lake/db/t/data/x") as stream:
         for _ in range(4):
             stream.write(b"abc")
-            time.sleep(LIFETIME_S / 3)
+            CLOCK.pass_s(LIFETIME_S / 3)
     assert io.read("s3://lake/db/t/data/x") == b"abc" * 4
 
 
@@ -353,7 +373,7 @@ def test_a_store_that_refuses_early_gets_new_credentials(server: RestDouble, in_
     Vending(server, in_store, tells_expiry=False)
     table = RestCatalog("r", uri=server.uri).load_table("db.t")
     table.append(pa.table({"n": [1]}))
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     assert table.scan().to_arrow()["n"].to_pylist() == [1]
 
 
@@ -364,7 +384,7 @@ def test_a_thread_that_used_the_old_key_reads_with_the_one_that_another_thread_g
     io = RestCatalog("r", uri=server.uri).load_table("db.t").io
     io.write("s3://lake/db/t/data/x", b"abc")
     monkeypatch.setattr(table_access, "LEAST_WAIT_S", LIFETIME_S)
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     both, first_is_done, read = threading.Barrier(2), threading.Event(), []
     check = ExpiringStore._check
 
@@ -394,7 +414,7 @@ def test_a_server_without_an_operation_for_credentials_gives_them_with_the_table
     server.on("GET", "/v1/config", Answer(200, {"defaults": None, "overrides": None}))
     table = RestCatalog("r", uri=server.uri).load_table("db.t")
     table.append(pa.table({"n": [1]}))
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     config = {name: text for name, text in vending.credential()["config"].items() if "expires" not in name}
     in_store.result = {"config": config}
     ExpiringStore.valid_until[config["s3.access-key-id"]] = float("inf")
@@ -435,7 +455,7 @@ def test_a_copy_in_another_process_renews_by_itself_and_has_no_more_properties_t
     table.append(pa.table({"n": [1]}))
     copied = pickle.dumps(table.io)
     assert in_a_copy(copied, properties) == {*OF_REQUESTS, *OF_STORAGE}
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     (path,) = [file.file_path for file in (task.file for task in table.scan().plan_files())]
     oauth2.requests.clear()
     assert len(pickle.loads(copied).read(path)) > 100
@@ -451,7 +471,7 @@ def test_a_copy_has_nothing_that_authenticates_the_catalog_where_the_server_sent
     table.append(pa.table({"n": [1]}))
     copied = pickle.dumps(table.io)
     assert in_a_copy(copied, {"credential": "the-client:the-secret", "token": "the-token"}) == set()
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     (path,) = [file.file_path for file in (task.file for task in table.scan().plan_files())]
     oauth2.requests.clear()
     assert len(pickle.loads(copied).read(path)) > 100
@@ -466,7 +486,7 @@ def test_no_secret_of_a_copy_is_in_its_text_or_in_an_error_that_repeats_it(
     given = pickle.loads(pickle.dumps(table.io)).access
     echo = " ".join([*OF_REQUESTS.values(), "the-secret", "the-token", "vended-secret"])
     oauth2.on("GET", CREDENTIALS, problem(403, "ForbiddenException", echo))
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     with caplog.at_level("DEBUG"):
         given.settings_for("s3://lake/x")
     assert "could not be fetched" in caplog.text
@@ -486,7 +506,7 @@ def test_credentials_that_cannot_be_renewed_are_used_as_long_as_the_store_takes_
     server.on("GET", CREDENTIALS, problem(403, "ForbiddenException", "no vended-secret for you"))
     table = RestCatalog("r", uri=server.uri).load_table("db.t")
     table.append(pa.table({"n": [1]}))
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     with pytest.raises(StoragePermissionError) as refused:
         table.append(pa.table({"n": [2]}))
     assert "vended" not in str(refused.value)
@@ -514,7 +534,7 @@ def test_an_answer_with_damaged_credentials_changes_nothing(server: RestDouble, 
     Vending(server, in_store)
     given = access(server)
     server.on("GET", CREDENTIALS, Answer(200, body))
-    time.sleep(LIFETIME_S)
+    CLOCK.pass_s(LIFETIME_S)
     assert given.settings_for("s3://lake/x").properties["s3.access-key-id"] == "key-1"
     assert not given.renew()
 
