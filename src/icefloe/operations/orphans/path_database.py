@@ -23,9 +23,9 @@ SHOWN_FILES = 5
 # Orphans that are checked and deleted at a time.
 ORPHANS_AT_ONCE = 5_000
 # Rows that a query returns at a time, and kilobytes of a database that are in memory.
-_ROWS, _MEMORY_KB = 20_000, 32_768
+_ROWS, _MEMORY_KB = 20_000, 8_192
 _TABLES = f"""
-    PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -{_MEMORY_KB};
+    PRAGMA page_size = 16384; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -{_MEMORY_KB};
     CREATE TABLE listed (hash INTEGER, prefix INTEGER, path TEXT, size_in_bytes INTEGER, modified_ms INTEGER);
     CREATE TABLE referenced (hash INTEGER, prefix INTEGER);
     CREATE TABLE prefixes (number INTEGER PRIMARY KEY, scheme TEXT, authority TEXT);
@@ -90,28 +90,31 @@ class PathDatabase(_Database):
 
     def add_listed(self, paths: Sequence[str], sizes: Sequence[int | None], modified_ms: Sequence[int | None]) -> None:
         """Add listed files. Raises `StorageError`, and `InvalidInputError` for too many prefixes."""
-        keyed = self._keyed(paths, self._listed_prefixes)
-        rows = ((*key, path, size, time) for key, path, size, time in zip(keyed, paths, sizes, modified_ms, strict=True))
-        self._insert("INSERT INTO listed VALUES (?, ?, ?, ?, ?)", rows)
+        hashes, numbers = self._keyed(paths, self._listed_prefixes)
+        self._insert("INSERT INTO listed VALUES (?, ?, ?, ?, ?)", zip(hashes, numbers, paths, sizes, modified_ms, strict=True))
         self.listed_files += len(paths)
 
     def add_referenced(self, locations: Iterable[str]) -> None:
         """Add referenced files. Raises as `add_listed`."""
-        self._insert("INSERT INTO referenced VALUES (?, ?)", self._keyed(locations, self._referenced_prefixes))
+        self._insert("INSERT INTO referenced VALUES (?, ?)", zip(*self._keyed(locations, self._referenced_prefixes), strict=True))
 
-    def _keyed(self, locations: Iterable[str], prefixes: set[Prefix]) -> Iterator[tuple[int, int]]:
-        """Yield the hash of each location's key, and the number of its prefix, which is added to `prefixes`."""
-        file, numbers = self._keys.file, self._numbers
+    def _keyed(self, locations: Iterable[str], prefixes: set[Prefix]) -> tuple[list[int], list[int]]:
+        """Return the hash of each location's key, and the number of its prefix, which is added to `prefixes`."""
+        hashes, numbers, file = [], [], self._keys.file
+        last: Prefix | None = None
+        number = 0
         for location in locations:
             key, prefix = file(location)
-            number = numbers.get(prefix)
-            if number is None:
-                number = numbers[prefix] = len(numbers)
+            if prefix is not last:  # files of a folder have the same object
+                last = prefix
+                prefixes.add(prefix)
+                number = self._numbers.setdefault(prefix, len(self._numbers))
                 if number >= MOST_PREFIXES:
                     raise prefixes_error()
-            prefixes.add(prefix)
             # Python's own hash, whose seed is random and secret.
-            yield hash(key), number
+            hashes.append(hash(key))
+            numbers.append(number)
+        return hashes, numbers
 
     def unreferenced(self, mismatch: PrefixMismatch) -> Iterator[Any]:
         """Yield tables of `LISTED` with the listed files that are not referenced, each once. Nothing can be added any more.
