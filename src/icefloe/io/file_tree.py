@@ -202,13 +202,10 @@ class _Walk:
                     # Only a worker that has finished a folder decides this, so that the last of them ends the results.
                     if self._until is not None and time.monotonic() >= self._until:
                         self._is_late = True
-                    is_last = not self._busy and self._is_at_end()
+                    is_last = not self._busy and (self._is_late or not self.remaining)
                     self._changed.notify_all()
                 if is_last:
                     self._results.put(None)
-
-    def _is_at_end(self) -> bool:
-        return self._is_late or not self.remaining
 
     def results(self) -> Iterator[FolderFiles]:
         """Yield results until the last folder is listed. Raises the first error of a thread."""

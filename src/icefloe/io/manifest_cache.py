@@ -311,7 +311,8 @@ class CachedManifests:
             table, counts = decode([manifests[place] for place in undecoded], statistics)
             self._keep(request, group, keys, undecoded, table, counts, found)
             if folder is not None:
-                folder.store((files[place], _slice(found[place])) for place in undecoded if place in files)
+                rows = ((files[place], found[place]) for place in undecoded if place in files)
+                folder.store((file, decoded.table.slice(decoded.start, decoded.stop - decoded.start)) for file, decoded in rows)
 
     def _keep(
         self,
@@ -369,10 +370,6 @@ def _entry_count(manifest: ManifestFile) -> int | None:
     """Return the number of entries that the manifest list states."""
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
     return None if None in counts else sum(count for count in counts if count is not None)
-
-
-def _slice(rows: DecodedRows) -> Any:
-    return rows.table.slice(rows.start, rows.stop - rows.start)
 
 
 @dataclass(slots=True)

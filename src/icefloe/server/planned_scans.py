@@ -73,7 +73,7 @@ class PlannedScans:
             return None
         except BaseException as error:
             # `make` may raise an error of the same class, after which no wait would end.
-            if isinstance(error, FutureTimeoutError) and not _is_raised_by(future, error):
+            if isinstance(error, FutureTimeoutError) and not (future.done() and not future.cancelled() and future.exception() is error):
                 return None
             self._drop(place)
             raise
@@ -114,10 +114,6 @@ class PlannedScans:
 
 def _digest(plan_id: str) -> bytes:
     return hashlib.sha256(plan_id.encode()).digest()
-
-
-def _is_raised_by(future: "Future[ScanPlan]", error: BaseException) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is error
 
 
 def files_of(plan: ScanPlan, start: int, stop: int) -> list[PlannedFiles]:

@@ -136,17 +136,14 @@ class RequestHandler:
 
     def _run(self, operation: Operation, call: Call, request_id: str) -> Answer:
         """Run an operation; once for each idempotency key."""
-        act = functools.partial(self._act, operation, call, request_id)
+        run = functools.partial(self._handlers[operation.name], self._served, call)
+        act = functools.partial(self._answer_of, run, operation, call, request_id)
         key = call.headers.get("idempotency-key")
         if not key or not operation.takes_key:
             return act()
         loader = self._loader(operation, call)
         load = functools.partial(self._answer_of, loader, operation, call, request_id) if loader is not None else None
         return self._keys.once(call.access.user, checked_key(key), _fingerprint(operation, call), act, load)
-
-    def _act(self, operation: Operation, call: Call, request_id: str) -> Answer:
-        """Return the answer of an operation, or of its error."""
-        return self._answer_of(functools.partial(self._handlers[operation.name], self._served, call), operation, call, request_id)
 
     @staticmethod
     def _answer_of(run: Callable[[], Answer], operation: Operation, call: Call, request_id: str) -> Answer:

@@ -85,11 +85,11 @@ class StorageAccess:
         if not _is_s3(location):
             return {"config": {}}
         config = self._public_settings()
-        wanted = _wanted(call)
-        if self.delegation.sts_role is not None and VENDED in wanted:
+        requested = {text.strip().lower() for text in call.headers.get(HEADER, "").split(",")} - {""}
+        if self.delegation.sts_role is not None and VENDED in requested:
             vended = self.vended(location, name, call)
             return {"config": vended[0]["config"], "storage-credentials": vended}
-        if self.delegation.signs_requests and (SIGNED in wanted or not wanted):
+        if self.delegation.signs_requests and (SIGNED in requested or not requested):
             endpoint = f"v1/namespaces/{_quoted(SEPARATOR.join(name[:-1]))}/tables/{_quoted(name[-1])}/sign"
             signing = {"s3.remote-signing-enabled": "true", "signer.uri": call.base_url, "signer.endpoint": endpoint}
             # The names of these settings before there was a common specification of signing.
@@ -209,10 +209,6 @@ def _settings(credentials: TemporaryCredentials) -> dict[str, str]:
         "s3.session-token": credentials.session_token,
         "s3.session-token-expires-at-ms": str(credentials.expires_ms),
     }
-
-
-def _wanted(call: Call) -> frozenset[str]:
-    return frozenset(text.strip().lower() for text in call.headers.get(HEADER, "").split(",") if text.strip())
 
 
 def _is_s3(location: str) -> bool:

@@ -31,7 +31,7 @@ class DroppedFolders:
 
     def folder(self, identifier: Identifier) -> str:
         """Return the folder that contains the folders of dropped tables of a name."""
-        return f"{self._parent(identifier[:-1])}/{identifier[-1]}"
+        return f"{self._location_of(identifier[:-1])}/{DROPPED}/{identifier[-1]}"
 
     def holds(self, identifier: Identifier) -> bool:
         """Return whether files of a dropped table of this name remain."""
@@ -109,6 +109,3 @@ class DroppedFolders:
                 return
             with parent.inner(name, make=make) as folder:
                 yield folder
-
-    def _parent(self, namespace: Identifier) -> str:
-        return f"{self._location_of(namespace)}/{DROPPED}"

@@ -217,7 +217,7 @@ class HiveCatalogStore(MetastoreStore):
                 try:
                     self._alter(session, source, table, expected=metadata_location_of(table))
                 except MetastoreError as error:
-                    if error.is_denial and self._is_taken(session, target):
+                    if error.is_denial and target[-1] in session.call("get_all_tables", target[0]):
                         raise table_exists(self.name, target) from error
                     raise
 
@@ -299,9 +299,6 @@ class HiveCatalogStore(MetastoreStore):
             return metadata_location_of(self._table(session, identifier))
         except NoSuchTableError:
             return None
-
-    def _is_taken(self, session: MetastoreSession, identifier: Identifier) -> bool:
-        return identifier[-1] in session.call("get_all_tables", identifier[0])
 
     def _missing(self, session: MetastoreSession, identifier: Identifier) -> NoSuchTableError:
         return table_missing(self.name, identifier, partial(self._tables, session))
