@@ -60,7 +60,7 @@ class CreatedTables:
         if place is not None and not place.is_root and is_of_metadata_file(place, metadata_file):
             self._remember(stored.identifier, place)
 
-    def forget(self, identifier: Identifier) -> None:
+    def drop(self, identifier: Identifier) -> None:
         """Drop the folder of a table that was dropped: what is in it from now on need not be the table's own."""
         self._folders.pop(identifier, None)
 

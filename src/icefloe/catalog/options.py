@@ -110,11 +110,13 @@ def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
     Raises:
         InvalidPropertyError: The known name is its next step.
     """
-    known = [option.name for option in (*CATALOG_OPTIONS, *REST_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)]
-    known += [*(name.replace("_", "-") for name in known), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
+    known_names = [
+        option.name for option in (*CATALOG_OPTIONS, *REST_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)
+    ]
+    known_names += [*(name.replace("_", "-") for name in known_names), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
     # Java reads these from Hadoop's configuration, whose settings a catalog has after `hadoop.`.
-    given = [name for name in properties if name.removeprefix("hadoop.") not in known]
-    misspelt = {name: similar for name in given if (similar := similar_name(name, known)) is not None}
+    given = [name for name in properties if name.removeprefix("hadoop.") not in known_names]
+    misspelt = {name: similar for name in given if (similar := similar_name(name, known_names)) is not None}
     if misspelt:
         raise InvalidPropertyError(
             f"catalog {catalog_name}: there is no property {', '.join(map(shortened, misspelt))}",

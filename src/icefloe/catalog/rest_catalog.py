@@ -183,7 +183,7 @@ class RestCatalog(Catalog):
             UnsupportedFeatureError: the server does not have this operation; `drop_table` removes a name too.
         """
         name = self.resolve_name(identifier)
-        self._created.forget(name)
+        self._created.drop(name)
         return self.store.unregister(name)
 
     def drop_table(self, identifier: Name, purge: bool = False, *, allow_outside: Iterable[str] = ()) -> PurgeReport | None:
@@ -201,7 +201,7 @@ class RestCatalog(Catalog):
             NoSuchTableError: the table does not exist.
         """
         report = super().drop_table(identifier, purge, allow_outside=allow_outside)
-        self._created.forget(self.resolve_name(identifier))
+        self._created.drop(self.resolve_name(identifier))
         return report
 
     def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
@@ -220,10 +220,10 @@ class RestCatalog(Catalog):
         """
         if not settings.is_on(self.properties, settings.SERVER_PURGE, default=True):
             report = super().purge_table(identifier, allow_outside=allow_outside)
-            self._created.forget(self.resolve_name(identifier))
+            self._created.drop(self.resolve_name(identifier))
             return report
         name = self.resolve_name(identifier)
-        self._created.forget(name)
+        self._created.drop(name)
         self.store.drop(name, purge=True)
         return PurgeReport(table=dotted(name))
 

@@ -60,9 +60,9 @@ class SqlCatalog(Catalog):
 
 def _wants_views(properties: Mapping[str, str]) -> bool:
     """Return whether to add the column for views to a database without it. Raises `InvalidPropertyError`."""
-    asked = str(properties.get(SCHEMA_VERSION, "V0")).upper()
-    if asked not in ("V0", "V1"):
+    schema_version = str(properties.get(SCHEMA_VERSION, "V0")).upper()
+    if schema_version not in ("V0", "V1"):
         raise InvalidPropertyError(
             f"the catalog property {SCHEMA_VERSION} is {properties[SCHEMA_VERSION]!r}", next_step="set it to V0 or V1"
         )
-    return asked == "V1"
+    return schema_version == "V1"

@@ -224,9 +224,9 @@ class CachedManifests:
         length = 0
         with self.cache.lock:
             self.cache.drop_expired()
-            kept = self.cache.rows_of((self.storage, partition_type))
+            rows_by_key = self.cache.rows_of((self.storage, partition_type))
             for manifest, key in zip(manifests, keys, strict=True):
-                rows = None if key is None else kept.get(key)
+                rows = None if key is None else rows_by_key.get(key)
                 if rows is None or not statistics <= rows.unit.statistics:
                     length += manifest.manifest_length
         return length
@@ -237,15 +237,15 @@ class CachedManifests:
         """Return the rows of each manifest. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
         cache, group = self.cache, (self.storage, partition_type)
         keys = [self._key(manifest) for manifest in manifests]
-        found: dict[int, DecodedRows] = {}
+        decoded: dict[int, DecodedRows] = {}
         while True:
             request = _Request()
             try:
                 with cache.lock:
                     cache.drop_expired()
-                    self._look_up(request, group, keys, statistics, found)
+                    self._look_up(request, group, keys, statistics, decoded)
                 if request.missing:
-                    self._decode(request, group, keys, manifests, decode, found)
+                    self._decode(request, group, keys, manifests, decode, decoded)
             finally:  # also after an interrupt, or other threads would wait forever
                 self._release(request, group, keys)
             if request.missing:
@@ -254,7 +254,7 @@ class CachedManifests:
                 for other in request.others:
                     other.wait()
             else:
-                return [found[place] for place in range(len(manifests))]
+                return [decoded[place] for place in range(len(manifests))]
 
     def _look_up(
         self,
@@ -262,19 +262,19 @@ class CachedManifests:
         group: Hashable,
         keys: Sequence[Hashable],
         statistics: frozenset[Statistic],
-        found: dict[int, DecodedRows],
+        decoded: dict[int, DecodedRows],
     ) -> None:
-        """Add what is kept to `found`; claim what no thread is decoding."""
+        """Add what is kept to `decoded`; claim what no thread is decoding."""
         cache = self.cache
         request.statistics = statistics
         used: dict[_Unit, None] = {}
-        kept = cache.rows_of(group)
+        rows_by_key = cache.rows_of(group)
         for place, key in enumerate(keys):
-            if place in found:
+            if place in decoded:
                 continue
-            rows = None if key is None else kept.get(key)
+            rows = None if key is None else rows_by_key.get(key)
             if rows is not None and statistics <= rows.unit.statistics:
-                found[place] = DecodedRows(rows.unit.table, rows.start, rows.stop)
+                decoded[place] = DecodedRows(rows.unit.table, rows.start, rows.stop)
                 used[rows.unit] = None
             elif key is not None and (group, key) in cache.decoding:
                 request.others.append(cache.decoding[group, key])
@@ -293,7 +293,7 @@ class CachedManifests:
         keys: Sequence[Hashable],
         manifests: Sequence[ManifestFile],
         decode: DecodeManifests,
-        found: dict[int, DecodedRows],
+        decoded: dict[int, DecodedRows],
     ) -> None:
         folder, statistics, files = self.cache.folder, request.statistics, {}
         undecoded, stored = list(request.missing), {}
@@ -305,14 +305,17 @@ class CachedManifests:
                     stored[place] = table
         if stored:
             stored_counts = [table.num_rows for table in stored.values()]
-            self._keep(request, group, keys, list(stored), pa.concat_tables(stored.values()), stored_counts, found)
+            self._keep(request, group, keys, list(stored), pa.concat_tables(stored.values()), stored_counts, decoded)
             undecoded = [place for place in undecoded if place not in stored]
         if undecoded:
             table, counts = decode([manifests[place] for place in undecoded], statistics)
-            self._keep(request, group, keys, undecoded, table, counts, found)
+            self._keep(request, group, keys, undecoded, table, counts, decoded)
             if folder is not None:
-                rows = ((files[place], found[place]) for place in undecoded if place in files)
-                folder.store((file, decoded.table.slice(decoded.start, decoded.stop - decoded.start)) for file, decoded in rows)
+                rows = ((files[place], decoded[place]) for place in undecoded if place in files)
+                folder.store(
+                    (file, rows_of_file.table.slice(rows_of_file.start, rows_of_file.stop - rows_of_file.start))
+                    for file, rows_of_file in rows
+                )
 
     def _keep(
         self,
@@ -322,12 +325,12 @@ class CachedManifests:
         places: Sequence[int],
         table: Any,
         counts: Sequence[int],
-        found: dict[int, DecodedRows],
+        decoded: dict[int, DecodedRows],
     ) -> None:
-        """Add the rows of manifests to `found`, and keep them."""
+        """Add the rows of manifests to `decoded`, and keep them."""
         start = 0
         for place, count in zip(places, counts, strict=True):
-            found[place] = DecodedRows(table, start, start + count)
+            decoded[place] = DecodedRows(table, start, start + count)
             start += count
         claimed = [keys[place] for place in places]
         if None not in claimed:

@@ -123,10 +123,10 @@ class ManifestFolder:
                 raise
             raise self._refusal(f"it cannot be opened: {error.strerror}") from error
         try:
-            found = os.fstat(folder)
-            if found.st_uid != os.geteuid():
+            status = os.fstat(folder)
+            if status.st_uid != os.geteuid():
                 raise self._refusal("it belongs to another user")
-            if stat.S_IMODE(found.st_mode) & 0o077:
+            if stat.S_IMODE(status.st_mode) & 0o077:
                 raise self._refusal("other users have access to it")
             yield folder
         finally:
@@ -139,15 +139,15 @@ class ManifestFolder:
         )
 
     def _read(self, file: int, schema: Any, rows: int | None) -> Any:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
             raise _UnusableError("it is no plain file")
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             raise _UnusableError("other users have access to it")
-        if not _HEADER < found.st_size <= self._total_bytes:
-            raise _UnusableError(f"it has {found.st_size} bytes")
+        if not _HEADER < status.st_size <= self._total_bytes:
+            raise _UnusableError(f"it has {status.st_size} bytes")
         with open(file, "rb", closefd=False) as opened:
-            content = memoryview(opened.read(found.st_size))
+            content = memoryview(opened.read(status.st_size))
         payload = content[_HEADER:]
         if content[:_HEADER] != _MAGIC + _checksum(payload):
             raise _UnusableError("its checksum is wrong")
@@ -196,10 +196,10 @@ class ManifestFolder:
         with os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
+                    status = entry.stat(follow_symlinks=False)
                     if _NAME.fullmatch(entry.name):
-                        files.append((found.st_mtime, entry.name, found.st_size))
-                    elif _UNFINISHED.fullmatch(entry.name) and found.st_mtime < time.time() - _UNFINISHED_SECONDS:
+                        files.append((status.st_mtime, entry.name, status.st_size))
+                    elif _UNFINISHED.fullmatch(entry.name) and status.st_mtime < time.time() - _UNFINISHED_SECONDS:
                         os.unlink(entry.name, dir_fd=folder)
         total = sum(size for _, _, size in files)
         if total * 8 <= self._total_bytes * 7:

@@ -143,8 +143,8 @@ def property_names(protocol: str) -> frozenset[str]:
 
 def options_of(protocol: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that concern a protocol."""
-    known = property_names(protocol)
-    return {name: text for name, text in properties.items() if name in known}
+    names = property_names(protocol)
+    return {name: text for name, text in properties.items() if name in names}
 
 
 def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:

@@ -150,18 +150,18 @@ class RangeReads(io.RawIOBase):
         return len(content)
 
     def _bytes(self, start: int, end: int) -> Any:
-        known = self._known(start, end)
-        if known is not None:
-            return known
-        if self._fetch_step(start, end) and (known := self._known(start, end)) is not None:
-            return known
+        content = self._bytes_read(start, end)
+        if content is not None:
+            return content
+        if self._fetch_step(start, end) and (content := self._bytes_read(start, end)) is not None:
+            return content
         if start >= _start_of_end(self._size) and not self._end:
             (self._end,) = self._fetch([(_start_of_end(self._size), self._size)])
-            if (known := self._known(start, end)) is not None:
-                return known
+            if (content := self._bytes_read(start, end)) is not None:
+                return content
         return self._fetch_block(start, end)
 
-    def _known(self, start: int, end: int) -> Any:
+    def _bytes_read(self, start: int, end: int) -> Any:
         """Return bytes that were read before; None if some were not."""
         for first, content in (*reversed(self._blocks), (self._size - len(self._end), self._end)):
             if first <= start and end <= first + len(content):
@@ -173,7 +173,7 @@ class RangeReads(io.RawIOBase):
         for number, ranges in enumerate(self._steps):
             if any(first <= start and end <= last for first, last in ranges):
                 self._blocks = []
-                missing = [found for found in ranges if self._known(*found) is None]
+                missing = [missing_range for missing_range in ranges if self._bytes_read(*missing_range) is None]
                 self._blocks = [(first, content) for (first, _), content in zip(missing, self._fetch(missing), strict=True)]
                 self._steps = self._steps[number + 1 :]
                 return True
@@ -182,12 +182,12 @@ class RangeReads(io.RawIOBase):
     def _fetch_block(self, start: int, end: int) -> Any:
         """Read a block that begins with these bytes. It is twice as long as the last one if it continues there."""
         # A part of the bytes may be at the end of the last block, where a record crosses its border.
-        kept = next((content[start - first :] for first, content in self._blocks if first <= start < first + len(content) < end), b"")
-        first = start + len(kept)
+        beginning = next((content[start - first :] for first, content in self._blocks if first <= start < first + len(content) < end), b"")
+        first = start + len(beginning)
         self._block_bytes = min(2 * self._block_bytes, LONGEST_BLOCK_BYTES) if first == self._last_end else FIRST_BLOCK_BYTES
         last = min(self._size, max(end, first + self._block_bytes))
         (content,) = self._fetch([(first, last)])
-        content = kept + content if kept else content
+        content = beginning + content if beginning else content
         self._last_end = last
         if not self._steps:
             self._blocks = []

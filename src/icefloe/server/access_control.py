@@ -147,11 +147,11 @@ class Users:
     def of_token(self, token: str) -> User | None:
         """Return the user of a token; None for an unknown token. The time that it takes shows nothing about the tokens."""
         digest = token_digest(token)
-        found = None
+        user_of_token = None
         for user in self.by_name.values():
             if hmac.compare_digest(digest, user.token_sha256):
-                found = user
-        return found
+                user_of_token = user
+        return user_of_token
 
     def of_credential(self, name: str, secret: str) -> User | None:
         """Return the user of a client id and secret, which are the user's name and token; None where they are wrong."""

@@ -27,8 +27,10 @@ class BoundedConnection(HttpToolsProtocol):
         self._wait_for_request()
         most = self.limit_concurrency
         while most is not None and len(self.connections) >= most:
-            others = [one for one in self.connections if isinstance(one, BoundedConnection) and one is not self]
-            longest = min((one for one in others if one._waits_since is not None), key=lambda one: one._waits_since or 0.0, default=None)
+            others = [connection for connection in self.connections if isinstance(connection, BoundedConnection) and connection is not self]
+            longest = min(
+                (other for other in others if other._waits_since is not None), key=lambda other: other._waits_since or 0.0, default=None
+            )
             if longest is None:
                 return  # every other connection has a request: uvicorn sends this one the response that the server is busy
             self.connections.discard(longest)

@@ -16,11 +16,11 @@ _VIEW_OPERATIONS = frozenset({"listViews", "createView", "viewExists", "loadView
 
 def get_config(served: ServedCatalog, call: Call) -> Answer:
     """Return the configuration of clients. Spec: REST catalog, getConfig."""
-    asked = call.query.get("warehouse")
+    requested = call.query.get("warehouse")
     warehouse = served.catalog.properties.get("warehouse")
-    if asked and asked != served.catalog.name and not (warehouse and place_of_folder(asked) == place_of_folder(warehouse)):
+    if requested and requested != served.catalog.name and not (warehouse and place_of_folder(requested) == place_of_folder(warehouse)):
         raise RefusedRequest(
-            NOT_FOUND, "NoSuchWarehouseException", f"Warehouse does not exist: {asked}; the server has {served.catalog.name}"
+            NOT_FOUND, "NoSuchWarehouseException", f"Warehouse does not exist: {requested}; the server has {served.catalog.name}"
         )
     has_views = served.catalog.keeps_views
     endpoints = [

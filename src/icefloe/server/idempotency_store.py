@@ -125,10 +125,10 @@ class MemoryIdempotencyStore:
     def _first(self, name: tuple[str, str], entry: _Entry, act: Callable[[], Answer], may_be_loaded: bool) -> Answer:
         try:
             answer = act()
-            kept = kept_answer(answer, may_be_loaded=may_be_loaded)
-            if kept is not None:
+            kept_reply = kept_answer(answer, may_be_loaded=may_be_loaded)
+            if kept_reply is not None:
                 with self._lock:
-                    entry.answer = kept
+                    entry.answer = kept_reply
                     self._bytes += entry.size
             return answer
         finally:

@@ -62,5 +62,5 @@ class MetricsReports:
     def shown(self, call: Call) -> list[dict[str, Any]]:
         """Return the reports of the tables that the user may read, newest first."""
         with self._lock:
-            kept = list(self._kept)
-        return [entry for table, entry in reversed(kept) if call.access.role_in(table[:-1]) >= Role.READ]
+            reports = list(self._kept)
+        return [entry for table, entry in reversed(reports) if call.access.role_in(table[:-1]) >= Role.READ]

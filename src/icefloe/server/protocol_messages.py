@@ -84,22 +84,22 @@ def requirement_message(requirement: Requirement, table: TableMetadata | None) -
         return "Requirement failed: the table does not exist"
     match requirement:
         case AssertCreate():
-            found = "table already exists"
+            message = "table already exists"
         case AssertTableUUID(uuid):
-            found = f"UUID does not match: expected {table.table_uuid} != {uuid}"
+            message = f"UUID does not match: expected {table.table_uuid} != {uuid}"
         case AssertRefSnapshotId(name, snapshot_id):
-            found = _ref_message(table, name, snapshot_id)
+            message = _ref_message(table, name, snapshot_id)
         case AssertLastAssignedFieldId(expected):
-            found = f"last assigned field id changed: expected id {expected} != {table.last_column_id}"
+            message = f"last assigned field id changed: expected id {expected} != {table.last_column_id}"
         case AssertCurrentSchemaId(expected):
-            found = f"current schema changed: expected id {expected} != {table.current_schema_id}"
+            message = f"current schema changed: expected id {expected} != {table.current_schema_id}"
         case AssertLastAssignedPartitionId(expected):
-            found = f"last assigned partition id changed: expected id {expected} != {table.last_partition_id}"
+            message = f"last assigned partition id changed: expected id {expected} != {table.last_partition_id}"
         case AssertDefaultSpecId(expected):
-            found = f"default partition spec changed: expected id {expected} != {table.default_spec_id}"
+            message = f"default partition spec changed: expected id {expected} != {table.default_spec_id}"
         case AssertDefaultSortOrderId(expected):
-            found = f"default sort order changed: expected id {expected} != {table.default_sort_order_id}"
-    return f"Requirement failed: {found}"
+            message = f"default sort order changed: expected id {expected} != {table.default_sort_order_id}"
+    return f"Requirement failed: {message}"
 
 
 def _ref_message(table: TableMetadata, name: str, snapshot_id: int | None) -> str:

@@ -192,10 +192,10 @@ def _deleted(body: str | None) -> list[str]:
 
 
 def _unescaped(text: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        if found[0] not in _ENTITIES:
-            raise forbidden(f"the entity {found[0]!r} in a key is not understood")
-        return _ENTITIES[found[0]]
+    def character(match: re.Match[str]) -> str:
+        if match[0] not in _ENTITIES:
+            raise forbidden(f"the entity {match[0]!r} in a key is not understood")
+        return _ENTITIES[match[0]]
 
     return re.sub(r"&[^;]{0,20};?", character, text)
 

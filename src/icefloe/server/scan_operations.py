@@ -58,7 +58,7 @@ def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
 
 def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
     """Return the first files of a plan, or that it is not ready yet. Spec: REST catalog, fetchPlanningResult."""
-    table, request, plan_id = _known(served, call)
+    table, request, plan_id = _planned_request(served, call)
     if served.plans.is_cancelled(plan_id):
         return Answer(content={"status": "cancelled"})
     try:
@@ -72,7 +72,7 @@ def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
 
 def cancel_planning(served: ServedCatalog, call: Call) -> Answer:
     """Give up a plan. Spec: REST catalog, cancelPlanning."""
-    _, request, plan_id = _known(served, call)
+    _, request, plan_id = _planned_request(served, call)
     served.plans.cancel(plan_id, _key(served, request))
     return NO_CONTENT
 
@@ -178,8 +178,8 @@ def _planned(
     io = served.file_io(call, table)
 
     def make() -> ScanPlan:
-        wanted = _scan(table, request) if scan is None else scan
-        return replace(wanted, io=io).plan(include_statistics="statistics" in request, enough_rows=request.get("rows"))
+        own_scan = _scan(table, request) if scan is None else scan
+        return replace(own_scan, io=io).plan(include_statistics="statistics" in request, enough_rows=request.get("rows"))
 
     return served.plans.plan(_key(served, request), make, wait_s, reads_all=io is table.io)
 
@@ -225,8 +225,8 @@ def _page(
     parts = [part for part in files_of(plan, *places) if len(part)]
     schema = _scan(table, request, with_filter=False).schema()
     names = request.get("statistics", ())
-    found = (schema.find_id(name, case_sensitive=request.get("case", True)) for name in names)
-    statistics = sorted({field_id for field_id in found if field_id is not None and schema.find_type(field_id).is_primitive})
+    field_ids = (schema.find_id(name, case_sensitive=request.get("case", True)) for name in names)
+    statistics = sorted({field_id for field_id in field_ids if field_id is not None and schema.find_type(field_id).is_primitive})
     writer = ScanTaskJson(table.metadata, statistics)
     if not (parts and accepts(call.headers.get("accept", ""), MEDIA_TYPE)):
         start = b"{" + (msgspec.json.encode(members)[1:-1] + b"," if members else b"")
@@ -238,7 +238,7 @@ def _page(
     return Answer(body=written_stream(parts, members, statistics, deletes), headers={**VARIES, "Content-Type": MEDIA_TYPE})
 
 
-def _known(served: ServedCatalog, call: Call) -> tuple[Table, dict[str, Any], str]:
+def _planned_request(served: ServedCatalog, call: Call) -> tuple[Table, dict[str, Any], str]:
     """Return the table and the request of a plan's id. Raises `RefusedRequest` for an id that the server has not made for this table."""
     table = served.catalog.load_table(call.table())
     plan_id = decoded(call.path["plan_id"])

@@ -90,14 +90,14 @@ class SqlIdempotencyStore:
             return connection.execute(inserted).first() is not None
 
     def _first(self, user: str, key: str, act: Callable[[], Answer], may_be_loaded: bool) -> Answer:
-        kept = None
+        kept_reply = None
         try:
             answer = act()
-            kept = kept_answer(answer, may_be_loaded=may_be_loaded)
+            kept_reply = kept_answer(answer, may_be_loaded=may_be_loaded)
         finally:
             with self._engine.begin() as connection:
-                if kept is not None:
-                    connection.execute(update(KEYS).where(self._of(user, key)).values(**self._columns(kept)))
+                if kept_reply is not None:
+                    connection.execute(update(KEYS).where(self._of(user, key)).values(**self._columns(kept_reply)))
                 else:
                     connection.execute(delete(KEYS).where(self._of(user, key)))
         return answer

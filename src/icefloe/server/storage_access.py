@@ -144,13 +144,13 @@ class StorageAccess:
             raise StorageUnavailableError(
                 f"the token service gave no credentials: {type(error).__name__}", next_step="check the server's role and its keys"
             ) from None
-        found = answer["Credentials"]
+        credentials = answer["Credentials"]
         return TemporaryCredentials(
-            access_key_id=found["AccessKeyId"],
-            secret_access_key=found["SecretAccessKey"],
-            session_token=found["SessionToken"],
+            access_key_id=credentials["AccessKeyId"],
+            secret_access_key=credentials["SecretAccessKey"],
+            session_token=credentials["SessionToken"],
             made_ms=now_ms,
-            expires_ms=int(found["Expiration"].timestamp() * 1000),
+            expires_ms=int(credentials["Expiration"].timestamp() * 1000),
         )
 
     def _sts(self) -> Any:
@@ -164,8 +164,8 @@ class StorageAccess:
 
 def _partition_of(role: str | None) -> str:
     """Return the partition of AWS that a role is in, such as `aws-cn`; `aws` for a role of another service, which takes policies of that name."""
-    found = _ROLE.match(role or "")
-    return found[1] if found else "aws"
+    match = _ROLE.match(role or "")
+    return match[1] if match else "aws"
 
 
 def folder_policy(location: str, *, may_write: bool, partition: str = "aws") -> dict[str, Any]:

@@ -42,16 +42,16 @@ def keys_of(properties: Mapping[str, str], feature: str) -> Any:
     session = session_of(properties, feature)
     errors = optional_module("botocore.exceptions", extra="s3", feature=feature)
     try:
-        found = session.get_credentials()
+        credentials = session.get_credentials()
     except errors.BotoCoreError as error:
         raise StorageUnavailableError(
             f"the keys of the server could not be loaded: {type(error).__name__}", next_step="check the profile of its catalog"
         ) from None
-    if found is None:
+    if credentials is None:
         raise StorageUnavailableError(
             "the server has no keys to sign with", next_step="set s3.access-key-id and s3.secret-access-key for its catalog"
         )
-    return found.get_frozen_credentials()
+    return credentials.get_frozen_credentials()
 
 
 def region_of(properties: Mapping[str, str]) -> str | None:

@@ -129,12 +129,12 @@ def load_table(served: ServedCatalog, call: Call) -> Answer:
     tag = entity_tag(location, mode, version)
     if is_current(call, tag):
         return Answer(status=304, headers={"ETag": tag})
-    kept = served.bodies.get(tag)
-    if kept is None:
+    body = served.bodies.get(tag)
+    if body is None:
         loaded = read_metadata_at(handle.io, location)
         extra = served.access_to(loaded.metadata.location, handle.identifier, call)
         return table_answer(served.bodies, loaded, mode=mode, version=version, extra=extra)
-    return kept_table_answer(kept, location, tag, served.access_to(kept.folder, handle.identifier, call))
+    return kept_table_answer(body, location, tag, served.access_to(body.folder, handle.identifier, call))
 
 
 def update_table(served: ServedCatalog, call: Call) -> Answer:

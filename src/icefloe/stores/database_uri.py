@@ -30,8 +30,8 @@ def uri_of_jdbc(uri: str, user: str | None, password: str | None) -> str:
     values = {name: unquote_plus(text) for name, _, text in settings}
     user, password = user or values.get("user"), password or values.get("password")
     login = f"{quote(user or '', safe='')}{':' + quote(password, safe='') if password else ''}@" if user or password else ""
-    kept = "&".join(f"{name}={text}" for name, _, text in settings if name not in ("user", "password"))
-    return f"{dialect}://{login}{place}{'?' + kept if kept else ''}"
+    other_settings = "&".join(f"{name}={text}" for name, _, text in settings if name not in ("user", "password"))
+    return f"{dialect}://{login}{place}{'?' + other_settings if other_settings else ''}"
 
 
 def without_password(uri: str) -> str:
@@ -51,5 +51,5 @@ def without_password(uri: str) -> str:
     machine, colon, port = host.rpartition(":")
     if colon and port and not port.isdigit() and not port.endswith("]"):  # SQLAlchemy quotes what it takes for a port
         host = f"{machine}:{HIDDEN}"
-    settings = _SETTING.sub(lambda found: f"{found[1]}{HIDDEN}", query)
+    settings = _SETTING.sub(lambda match: f"{match[1]}{HIDDEN}", query)
     return f"{scheme}://{hidden}{host}{slash}{path}{question}{settings}"

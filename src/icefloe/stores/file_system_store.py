@@ -75,9 +75,9 @@ class FileSystemCatalogStore:
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         if parent:
             self._require(parent)
-        found = self._folders.names(self.table_location(parent))
-        names = [(*parent, name) for name in (found[0] if found else ())]
-        return [name for name in names if not self._versions(name) and not name[-1].startswith(".")]
+        entries = self._folders.names(self.table_location(parent))
+        namespaces = [(*parent, name) for name in (entries[0] if entries else ())]
+        return [name for name in namespaces if not self._versions(name) and not name[-1].startswith(".")]
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         self._require(namespace)
@@ -114,8 +114,8 @@ class FileSystemCatalogStore:
         return sorted((*namespace, name) for name in folders if self._versions((*namespace, name)))
 
     def load(self, identifier: Identifier) -> TableLocation:
-        found = self._newest(identifier)
-        if found is None:
+        newest = self._newest(identifier)
+        if newest is None:
             if self._dropped.holds(identifier):
                 raise UnfinishedDropError(
                     f"table {dotted(identifier)!r} was dropped from catalog {self.name!r}, and the deletion of its files is not finished: "
@@ -128,7 +128,7 @@ class FileSystemCatalogStore:
             raise table_missing(self.name, identifier, self.list_tables, f"{self._metadata(identifier)} holds no v<N>.metadata.json")
         return TableLocation(
             identifier=identifier,
-            metadata_location=found,
+            metadata_location=newest,
             previous_metadata_location=None,
             lookup=lambda: f"the newest v<N>.metadata.json in {self._metadata(identifier)}",
         )
@@ -254,8 +254,8 @@ class FileSystemCatalogStore:
         if uuid is None and self._is_same(above, self._metadata(identifier)) and name in folder.names():
             return True
         versions = version_files(folder.names())
-        known = (_uuid(folder.read(versions[version]), versions[version]) for version in sorted(versions, reverse=True))
-        return next((one for one in known if one is not None), uuid) == uuid
+        uuids = (_uuid(folder.read(versions[version]), versions[version]) for version in sorted(versions, reverse=True))
+        return next((known_uuid for known_uuid in uuids if known_uuid is not None), uuid) == uuid
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
         """See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
@@ -342,8 +342,8 @@ class FileSystemCatalogStore:
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
         """Return the file of each version."""
-        found = self._folders.names(self._metadata(identifier))
-        return version_files(found[1] if found else ())
+        names = self._folders.names(self._metadata(identifier))
+        return version_files(names[1] if names else ())
 
     def _newest(self, identifier: Identifier) -> str | None:
         versions = self._versions(identifier)

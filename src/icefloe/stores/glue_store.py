@@ -140,10 +140,10 @@ class GlueCatalogStore(MetastoreStore):
                 raise table_exists(self.name, identifier) from error
             if error.is_denial:
                 raise error.translated(failure) from error
-            found = self._has_table(identifier, metadata_location_of(table))
-            if found is None:
+            is_created = self._has_table(identifier, metadata_location_of(table))
+            if is_created is None:
                 raise self._creation_unknown(identifier, metadata_location_of(table), error) from error
-            if not found:
+            if not is_created:
                 raise table_exists(self.name, identifier) from error
 
     def _swap(self, request: CommitRequest) -> Outcome:

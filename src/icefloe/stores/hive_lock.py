@@ -94,9 +94,9 @@ class MetastoreLock:
         try:
             response = self._session.call("lock", request)
         except MetastoreError as error:
-            if error.kind or (found := self._find()) is None:
+            if error.kind or (lock := self._find()) is None:
                 raise
-            response = found
+            response = lock
         self._id = response.lockid
         return response.state
 

@@ -170,7 +170,7 @@ class MetastoreSession:
 @lru_cache(maxsize=32)
 def addresses(uri: str) -> tuple[tuple[str, int], ...]:
     """Return host and port of each metastore of a `uri`, which are separated by commas. Raises `InvalidInputError`."""
-    found = []
+    uris = []
     for text in filter(None, (part.strip() for part in uri.split(","))):
         try:
             parts = urlsplit(text)
@@ -181,12 +181,12 @@ def addresses(uri: str) -> tuple[tuple[str, int], ...]:
             raise InvalidInputError(
                 "the uri of a catalog in a Hive metastore is not an address", next_step="write thrift://host:9083; commas separate several"
             )
-        found.append((host, port or DEFAULT_PORT))
-    if not found:
+        uris.append((host, port or DEFAULT_PORT))
+    if not uris:
         raise InvalidInputError(
             "a catalog in a Hive metastore needs the metastore's address", next_step="set uri, such as thrift://host:9083"
         )
-    return tuple(found)
+    return tuple(uris)
 
 
 def check_settings(properties: Mapping[str, str]) -> None:

@@ -270,12 +270,12 @@ class HiveCatalogStore(MetastoreStore):
     def _tables(self, session: MetastoreSession, namespace: Identifier) -> list[Identifier]:
         self._database(session, namespace)
         names = sorted(session.call("get_all_tables", namespace[0]))
-        found = []
+        identifiers = []
         for first in range(0, len(names), _PAGE):
             request = hive_types().GetTablesRequest(dbName=namespace[0], tblNames=names[first : first + _PAGE])
             tables = session.call("get_table_objects_by_name_req", request).tables or ()
-            found += [(*namespace, str(table.tableName)) for table in tables if hive_objects.is_iceberg(table)]
-        return sorted(found)
+            identifiers += [(*namespace, str(table.tableName)) for table in tables if hive_objects.is_iceberg(table)]
+        return sorted(identifiers)
 
     def _table(self, session: MetastoreSession, identifier: Identifier) -> Any:
         """Return the metastore's table of an Iceberg table. Raises `NoSuchTableError`."""

@@ -59,16 +59,16 @@ class MemoryCatalogStore:
             self._require(namespace)
             depth = len(namespace)
             names = (*self._tables, *self._views.locations, *self._namespaces)
-            held = [dotted(name) for name in names if len(name) > depth and name[:depth] == namespace]
-            if held:
-                raise namespace_not_empty(namespace, held)
+            content = [dotted(name) for name in names if len(name) > depth and name[:depth] == namespace]
+            if content:
+                raise namespace_not_empty(namespace, content)
             del self._namespaces[namespace]
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
         with self._lock:
             self._require(namespace)
-            kept = {key: value for key, value in self._namespaces.get(namespace, {}).items() if key not in removals}
-            self._namespaces[namespace] = {**kept, **{key: str(value) for key, value in updates.items()}}
+            properties = {key: value for key, value in self._namespaces.get(namespace, {}).items() if key not in removals}
+            self._namespaces[namespace] = {**properties, **{key: str(value) for key, value in updates.items()}}
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
         with self._lock:
@@ -109,14 +109,14 @@ class MemoryCatalogStore:
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
         with self._lock:
             for request in requests:
-                found = self._tables.get(request.identifier)
+                location = self._tables.get(request.identifier)
                 if request.expected is None:
                     try:
                         self._require_free(request.identifier)
                     except (NoSuchNamespaceError, AlreadyExistsError) as error:
                         return Refused(error=error)
-                elif found is None or found.metadata_location != request.expected:
-                    return Conflicted(current_location=found.metadata_location if found else None, table=dotted(request.identifier))
+                elif location is None or location.metadata_location != request.expected:
+                    return Conflicted(current_location=location.metadata_location if location else None, table=dotted(request.identifier))
             for request in requests:
                 self._tables[request.identifier] = _table_location(request.identifier, request.new, request.expected)
             return Committed()
@@ -124,13 +124,13 @@ class MemoryCatalogStore:
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """Compare the current locations. No reply is lost within a process, so only stores that simulate faults need this."""
         with self._lock:
-            found = {request.identifier: self._tables.get(request.identifier) for request in requests}
+            locations = {request.identifier: self._tables.get(request.identifier) for request in requests}
         for request in requests:
-            current = found[request.identifier]
+            current = locations[request.identifier]
             if current is not None and current.metadata_location == request.new:
                 return Committed()
         first = requests[0]
-        current = found[first.identifier]
+        current = locations[first.identifier]
         location = current.metadata_location if current else None
         return Conflicted(current_location=location, table=dotted(first.identifier), is_reply_lost=location != first.expected)
 

@@ -61,9 +61,9 @@ class MemoryViews:
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
         (request,) = requests
         with self._lock:
-            found = self.locations.get(request.identifier)
-            if found is None or found.metadata_location != request.expected:
-                return Conflicted(current_location=found.metadata_location if found else None)
+            location = self.locations.get(request.identifier)
+            if location is None or location.metadata_location != request.expected:
+                return Conflicted(current_location=location.metadata_location if location else None)
             self._set_location(request.identifier, request.new, request.expected)
             return Committed()
 
@@ -71,8 +71,8 @@ class MemoryViews:
         """Compare the current location. No reply is lost within a process, so only stores that simulate faults need this."""
         request = requests[0]
         with self._lock:
-            found = self.locations.get(request.identifier)
-        location = found.metadata_location if found else None
+            current = self.locations.get(request.identifier)
+        location = current.metadata_location if current else None
         return Committed() if location == request.new else Conflicted(current_location=location, is_reply_lost=location != request.expected)
 
     def rename(self, source: Identifier, target: Identifier) -> None:

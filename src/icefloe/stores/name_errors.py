@@ -16,14 +16,14 @@ from icefloe.spec.identifier import Identifier, dotted
 _SHOWN_TABLES, _SHOWN_CONTENT = 10, 5
 
 
-def namespace_missing(catalog: str, namespace: Identifier, known: Iterable[Identifier] | None = None) -> NoSuchNamespaceError:
-    """Return the error for a namespace that does not exist; `known` are those that do, to list them."""
+def namespace_missing(catalog: str, namespace: Identifier, existing: Iterable[Identifier] | None = None) -> NoSuchNamespaceError:
+    """Return the error for a namespace that does not exist; `existing` are those that do, to list them."""
     message = f"namespace {dotted(namespace)!r} does not exist in catalog {catalog!r}"
-    if known is None:
+    if existing is None:
         return NoSuchNamespaceError(message, next_step=f"create it with create_namespace({dotted(namespace)!r})")
     return NoSuchNamespaceError(
         f"namespace {dotted(namespace)!r} does not exist in catalog {catalog!r}",
-        next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {', '.join(sorted(map(dotted, known))) or 'none yet'}",
+        next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {', '.join(sorted(map(dotted, existing))) or 'none yet'}",
     )
 
 
@@ -34,8 +34,8 @@ def namespace_exists(catalog: str, namespace: Identifier) -> NamespaceAlreadyExi
 
 def namespace_not_empty(namespace: Identifier, content: Iterable[str]) -> NamespaceNotEmptyError:
     """Return the error for a namespace that cannot be dropped, with some of its content."""
-    held = ", ".join(sorted(content)[:_SHOWN_CONTENT])
-    return NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+    names = ", ".join(sorted(content)[:_SHOWN_CONTENT])
+    return NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {names}", next_step="drop these first")
 
 
 def table_missing(

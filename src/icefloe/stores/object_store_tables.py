@@ -88,10 +88,10 @@ class ObjectStoreTables(FileSystemCatalogStore):
         """See `CatalogStore.drop_namespace`. Tombstones of dropped tables stay."""
         self._require(namespace)
         folders, files = self._objects.entries(self.table_location(namespace))
-        held = [name for name in folders if self._versions((*namespace, name)) or self._is_namespace((*namespace, name))]
-        held += [name for name in files if name != NAMESPACE_MARKER]
-        if held:
-            raise namespace_not_empty(namespace, held)
+        content = [name for name in folders if self._versions((*namespace, name)) or self._is_namespace((*namespace, name))]
+        content += [name for name in files if name != NAMESPACE_MARKER]
+        if content:
+            raise namespace_not_empty(namespace, content)
         self._io.delete(f"{self.table_location(namespace)}/{NAMESPACE_MARKER}")
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
@@ -252,12 +252,12 @@ class ObjectStoreTables(FileSystemCatalogStore):
             )
 
     def load(self, identifier: Identifier) -> TableLocation:
-        found = self._newest(identifier)
-        if found is None:
+        newest = self._newest(identifier)
+        if newest is None:
             raise table_missing(self.name, identifier, self.list_tables, f"{self._metadata(identifier)} holds no v<N>.metadata.json")
         return TableLocation(
             identifier=identifier,
-            metadata_location=found,
+            metadata_location=newest,
             previous_metadata_location=None,
             lookup=lambda: f"the newest v<N>.metadata.json in {self._metadata(identifier)}",
         )

@@ -98,8 +98,8 @@ def with_driver(url: URL) -> URL:
     dialect, _, driver = url.drivername.partition("+")
     if dialect not in ("postgresql", "postgres") or driver not in ("", *POSTGRES_DRIVERS):
         return url
-    wanted = [driver] if driver else []
-    for name in (*wanted, *POSTGRES_DRIVERS):
+    drivers = [driver] if driver else []
+    for name in (*drivers, *POSTGRES_DRIVERS):
         if find_spec(name) is not None:
             return url.set(drivername=f"postgresql+{name}")
     raise ModuleNotFoundError("psycopg is not installed", name="psycopg")

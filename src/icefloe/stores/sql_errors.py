@@ -123,17 +123,17 @@ def _secrets_of(uri: str) -> set[str]:
     user, at, place = rest.rpartition("@")
     password = user.partition(":")[2] if at else ""
     query = place.partition("?")[2]
-    found = {
+    secrets = {
         password,
         unquote(password),
         *re.split(r"[@/:?#\[\]]", password),
         *(value for _, value in parse_qsl(query, keep_blank_values=True)),
     }
-    found |= {part.partition("=")[2] for part in re.split("[&;]", query)}
+    secrets |= {part.partition("=")[2] for part in re.split("[&;]", query)}
     shown = without_password(uri)
     if HIDDEN in shown:
-        found |= {part for part in re.split(r"[@/:?#&;=\[\]]", rest) if part not in shown}
-    return {text for text in found if text}
+        secrets |= {part for part in re.split(r"[@/:?#&;=\[\]]", rest) if part not in shown}
+    return {text for text in secrets if text}
 
 
 def _is_disk_full(uri: str) -> bool:

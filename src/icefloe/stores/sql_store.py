@@ -495,10 +495,10 @@ class SqlCatalogStore(SqlLocations):
     def require_namespace(self, connection: Connection, namespace: Identifier) -> None:
         """Check that a namespace exists. Raises `NoSuchNamespaceError`."""
         if namespace not in self._all_namespaces(connection):
-            known = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
+            namespaces = ", ".join(sorted(map(dotted, self._all_namespaces(connection)))) or "none yet"
             raise NoSuchNamespaceError(
                 f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known}{self.others.suffix(connection)}",
+                next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {namespaces}{self.others.suffix(connection)}",
             )
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
@@ -554,8 +554,8 @@ class SqlCatalogStore(SqlLocations):
                 )
             ).all()
             if rows or below:
-                held = [row[0] for row in rows] + [dotted(name) for name in below]
-                raise namespace_not_empty(namespace, held)
+                content = [row[0] for row in rows] + [dotted(name) for name in below]
+                raise namespace_not_empty(namespace, content)
             connection.execute(delete(NAMESPACE_PROPERTIES).where(self._namespace_properties_of(dotted(namespace))))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:

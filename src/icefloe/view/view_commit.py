@@ -119,12 +119,12 @@ class _ViewCommit:
             self.may_be_committed = False
         return outcome
 
-    def _accept(self, outcome: Committed, made: LoadedView) -> None:
+    def _accept(self, outcome: Committed, committed: LoadedView) -> None:
         """Make the attempt the view's metadata: as the store has it, if it wrote the metadata."""
         stored = outcome.stored[0] if outcome.stored else None
         if stored is not None and isinstance(stored.metadata, ViewMetadata):
-            made = replace(made, location=stored.location, metadata=stored.metadata)
-        self.base = made
+            committed = replace(committed, location=stored.location, metadata=stored.metadata)
+        self.base = committed
 
     def _commit(self, request: CommitRequest) -> Outcome:
         """Commit to the store; after a lost reply, find out whether the commit happened."""

@@ -99,26 +99,26 @@ def referenced_files(
     """
     try:
         pending = list(_pending_commits(io, loaded, metadata_files))
-        snapshots = [snapshot for one in (loaded, *others) for snapshot in one.metadata.snapshots]
+        snapshots = [snapshot for table in (loaded, *others) for snapshot in table.metadata.snapshots]
         reached = files_of_snapshots(snapshots, io.read, must=True)
-        known = loaded.metadata.snapshots.ids()
-        staged = [snapshot for one in pending for snapshot in one.metadata.snapshots if snapshot.snapshot_id not in known]
+        snapshot_ids = loaded.metadata.snapshots.ids()
+        staged = [snapshot for commit in pending for snapshot in commit.metadata.snapshots if snapshot.snapshot_id not in snapshot_ids]
         # Files of a commit that may still happen are read as far as they exist: its writer may have deleted the others.
         of_pending = files_of_snapshots(staged, io.read, must=False)
         added = without(of_pending.manifests, reached.manifests["key"])
         readable = [row for row in added.to_pylist() if _is_readable(io, row)]
     except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
         raise refusal(table_name, error) from error
-    paths = [path for one in (loaded, *others, *pending) for path in paths_in_metadata(one)]
+    paths = [path for table in (loaded, *others, *pending) for path in paths_in_metadata(table)]
     paths += [problem.where for problem in of_pending.unreadable]
-    paths += [path for one in (reached, of_pending) for path in one.lists["path"].to_pylist()]
+    paths += [path for files in (reached, of_pending) for path in files.lists["path"].to_pylist()]
     paths += added["manifest_path"].to_pylist()
     return ReferencedFiles(
         io=io,
         paths=tuple(paths),
         manifests=pa.concat_tables([reached.manifests, pa.Table.from_pylist(readable, schema=added.schema)]),
-        snapshot_ids=frozenset(known),
-        pending=tuple(one.location for one in pending),
+        snapshot_ids=frozenset(snapshot_ids),
+        pending=tuple(commit.location for commit in pending),
     )
 
 
@@ -149,11 +149,11 @@ def _pending_commits(io: FileIO, loaded: LoadedMetadata, metadata_files: Iterabl
     """
     keys = PathKeys()
     current = keys.file(loaded.location)
-    known = {keys.file(path)[0] for path in (loaded.location, *(entry.metadata_file for entry in loaded.metadata.metadata_log))}
+    known_keys = {keys.file(path)[0] for path in (loaded.location, *(entry.metadata_file for entry in loaded.metadata.metadata_log))}
     current_version = metadata_version(loaded.location)
     for location in metadata_files:
         version = metadata_version(location)
-        if keys.file(location)[0] in known or (version is not None and current_version is not None and version <= current_version):
+        if keys.file(location)[0] in known_keys or (version is not None and current_version is not None and version <= current_version):
             continue
         metadata = _staged_metadata(io, location)
         if metadata is None or metadata.table_uuid != loaded.metadata.table_uuid or not metadata.metadata_log:

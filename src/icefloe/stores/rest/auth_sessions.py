@@ -119,13 +119,13 @@ class SigV4Auth:
     def _credentials(self) -> Any:
         if self._keys[0] and self._keys[1]:
             return optional_module("botocore.credentials", extra="s3", feature="rest.auth.type sigv4").Credentials(*self._keys)
-        found = self._machine().get_credentials()
-        if found is None:
+        credentials = self._machine().get_credentials()
+        if credentials is None:
             raise StoragePermissionError(
                 "requests to the REST catalog are to be signed, and there are no AWS credentials",
                 next_step=f"set {settings.SIGNING_KEY} and {settings.SIGNING_SECRET}, or the machine's own (AWS_PROFILE, AWS_ACCESS_KEY_ID, a role)",
             )
-        return found.get_frozen_credentials()
+        return credentials.get_frozen_credentials()
 
     def _signing_region(self) -> str:
         region = self._region or self._machine().get_config_variable("region")
@@ -179,7 +179,7 @@ class GoogleAuth:
         with self._lock:
             try:
                 if self._credentials is None:
-                    self._credentials = self._found()
+                    self._credentials = self._google_credentials()
                 if not self._credentials.valid:
                     self._credentials.refresh(transport.Request())
             except IcefloeError:
@@ -191,10 +191,12 @@ class GoogleAuth:
                 ) from None
             return {**headers, "Authorization": f"Bearer {self._credentials.token}"}
 
-    def _found(self) -> Any:
+    def _google_credentials(self) -> Any:
         google = optional_module("google.auth", extra="gcs", feature="rest.auth.type google")
-        found = google.load_credentials_from_file(self._path, scopes=self._scopes) if self._path else google.default(scopes=self._scopes)
-        return found[0]
+        credentials = (
+            google.load_credentials_from_file(self._path, scopes=self._scopes) if self._path else google.default(scopes=self._scopes)
+        )
+        return credentials[0]
 
     def renew(self) -> bool:
         """Drop the token, so that the next request fetches another one."""
@@ -214,27 +216,27 @@ class OwnAuth:
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self._name = name
         self._arguments = {key.removeprefix("auth.custom."): text for key, text in properties.items() if key.startswith("auth.custom.")}
-        self._source = self._made()
+        self._source = self._load_source()
         self._sent = deque[str](maxlen=_KEPT_VALUES)
 
     def __reduce__(self) -> tuple[object, ...]:
         return OwnAuth, (self._name, {f"auth.custom.{key}": text for key, text in self._arguments.items()})
 
-    def _made(self) -> HeaderSource:
+    def _load_source(self) -> HeaderSource:
         module, _, name = self._name.rpartition(".")
         try:
-            made = getattr(import_module(module), name)(**self._arguments)
+            source = getattr(import_module(module), name)(**self._arguments)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise InvalidPropertyError(
                 f"the class {self._name!r} of the catalog property {settings.AUTH_TYPE} cannot be made: {type(error).__name__}: {error}",
                 next_step="name a class as package.module.Class whose keyword arguments are the properties auth.custom.*",
             ) from error
-        if not isinstance(made, HeaderSource):
+        if not isinstance(source, HeaderSource):
             raise InvalidPropertyError(
                 f"the class {self._name!r} of the catalog property {settings.AUTH_TYPE} has no method auth_header",
                 next_step="let its method auth_header return the value of the header Authorization",
             )
-        return made
+        return source
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
         value = self._source.auth_header()
@@ -314,21 +316,21 @@ def _has_token(properties: Mapping[str, str]) -> bool:
 
 def _with_pyiceberg_names(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties with the names that PyIceberg's section `auth` has under Java's names; names of the user's own choice win."""
-    found: dict[str, str] = {}
+    settings_of_type: dict[str, str] = {}
     for name, other in (("auth.basic.username", settings.BASIC_USERNAME), ("auth.basic.password", settings.BASIC_PASSWORD)):
         if properties.get(name):
-            found[other] = properties[name]
+            settings_of_type[other] = properties[name]
     client_id, secret = properties.get("auth.oauth2.client_id"), properties.get("auth.oauth2.client_secret")
     if secret:
-        found[settings.CREDENTIAL] = f"{client_id}:{secret}" if client_id else secret
+        settings_of_type[settings.CREDENTIAL] = f"{client_id}:{secret}" if client_id else secret
     for name, other in (
         ("auth.oauth2.token_url", OAUTH2_SERVER_URI),
         ("auth.oauth2.scope", settings.SCOPE),
         ("rest.authorization-url", OAUTH2_SERVER_URI),
     ):
         if properties.get(name):
-            found[other] = properties[name]
-    return {**found, **properties}
+            settings_of_type[other] = properties[name]
+    return {**settings_of_type, **properties}
 
 
 def _required(properties: Mapping[str, str], name: str, kind: str) -> str:

@@ -229,12 +229,12 @@ def _decompressed(response: "httpx.Response") -> Iterator[bytes]:
 def _wait(attempt: int, reply: Reply) -> float:
     """Return the seconds before the next try: what the server requests, or doubling waits with jitter."""
     backoff: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
-    asked = reply.headers.get("retry-after", "").strip()
-    if asked.isdecimal() and len(asked) < 6:
-        return max(backoff, min(float(asked), LONGEST_RETRY_AFTER_S))
-    if asked:
+    retry_after = reply.headers.get("retry-after", "").strip()
+    if retry_after.isdecimal() and len(retry_after) < 6:
+        return max(backoff, min(float(retry_after), LONGEST_RETRY_AFTER_S))
+    if retry_after:
         try:
-            return max(backoff, min(parsedate_to_datetime(asked).timestamp() - time.time(), LONGEST_RETRY_AFTER_S))
+            return max(backoff, min(parsedate_to_datetime(retry_after).timestamp() - time.time(), LONGEST_RETRY_AFTER_S))
         except (ValueError, TypeError, OverflowError):
             return backoff
     return backoff

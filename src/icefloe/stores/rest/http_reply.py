@@ -139,9 +139,9 @@ class Reply:
         Args:
             what: What failed, as the beginning of the message.
         """
-        told = f": {self.message}" if self.message else ""
+        reason = f": {self.message}" if self.message else ""
         status = f" (status {self.status}{', ' + self.kind if self.kind else ''})" if self.status else ""
-        text = f"{what}{told}{status}"
+        text = f"{what}{reason}{status}"
         if self.status == NO_REPLY:
             return StorageUnavailableError(
                 text, next_step=f"check the catalog property {self.setting}, the network and the proxy; then try again"

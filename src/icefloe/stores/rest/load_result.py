@@ -102,10 +102,10 @@ def load_result(reply: Reply, identifier: Identifier, catalog: str, *, noun: str
 def folder_and_file(reply: Reply) -> tuple[str, str] | None:
     """Return the location of a table, and that of its metadata file or an empty text, of an answer whose metadata is not used; None where it has none."""
     try:
-        found = reply.parsed(_Folder)
+        folder = reply.parsed(_Folder)
     except MetadataFormatError:
         return None
-    return found.metadata.location, found.metadata_location or ""
+    return folder.metadata.location, folder.metadata_location or ""
 
 
 def credentials_of(reply: Reply) -> tuple[StorageCredential, ...]:
@@ -154,7 +154,7 @@ def texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
 
 def as_credentials(credentials: list[SentCredential] | None) -> tuple[StorageCredential, ...]:
     """Return the credentials that a server sent."""
-    return tuple(StorageCredential(one.prefix, texts(one.config)) for one in credentials or ())
+    return tuple(StorageCredential(credential.prefix, texts(credential.config)) for credential in credentials or ())
 
 
 def _demands(name: str) -> bool:

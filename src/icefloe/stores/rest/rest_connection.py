@@ -93,9 +93,9 @@ class RestConnection:
         self.client = HttpClient(properties[URI], properties)
         self.auth = auth_session(properties, self.client, self.trusted)
         header = properties.get(f"{settings.HEADER_PREFIX}{settings.DELEGATION_HEADER}")
-        asked = properties.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
+        delegation = properties.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
         # The headers of requests whose responses may give access to files.
-        self.delegation: Mapping[str, str] = {} if asked in ("", "none") else {settings.DELEGATION_HEADER: asked}
+        self.delegation: Mapping[str, str] = {} if delegation in ("", "none") else {settings.DELEGATION_HEADER: delegation}
         self._lock = threading.Lock()
         self._paths: RestPaths | None = None
         self._properties: dict[str, str] = {}

@@ -47,8 +47,8 @@ class CatalogFunction:
     @property
     def definitions(self) -> tuple[Mapping[str, Any], ...]:
         """The overloads, each with `parameters`, `return-type` and `versions`, as JSON."""
-        found = self.metadata.get("definitions")
-        return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
+        definitions = self.metadata.get("definitions")
+        return tuple(definition for definition in definitions if isinstance(definition, dict)) if isinstance(definitions, list) else ()
 
 
 def list_functions(connection: RestConnection, namespace: Identifier) -> list[Identifier]:
@@ -64,7 +64,7 @@ def list_functions(connection: RestConnection, namespace: Identifier) -> list[Id
             raise NoSuchNamespaceError(f"namespace {dotted(namespace)!r} does not exist in catalog {connection.name!r}")
         if not reply.is_success:
             raise reply.error(f"the functions of {dotted(namespace)!r} could not be listed")
-        names += [tuple(one) for one in reply.parsed(_Names).identifiers or ()]
+        names += [tuple(levels) for levels in reply.parsed(_Names).identifiers or ()]
     return sorted(names)
 
 

@@ -147,8 +147,8 @@ class RestCatalogStore:
         reply = self.connection.request(Endpoint.DROP_NAMESPACE, namespace)
         self._require_known(reply, f"namespace {dotted(namespace)!r}", "dropped")
         if reply.status == CONFLICT or reply.kind.startswith("NamespaceNotEmpty"):
-            held = ", ".join(map(dotted, self._content(namespace)[:_SHOWN_NAMES])) or reply.message
-            raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {held}", next_step="drop these first")
+            content = ", ".join(map(dotted, self._content(namespace)[:_SHOWN_NAMES])) or reply.message
+            raise NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {content}", next_step="drop these first")
         if reply.status == NOT_FOUND:
             raise self._no_namespace(namespace)
         self._require(reply, f"the namespace {dotted(namespace)!r} was not dropped")
@@ -178,7 +178,7 @@ class RestCatalogStore:
             if reply.status == NOT_FOUND:
                 raise self._no_namespace(namespace)
             self._require(reply, f"the tables of {dotted(namespace)!r} could not be listed")
-            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers or ()]
+            names += [(*table.namespace, table.name) for table in reply.parsed(_Names).identifiers or ()]
         return sorted(names)
 
     def table_exists(self, identifier: Identifier) -> bool:
@@ -279,7 +279,7 @@ class RestCatalogStore:
         if is_staged:  # it changes nothing, so that no reply leaves anything unknown
             self._raise_for_new_name(reply, identifier, "prepared")
             return _with_own_values(self._loader.table(identifier, reply))
-        self._loader.forget(identifier)
+        self._loader.drop(identifier)
         return self._new_table(reply, identifier, "created", location)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
@@ -292,13 +292,13 @@ class RestCatalogStore:
         if overwrite:
             body["overwrite"] = True
         reply = self.connection.request(Endpoint.REGISTER_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
-        self._loader.forget(identifier)
+        self._loader.drop(identifier)
         return self._new_table(reply, identifier, "registered", metadata_location)
 
     def unregister(self, identifier: Identifier) -> str:
         """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`, `CommitUnknownError`."""
         reply = self.connection.request(Endpoint.UNREGISTER_TABLE, identifier)
-        self._loader.forget(identifier)
+        self._loader.drop(identifier)
         self._require_known(reply, f"table {dotted(identifier)!r}", "unregistered")
         self._require_table(reply, identifier, "was not unregistered")
         return reply.parsed(_CommitTableResponse).metadata_location or ""
@@ -345,7 +345,7 @@ class RestCatalogStore:
         reply = self._send(requests)
         for request in requests:
             if not reply.is_success:
-                self._loader.forget(request.identifier)
+                self._loader.drop(request.identifier)
         if reply.is_success:
             return self._committed(requests, reply)
         if reply.is_unknown:
@@ -391,15 +391,15 @@ class RestCatalogStore:
                 metadata = read_table_metadata(bytes(response.metadata), location or f"the metadata of {dotted(name)}")
             except UnsupportedFeatureError as error:
                 LOG.warning("a commit happened, and the table cannot be read any longer: %s", error)
-                self._loader.forget(name)
+                self._loader.drop(name)
                 return Committed()
             except IcefloeError as error:  # the table shows whether the server committed, or the response is of a proxy
-                self._loader.forget(name)
+                self._loader.drop(name)
                 return Unknown(reason=f"the server's response cannot be read: {error.message}")
             self._loader.keep_committed(name, location, metadata, reply.etag)
             return Committed(stored=(Stored(location=location, metadata=metadata),))
         for request in requests:
-            self._loader.forget(request.identifier)
+            self._loader.drop(request.identifier)
         try:
             tables = [self.load(request.identifier) for request in requests]
         except IcefloeError as error:
@@ -436,8 +436,8 @@ class RestCatalogStore:
         """Return how a commit ended, as its tables show it; None if it has not happened and still can. Raises `StorageError`."""
         tables = {request.identifier: self._now(request.identifier) for request in requests}
         if any(_has(tables[request.identifier], request) for request in requests):
-            found = [tables[request.identifier] for request in requests]
-            stored = [Stored(location=table.metadata_location, metadata=table.metadata) for table in found if table is not None]
+            states = [tables[request.identifier] for request in requests]
+            stored = [Stored(location=table.metadata_location, metadata=table.metadata) for table in states if table is not None]
             return Committed(stored=tuple(stored) if len(stored) == len(requests) else ())
         for request in requests:
             table = tables[request.identifier]
@@ -447,7 +447,7 @@ class RestCatalogStore:
         return None
 
     def _now(self, identifier: Identifier) -> TableLocation | None:
-        self._loader.forget(identifier)
+        self._loader.drop(identifier)
         try:
             return _with_own_values(self._loaded(identifier, settings.ALL))
         except NoSuchTableError:
@@ -455,8 +455,8 @@ class RestCatalogStore:
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         reply = self.connection.request(Endpoint.RENAME_TABLE, body={"source": _name(source), "destination": _name(target)})
-        self._loader.forget(source)
-        self._loader.forget(target)
+        self._loader.drop(source)
+        self._loader.drop(target)
         self._require_known(reply, f"table {dotted(source)!r}", f"renamed to {dotted(target)!r}")
         if reply.status == CONFLICT:
             raise self._taken(target)
@@ -469,7 +469,7 @@ class RestCatalogStore:
         if expected is not None and self.load(identifier).metadata_location != expected:
             return False
         reply = self.connection.request(Endpoint.DROP_TABLE, identifier, query={"purgeRequested": "true" if purge else "false"})
-        self._loader.forget(identifier)
+        self._loader.drop(identifier)
         self._require_known(reply, f"table {dotted(identifier)!r}", "dropped")
         self._require_table(reply, identifier, "was not dropped")
         return True
@@ -485,12 +485,12 @@ class RestCatalogStore:
 
     def _no_namespace(self, namespace: Identifier) -> NoSuchNamespaceError:
         try:
-            known = ", ".join(map(dotted, self.list_namespaces()[:_SHOWN_NAMES]))
+            namespaces = ", ".join(map(dotted, self.list_namespaces()[:_SHOWN_NAMES]))
         except IcefloeError:
-            known = "unknown"
+            namespaces = "unknown"
         return NoSuchNamespaceError(
             f"namespace {dotted(namespace)!r} does not exist in catalog {self.name!r}",
-            next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {known or 'none yet'}",
+            next_step=f"create it with create_namespace({dotted(namespace)!r}); there are: {namespaces or 'none yet'}",
         )
 
     def _no_table(self, identifier: Identifier) -> NotFoundError:
@@ -516,7 +516,7 @@ def _name(identifier: Identifier) -> dict[str, Any]:
 
 
 def _to_json(request: CommitRequest) -> dict[str, Any]:
-    requirements = [requirement_to_json(one) for one in request.requirements if one != AssertTableUUID(None)]  # type: ignore[arg-type]
+    requirements = [requirement_to_json(requirement) for requirement in request.requirements if requirement != AssertTableUUID(None)]  # type: ignore[arg-type]
     return {
         "identifier": _name(request.identifier),
         "requirements": requirements,

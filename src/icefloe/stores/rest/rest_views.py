@@ -58,7 +58,7 @@ class RestViews:
                 raise self._no_namespace(namespace)
             if not reply.is_success:
                 raise reply.error(f"the views of {dotted(namespace)!r} could not be listed")
-            names += [(*one.namespace, one.name) for one in reply.parsed(_Names).identifiers or ()]
+            names += [(*view.namespace, view.name) for view in reply.parsed(_Names).identifiers or ()]
         return sorted(names)
 
     def view_exists(self, identifier: Identifier) -> bool:
@@ -146,7 +146,9 @@ class RestViews:
         (request,) = requests
         body = {
             "identifier": {"namespace": list(request.identifier[:-1]), "name": request.identifier[-1]},
-            "requirements": [view_requirement_to_json(one) for one in request.requirements if isinstance(one, AssertViewUUID)],
+            "requirements": [
+                view_requirement_to_json(requirement) for requirement in request.requirements if isinstance(requirement, AssertViewUUID)
+            ],
             "updates": [view_update_to_json(update) for update in request.updates],  # type: ignore[arg-type]
         }
         reply = self._connection.request(Endpoint.REPLACE_VIEW, request.identifier, body=body, key=request.key)

@@ -180,13 +180,15 @@ class TaskReader:
                 part if part.delete_indices is None else replace(part, delete_indices=chosen[part.delete_indices]) for part in page.parts
             ]
         applied = tuple(replace(part, delete_files=delete_files) if part.delete_indices is not None else part for part in parts)
-        kept = (FileCounts(files=len(part), bytes=_sum(part, "file_size_in_bytes"), records=_sum(part, "record_count")) for part in applied)
+        counts = (
+            FileCounts(files=len(part), bytes=_sum(part, "file_size_in_bytes"), records=_sum(part, "record_count")) for part in applied
+        )
         return ScanPlan(
             snapshot_id=self._request.snapshot_id,
             schema=self._request.schema,
             row_filter=self._request.row_filter,
             parts=applied,
-            kept=sum(kept, FileCounts()),
+            kept=sum(counts, FileCounts()),
             delete_files=delete_files,
             delete_files_considered=len(delete_files),
             is_planned_by_server=True,
@@ -216,8 +218,10 @@ class TaskReader:
                 kind = primitive(field.field_type)
                 column = received.get(stream_partition_column(spec_id, field.field_id))
                 columns[partition_column(field.field_id)] = _checked_partition(kind, column, count)
-            for one in (statistic_field(statistic, field_id) for field_id in statistics for statistic in STATISTICS.values()):
-                columns[one.name] = received.get(one.name, pa.nulls(count, one.type))
+            for statistic_of_column in (
+                statistic_field(statistic, field_id) for field_id in statistics for statistic in STATISTICS.values()
+            ):
+                columns[statistic_of_column.name] = received.get(statistic_of_column.name, pa.nulls(count, statistic_of_column.type))
             offsets, indices = _listed(received.get(DELETES), deletes)
             places = checked_places(received[RESIDUAL], len(residuals)).astype(np.int64)
             yield self._files(spec_id, columns, residuals, places, offsets, indices)
@@ -274,7 +278,7 @@ class TaskReader:
     def _partition_columns(self, files: Sequence[_File], partition_type: StructType) -> dict[str, Any]:
         tuples = self._partitions(files, partition_type)
         return {
-            partition_column(field.field_id): _partition_values([one[place] for one in tuples], primitive(field.field_type))
+            partition_column(field.field_id): _partition_values([values[place] for values in tuples], primitive(field.field_type))
             for place, field in enumerate(partition_type.fields)
         }
 
@@ -282,9 +286,9 @@ class TaskReader:
         """Return the values of each file's partition as they are in the JSON, in the order of the spec."""
         fields = partition_type.fields
         tuples: list[Any] = [file.partition for file in files]
-        if any(isinstance(one, dict) for one in tuples):
-            tuples = [[one.get(str(field.field_id)) for field in fields] if isinstance(one, dict) else one for one in tuples]
-        if any(len(one) != len(fields) for one in tuples):
+        if any(isinstance(values, dict) for values in tuples):
+            tuples = [[values.get(str(field.field_id)) for field in fields] if isinstance(values, dict) else values for values in tuples]
+        if any(len(values) != len(fields) for values in tuples):
             raise FormatError(f"a partition does not have the {len(fields)} values of its spec")
         return tuples
 
@@ -307,7 +311,7 @@ class TaskReader:
 
     def _delete_file(self, file: _DeleteFile) -> DataFile:
         partition_type = self._partition_type(file.spec_id)
-        content = _known(_CONTENTS, file.content, "content")
+        content = _value_of(_CONTENTS, file.content, "content")
         if content is FileContent.DATA:
             raise FormatError("a delete file is a data file")
         if content is FileContent.EQUALITY_DELETES and not file.equality_ids:
@@ -315,7 +319,7 @@ class TaskReader:
         (partition,), fields = self._partitions([file], partition_type), partition_type.fields
         return DataFile(
             file_path=file.file_path,
-            file_format=_known(_FORMATS, file.file_format.lower(), "file format"),
+            file_format=_value_of(_FORMATS, file.file_format.lower(), "file format"),
             record_count=_counted(file.record_count),
             file_size_in_bytes=_counted(file.file_size_in_bytes),
             content=content,
@@ -339,7 +343,7 @@ def _sum(part: PlannedFiles, name: str) -> int:
 
 def _formats(names: Sequence[str]) -> Any:
     """Return the file formats with these names, which may have any letter case, as a column. Raises `FormatError`."""
-    return array_of([_known(_FORMATS, name.lower(), "file format").value for name in names], pa.string())
+    return array_of([_value_of(_FORMATS, name.lower(), "file format").value for name in names], pa.string())
 
 
 def _entry_columns(values: Mapping[str, Any], count: int) -> dict[str, Any]:
@@ -399,7 +403,7 @@ def _counts(numbers: list[int]) -> Any:
     return counts
 
 
-def _known(kinds: Mapping[str, T], text: str, what: str) -> T:
+def _value_of(kinds: Mapping[str, T], text: str, what: str) -> T:
     if text not in kinds:
         raise FormatError(f"the {what} {text!r} is not known")
     return kinds[text]
@@ -425,12 +429,12 @@ def _references(tasks: Sequence[_Task], deletes: int) -> tuple[Any, Any]:
 def _statistic(files: Sequence[_DataFile], name: str, field_id: int) -> Any:
     """Return one statistic of a column: a count, or a bound from the hexadecimal digits of its binary form; null where the server sent none."""
     is_bound = name.endswith("bounds")
-    found: list[Any] = []
+    chunks: list[Any] = []
     for file in files:
         pairs: _Pairs | None = getattr(file, name)
         value = None if pairs is None else dict(zip(pairs.keys, pairs.values, strict=True)).get(field_id)
         if is_bound:
-            found.append(bytes.fromhex(value) if isinstance(value, str) else None)
+            chunks.append(bytes.fromhex(value) if isinstance(value, str) else None)
         else:
-            found.append(value if isinstance(value, int) else None)
-    return array_of(found, statistic_field(STATISTICS[name], field_id).type)
+            chunks.append(value if isinstance(value, int) else None)
+    return array_of(chunks, statistic_field(STATISTICS[name], field_id).type)

@@ -35,7 +35,7 @@ _KINDS_OF_S3 = ("s3", "client")
 S3 = Store(
     ("s3.endpoint", "s3.proxy-uri"),
     tuple(f"{kind}.{key}" for kind in _KINDS_OF_S3 for key in _KEYS_OF_S3),
-    tuple(frozenset({f"{one}.access-key-id", f"{two}.secret-access-key"}) for one in _KINDS_OF_S3 for two in _KINDS_OF_S3),
+    tuple(frozenset({f"{first}.access-key-id", f"{second}.secret-access-key"}) for first in _KINDS_OF_S3 for second in _KINDS_OF_S3),
     "s3.anonymous",
 )
 GOOGLE_TOKEN = "gcs.oauth2.token"  # noqa: S105  the name of a property
@@ -57,7 +57,9 @@ STORE_OF_SCHEME = {
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), AZURE),
 }
 # One scheme for all those of a store.
-SAME_STORE = {scheme: next(first for first, one in STORE_OF_SCHEME.items() if one is store) for scheme, store in STORE_OF_SCHEME.items()}
+SAME_STORE = {
+    scheme: next(first for first, other in STORE_OF_SCHEME.items() if other is store) for scheme, store in STORE_OF_SCHEME.items()
+}
 _KEYS = tuple(key for store in STORES for key in store.keys)
 _ACCOUNT = re.compile(r"[A-Za-z0-9-]{1,63}")
 # Variables of the environment that Azure's library prefers to a property which is set: their credentials would be sent in its place.
@@ -97,11 +99,11 @@ def trusted_properties(properties: Mapping[str, str], own: Mapping[str, str]) ->
         own: The user's own.
     """
     dropped = tuple(key for store in STORES if hosts_of_server(store, properties, own) for key in store.keys)
-    kept = {name: text for name, text in own.items() if not name.startswith(dropped)}
+    used = {name: text for name, text in own.items() if not name.startswith(dropped)}
     if account_of_keys(properties) == account_of_keys(own):
-        return kept
+        return used
     # Keys that have an account in their names are for it alone, whatever account the server names; the secret of an application is sent to the sign-in alone.
-    return {name: text for name, text in kept.items() if name not in (*_AZURE_KEYS, _AZURE_SAS, CONNECTION_STRING)}
+    return {name: text for name, text in used.items() if name not in (*_AZURE_KEYS, _AZURE_SAS, CONNECTION_STRING)}
 
 
 def has_credentials(store: Store, location: str, properties: Mapping[str, str]) -> bool:
@@ -116,7 +118,7 @@ def has_credentials(store: Store, location: str, properties: Mapping[str, str]) 
     if store is AZURE:
         ends = account_ends(_host(location))
         names |= {kind for kind in (_AZURE_SAS, CONNECTION_STRING) if any(f"{kind}.{end}" in names for end in ends)}
-    return any(one <= names and not _is_outranked(one) for one in store.sets)
+    return any(credential <= names and not _is_outranked(credential) for credential in store.sets)
 
 
 def _is_outranked(credential: frozenset[str]) -> bool:

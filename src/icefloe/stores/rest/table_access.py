@@ -319,8 +319,8 @@ class TableAccess:
                 return False
             is_newer = bool(credentials) or any(map(_is_credential, config))
             # What came with the table has expired too, and must not be found where no prefix matches.
-            kept = {name: text for name, text in self.config.items() if not is_newer or not _is_credential(name)}
-            self._grant = _Grant({**kept, **config}, credentials if is_newer else self._grant.credentials)
+            remaining = {name: text for name, text in self.config.items() if not is_newer or not _is_credential(name)}
+            self._grant = _Grant({**remaining, **config}, credentials if is_newer else self._grant.credentials)
             self._fetched_at_s = time.time()
             self._next_fetch_s = max(self._renewal_time(), time.time() + LEAST_WAIT_S)
             return is_newer
@@ -366,8 +366,8 @@ def _signs(sent: Mapping[str, str]) -> bool:
 
 def _comparable(location: str) -> str:
     """Return a location with one name for each store: `s3a://` and `S3://` are `s3://`."""
-    scheme, found, rest = location.partition(":")
-    return f"{SAME_STORE.get(scheme.lower(), scheme.lower())}{found}{rest}"  # a prefix may be a scheme alone
+    scheme, colon, rest = location.partition(":")
+    return f"{SAME_STORE.get(scheme.lower(), scheme.lower())}{colon}{rest}"  # a prefix may be a scheme alone
 
 
 def _expiry_s(config: Mapping[str, str]) -> float | None:

@@ -93,30 +93,30 @@ class TableLoader:
         Raises:
             IcefloeError: it cannot be loaded.
         """
-        kept = self._cache.get((identifier, mode))
-        headers = {**self._connection.delegation, **({"If-None-Match": kept[0]} if kept else {})}
+        etag_and_table = self._cache.get((identifier, mode))
+        headers = {**self._connection.delegation, **({"If-None-Match": etag_and_table[0]} if etag_and_table else {})}
         reply = self._connection.request(Endpoint.LOAD_TABLE, identifier, query={"snapshots": mode}, headers=headers)
-        if reply.status == NOT_MODIFIED and kept is not None:
-            return kept[1]
+        if reply.status == NOT_MODIFIED and etag_and_table is not None:
+            return etag_and_table[1]
         if reply.status == NOT_FOUND:
-            self.forget(identifier)
+            self.drop(identifier)
             return None
         if not reply.is_success:
             raise reply.error(f"the table {dotted(identifier)!r} could not be loaded from catalog {self._connection.name!r}")
         try:
             table = self.table(identifier, reply)
         except (UnsupportedError, FormatError, InvalidInputError) as error:
-            found = folder_and_file(reply) if is_folder_enough else None
-            if found is None:
+            folder_and_metadata = folder_and_file(reply) if is_folder_enough else None
+            if folder_and_metadata is None:
                 raise
-            return _unreadable(identifier, reply, *found, error)
+            return _unreadable(identifier, reply, *folder_and_metadata, error)
         if mode == settings.REFS and isinstance(table.metadata, TableMetadata):
             whole = _LoadedOnce(partial(self._history, identifier, table.metadata, table.metadata_location))
             table = replace(table, metadata=replace(table.metadata, snapshots=PartialEntries(table.metadata.snapshots, whole)))
         self._keep(identifier, mode, reply.etag, table)
         return table
 
-    def forget(self, identifier: Identifier) -> None:
+    def drop(self, identifier: Identifier) -> None:
         """Drop what is kept of a table."""
         for mode in (settings.ALL, settings.REFS):
             self._cache.pop((identifier, mode))
@@ -130,10 +130,10 @@ class TableLoader:
 
     def keep_committed(self, name: Identifier, location: str, metadata: TableMetadata, etag: str | None) -> None:
         """Keep the version that a commit made, whose next load is a 304."""
-        kept = self._cache.get((name, settings.ALL))
-        self.forget(name)
-        if kept is not None:
-            self._keep(name, settings.ALL, etag, replace(kept[1], metadata_location=location, metadata=metadata))
+        etag_and_table = self._cache.get((name, settings.ALL))
+        self.drop(name)
+        if etag_and_table is not None:
+            self._keep(name, settings.ALL, etag, replace(etag_and_table[1], metadata_location=location, metadata=metadata))
 
     def token(self, identifier: Identifier) -> str | None:
         """Return the bearer token that the server gave with a table, for the requests about it."""
