@@ -525,7 +525,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value.
         """
         own = property_texts(given or {})
-        return {**self._prefixed(TABLE_DEFAULT_PREFIX), **own, **self._prefixed(TABLE_OVERRIDE_PREFIX)}
+        return {**self._properties_with(TABLE_DEFAULT_PREFIX), **own, **self._properties_with(TABLE_OVERRIDE_PREFIX)}
 
     def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
         return TableHandle(identifier=identifier, store=self.store, io=self._file_io(location, access), policy=self.location_policy())

@@ -93,10 +93,10 @@ def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
     candidates += [folder / ".pyiceberg.yaml" for folder in (*pyiceberg_home, user_home, working_folder)]
     for path in dict.fromkeys(candidates):
         if path.is_file():
-            yield path, _read(path)
+            yield path, _read_file(path)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     # Imported where there is a file: its import takes a twentieth of that of this package.
     yaml = optional_module("yaml", extra=None, feature="a configuration file")
     try:
@@ -136,13 +136,13 @@ def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str
     section = catalogs.get(name) or next((content for key, content in catalogs.items() if key.lower() == name.lower()), None) or {}
     if not isinstance(section, dict):
         raise InvalidPropertyError(f"catalog.{name} is not a mapping", path=str(path), next_step="write `uri:` and `warehouse:` under it")
-    return dict(_flattened(section))
+    return dict(_flatten(section))
 
 
-def _flattened(section: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(section: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the properties of a section; a mapping in it, such as PyIceberg's `auth`, is the properties with its name and a dot before theirs."""
     for key, value in section.items():
         if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", ",".join(map(str, value)) if isinstance(value, list) else str(value)

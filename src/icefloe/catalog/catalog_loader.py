@@ -84,7 +84,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
         InvalidInputError: the database holds several catalogs, and neither is a name given nor is one of them called `default`.
         UnsupportedFeatureError: a type of catalog that Icefloe does not have.
     """
-    arguments = {_spelled(key): value for key, value in properties.items() if value is not None}
+    arguments = {_property_name(key): value for key, value in properties.items() if value is not None}
     catalog_name = name or default_catalog_name()
     configured_properties = catalog_properties(catalog_name, {})
     settings = catalog_properties(catalog_name, arguments)
@@ -272,6 +272,6 @@ def only_catalog_name(uri: str, *, prefers_default: bool, creates_tables: bool =
     return names[0] if len(names) == 1 else DEFAULT_CATALOG
 
 
-def _spelled(key: str) -> str:
+def _property_name(key: str) -> str:
     """Return the name of a property that was passed as a keyword argument: hyphens replace underscores."""
     return key if key.startswith(_PREFIXES) else key.replace("_", "-")

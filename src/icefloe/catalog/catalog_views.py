@@ -103,7 +103,7 @@ class CatalogViews(CatalogBase, ABC):
             )
         folder = self.view_location(name, location)
         handle = self._view_handle(views, name, folder)
-        view_properties = {**self._prefixed(DEFAULT_PREFIX), **(properties or {}), **self._prefixed(OVERRIDE_PREFIX)}
+        view_properties = {**self._properties_with(DEFAULT_PREFIX), **(properties or {}), **self._properties_with(OVERRIDE_PREFIX)}
         return View(handle, create_view_metadata(handle, definition, view_properties, folder))
 
     def view_location(self, identifier: Name, location: str | None = None) -> str:
@@ -156,7 +156,7 @@ class CatalogViews(CatalogBase, ABC):
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
         view = self.load_view(name)
         folder = None if location is None else qualified(location.rstrip("/"))
-        view.replace(definition, properties={**(properties or {}), **self._prefixed(OVERRIDE_PREFIX)}, location=folder)
+        view.replace(definition, properties={**(properties or {}), **self._properties_with(OVERRIDE_PREFIX)}, location=folder)
         return view
 
     def create_or_replace_view(self, identifier: Name, sql: Queries, schema: Schema | pa.Schema | None = None, **options: Any) -> View:
@@ -305,7 +305,7 @@ class CatalogViews(CatalogBase, ABC):
         """Return the locations that the configuration trusts."""
         return LocationPolicy.of(self.properties)
 
-    def _prefixed(self, prefix: str) -> dict[str, str]:
+    def _properties_with(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): text for key, text in self.properties.items() if key.startswith(prefix)}
 
     @abstractmethod

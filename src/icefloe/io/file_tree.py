@@ -102,9 +102,9 @@ def list_part(io: FileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Lis
     """
     storage = io.at(part.folder) if isinstance(io, SchemeFileIO) else io
     if isinstance(storage, LocalFileIO):
-        yield from _local(part, hidden)
+        yield from _list_local(part, hidden)
     elif isinstance(storage, ObjectStoreFileIO):
-        yield from _stored(storage, part, hidden)
+        yield from _list_store(storage, part, hidden)
     else:
         raise UnsupportedFeatureError(
             f"the storage of {part.folder} cannot be listed", path=part.folder, next_step="pass a list of its files: file_list_view"
@@ -227,7 +227,7 @@ class _Walk:
             self._results.not_full.notify_all()
 
 
-def _local(part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
+def _list_local(part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
     names: list[str] = []
     try:
         with os.scandir(local_path(part.folder)) as entries:
@@ -262,7 +262,7 @@ def _is_unicode(name: str) -> bool:
     return False
 
 
-def _stored(io: ObjectStoreFileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
+def _list_store(io: ObjectStoreFileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
     scheme = scheme_of(part.folder)
     original = part.folder.partition("://")[0]
     is_deep = scheme in _BY_PREFIX and part.level >= SPLIT_LEVELS

@@ -31,9 +31,9 @@ def files_of(io: FileIO, location: str) -> list[str]:
     """
     storage = io.at(location) if isinstance(io, SchemeFileIO) else io
     if isinstance(storage, LocalFileIO):
-        files = _local(location)
+        files = _local_files(location)
     elif isinstance(storage, ObjectStoreFileIO):
-        files = _stored(storage, location)
+        files = _files_of_store(storage, location)
     elif io.exists(location):
         files = [location]
     else:
@@ -45,7 +45,7 @@ def files_of(io: FileIO, location: str) -> list[str]:
     return files
 
 
-def _local(location: str) -> list[str]:
+def _local_files(location: str) -> list[str]:
     path = local_path(location)
     if os.path.isfile(path):
         return [location]
@@ -68,7 +68,7 @@ def _walk(top: str) -> Iterable[tuple[str, str]]:
         yield from ((folder, name) for name in names if _is_data(name))
 
 
-def _stored(io: ObjectStoreFileIO, location: str) -> list[str]:
+def _files_of_store(io: ObjectStoreFileIO, location: str) -> list[str]:
     store = io.connect(location)
 
     def call(request: Callable[[Any], Any]) -> Any:

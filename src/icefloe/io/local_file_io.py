@@ -99,7 +99,7 @@ class LocalFileIO:
         path = local_path(location)
         temporary = os.path.join(os.path.dirname(path), temporary_name())
         try:
-            new_file = _created(temporary, location)
+            new_file = _create(temporary, location)
             try:
                 with new_file as file:
                     _write_parts(file, content if isinstance(content, list) else [content])
@@ -189,7 +189,7 @@ class LocalFileIO:
         """
         path = local_path(location)
         try:
-            return pa.PythonFile(_created(path, location), mode="w")
+            return pa.PythonFile(_create(path, location), mode="w")
         except OSError as error:
             raise storage_error(error, location) from error
 
@@ -275,7 +275,7 @@ def _require_regular(mode: int, location: str) -> None:
         raise StorageError(f"{location} is a device, a pipe or a socket, not a file", path=location, next_step="name a file")
 
 
-def _created(path: str, location: str) -> BinaryIO:
+def _create(path: str, location: str) -> BinaryIO:
     """Create a file, and the folders that it is in; `location` is for errors."""
     return os.fdopen(_new_descriptor(path, location), "wb")
 

@@ -169,7 +169,7 @@ def place_of_folder(location: str) -> Place | None:
             return Place("file", os.path.realpath(local_path(location)).rstrip("/"))
     except (InvalidInputError, OSError, ValueError):
         return None
-    return _stored(location.rstrip("/"))
+    return _place_in_store(location.rstrip("/"))
 
 
 def place_of_file(location: str, real: Callable[[str], str] = os.path.realpath) -> Place | None:
@@ -187,10 +187,10 @@ def place_of_file(location: str, real: Callable[[str], str] = os.path.realpath) 
             return Place("file", f"{real(folder).rstrip('/')}/{name}") if name not in ("", ".", "..") else None
     except (InvalidInputError, OSError, ValueError):
         return None
-    return None if location.endswith("/") else _stored(location)
+    return None if location.endswith("/") else _place_in_store(location)
 
 
-def _stored(location: str) -> Place | None:
+def _place_in_store(location: str) -> Place | None:
     scheme, _, rest = location.partition("://")
     if _UNCERTAIN.search(rest):
         return None

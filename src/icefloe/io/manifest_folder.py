@@ -67,7 +67,7 @@ class ManifestFolder:
             InvalidPropertyError: The folder is not this user's alone.
         """
         try:
-            with self._opened() as folder:
+            with self._open_folder() as folder:
                 return self._load(folder, key, schema, rows)
         except OSError as error:
             LOG.warning("decoded manifests cannot be read in %s: %s", self._path, error.strerror)
@@ -85,7 +85,7 @@ class ManifestFolder:
             self._remove_unusable(folder, name, "it is a link" if error.errno == errno.ELOOP else str(error.strerror))
             return None
         try:
-            table = self._read(file, schema, rows)
+            table = self._read_file(file, schema, rows)
             os.utime(file)  # the time of the last use
         except (_UnusableError, OSError) as error:
             self._remove_unusable(folder, name, str(error))
@@ -101,7 +101,7 @@ class ManifestFolder:
             InvalidPropertyError: The folder is not this user's alone.
         """
         try:
-            with self._opened() as folder:
+            with self._open_folder() as folder:
                 for key, table in columns:
                     self._write(folder, key, table)
                 if self._unchecked_bytes * 8 >= self._total_bytes:
@@ -111,7 +111,7 @@ class ManifestFolder:
             LOG.warning("decoded manifests cannot be stored in %s: %s", self._path, error.strerror)
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
+    def _open_folder(self) -> Iterator[int]:
         """Hold the folder open, created where it is missing. Raises `OSError` where it cannot be used now, and `InvalidPropertyError` for its owner or mode."""
         try:
             self._path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class ManifestFolder:
             next_step="name a folder in which only you can write; a missing one is created",
         )
 
-    def _read(self, file: int, schema: Any, rows: int | None) -> Any:
+    def _read_file(self, file: int, schema: Any, rows: int | None) -> Any:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise _UnusableError("it is no plain file")

@@ -23,7 +23,7 @@ class ObjectFolders:
         """Return the names of the folders in a folder, sorted, and the sizes of the objects in it by their names."""
         folders: set[str] = set()
         sizes: dict[str, int] = {}
-        for rest, entry in self._listed(location, is_deep=False):
+        for rest, entry in self._entries_below(location, is_deep=False):
             name = rest.rstrip("/")
             if not name or "/" in name:
                 continue
@@ -40,14 +40,14 @@ class ObjectFolders:
     def objects_below(self, location: str) -> list[str]:
         """Return the locations of all objects below a folder."""
         top = location.rstrip("/")
-        return [f"{top}/{rest}" for rest, entry in self._listed(location, is_deep=True) if entry.get("type") != "directory" and rest]
+        return [f"{top}/{rest}" for rest, entry in self._entries_below(location, is_deep=True) if entry.get("type") != "directory" and rest]
 
     def delete(self, locations: Sequence[str]) -> None:
         """Delete objects. Raises the first `StorageError`, after it has tried all."""
         for _, error in delete_files(self.io, locations):
             raise error
 
-    def _listed(self, location: str, *, is_deep: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _entries_below(self, location: str, *, is_deep: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yield the rest of each name after the folder, and the entry."""
         store = self.io.at(location)
         if not isinstance(store, ObjectStoreFileIO):

@@ -164,13 +164,13 @@ class ObjectStoreFileIO:
 
     def open_input(self, location: str) -> Any:
         """Return a seekable file for Arrow, which reads ranges of the object; see `range_reads.py`."""
-        return self._opened(location, None, b"")
+        return self._open(location, None, b"")
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
         """Return a seekable file whose size is stated by a manifest: it is taken, and not requested, if the object ends there with these bytes."""
-        return self._opened(location, size, ending)
+        return self._open(location, size, ending)
 
-    def _opened(self, location: str, expected_size: int | None, ending: bytes) -> Any:
+    def _open(self, location: str, expected_size: int | None, ending: bytes) -> Any:
         path = self.own_form(location)
 
         def fetch(ranges: Sequence[Range]) -> list[bytes]:
@@ -225,12 +225,12 @@ class ObjectStoreFileIO:
     def _call(self, location: str, request: Callable[[Any], Any]) -> Any:
         store = self.connect(location)
         try:
-            return self._requested(location, store, request)
+            return self._request(location, store, request)
         except StoragePermissionError:
             # A store may refuse credentials before the time that the catalog gave for their expiry.
             if not self._is_renewed(location, store):
                 raise
-        return self._requested(location, self.connect(location), request)
+        return self._request(location, self.connect(location), request)
 
     def _is_renewed(self, location: str, refused: Any) -> bool:
         """Return whether there are other credentials than those of a file system that the store refused: another thread may have got them meanwhile."""
@@ -238,7 +238,7 @@ class ObjectStoreFileIO:
             return False
         return self.connect(location) is not refused or self.access.renew() or self.connect(location) is not refused
 
-    def _requested(self, location: str, store: Any, request: Callable[[Any], Any]) -> Any:
+    def _request(self, location: str, store: Any, request: Callable[[Any], Any]) -> Any:
         try:
             return request(store)
         except IcefloeError:

@@ -153,7 +153,7 @@ def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, An
     Raises:
         InvalidPropertyError: The property does not allow the value.
     """
-    options: dict[str, Any] = _copied(_ALWAYS.get(protocol, {}))
+    options: dict[str, Any] = _copy(_ALWAYS.get(protocol, {}))
     is_set: set[tuple[str, ...]] = set()
     for name, (path, convert) in _OPTIONS.get(protocol, {}).items():
         if name not in properties or path in is_set:
@@ -175,8 +175,8 @@ def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, An
     return options
 
 
-def _copied(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _copied(value) if isinstance(value, Mapping) else value for name, value in options.items()}
+def _copy(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _copy(value) if isinstance(value, Mapping) else value for name, value in options.items()}
 
 
 def secret_values(properties: Mapping[str, str]) -> list[str]:

@@ -70,7 +70,7 @@ def equality_delete_groups(plan: ScanPlan) -> list[EqualityDeleteGroup]:
         partitions_of.append(of_file)
         pairs.append(np.unique(applied, axis=0))
     delete_of, partition_of = np.unique(np.concatenate(pairs), axis=0).T
-    group_of = _connected(delete_of, partition_of, len(numbers))
+    group_of = _connect(delete_of, partition_of, len(numbers))
     files: dict[int, list[PlannedFiles]] = {}
     for part, of_file in zip(parts, partitions_of, strict=True):
         groups = group_of[of_file]
@@ -103,7 +103,7 @@ def with_equality_deletes(part: PlannedFiles, is_equality: NDArray[np.bool_]) ->
     return part.take(rows) if len(rows) else None
 
 
-def _connected(deletes: Longs, partitions: Longs, count: int) -> Longs:
+def _connect(deletes: Longs, partitions: Longs, count: int) -> Longs:
     """Return a group for each of `count` partitions, the same for those that share deletes. The pairs are sorted by the delete."""
     parents = list(range(count))
 

@@ -145,7 +145,7 @@ class TableMaintenanceRun:
         allotted = {action: sum(work.cost_bytes for work in chosen if work.action is action.name) for action in ACTIONS}
         self._actions.progress.total += len(chosen)
         if self._arguments.dry_run:
-            reports = [_planned(state, action, allotted[action]) for action in ACTIONS]
+            reports = [_plan(state, action, allotted[action]) for action in ACTIONS]
             return MaintenanceReport(table=name, dry_run=True, actions=tuple(reports))
         reports = []
         is_stale = False
@@ -200,7 +200,7 @@ class TableMaintenanceRun:
 
     def _run(self, action: Action, state: TableState, allotted: int) -> ActionReport:
         """Run one action within its part of the budget."""
-        chosen, left = _allotted(state, action, allotted)
+        chosen, left = _allot(state, action, allotted)
         if not chosen:
             return report_of(action.name, ActionState.LEFT if left else ActionState.NOTHING, (), left)
         return action.execute(self._actions, state, chosen, left)
@@ -229,7 +229,7 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _allotted(state: TableState, action: Action, most_bytes: int) -> tuple[list[PlannedWork], list[LeftWork]]:
+def _allot(state: TableState, action: Action, most_bytes: int) -> tuple[list[PlannedWork], list[LeftWork]]:
     """Return the work of an action that its part of the budget allows, and what is left."""
     plan = state.plan_of(action)
     chosen = within_budget(plan.work, None if state.settings.max_bytes is None else most_bytes)
@@ -242,8 +242,8 @@ def _allotted(state: TableState, action: Action, most_bytes: int) -> tuple[list[
     return chosen, [*plan.left, *over]
 
 
-def _planned(state: TableState, action: Action, most_bytes: int) -> ActionReport:
-    chosen, left = _allotted(state, action, most_bytes)
+def _plan(state: TableState, action: Action, most_bytes: int) -> ActionReport:
+    chosen, left = _allot(state, action, most_bytes)
     more = f"; {len(chosen) - NAMED_WORK:,} more" if len(chosen) > NAMED_WORK else ""
     report = report_of(action.name, ActionState.PLANNED if chosen else ActionState.LEFT if left else ActionState.NOTHING, chosen, left)
     return replace(report, detail="; ".join(work.what for work in chosen[:NAMED_WORK]) + more)

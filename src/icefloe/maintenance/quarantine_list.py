@@ -62,26 +62,26 @@ class QuarantineList:
             with io.open_input(self.location) as source, pq.ParquetFile(source) as file:
                 metadata = file.metadata
                 if not file.schema_arrow.equals(LISTED):
-                    raise self._damaged("it has other columns")
+                    raise self._damage_error("it has other columns")
                 if any(metadata.row_group(number).total_byte_size > _MOST_ROW_GROUP for number in range(metadata.num_row_groups)):
-                    raise self._damaged("a part of it is too large")
+                    raise self._damage_error("a part of it is too large")
                 for batch in file.iter_batches(_ROWS):
                     table = pa.Table.from_batches([batch], LISTED)
                     if any(column.null_count for column in table.columns):
-                        raise self._damaged("a value is missing")
+                        raise self._damage_error("a value is missing")
                     yield table
         except (pa.ArrowException, ValueError) as error:
             if isinstance(error, IcefloeError):
                 raise
-            raise self._damaged(str(error)) from error
+            raise self._damage_error(str(error)) from error
         except OSError as error:
             if isinstance(error, IcefloeError):
                 raise
             if error.errno is None:
-                raise self._damaged(str(error)) from error
+                raise self._damage_error(str(error)) from error
             raise storage_error(error, self.location) from error
 
-    def _damaged(self, reason: str) -> DataFileFormatError:
+    def _damage_error(self, reason: str) -> DataFileFormatError:
         return DataFileFormatError(
             f"the list of orphan files {self.location} cannot be used: {reason}",
             path=self.location,

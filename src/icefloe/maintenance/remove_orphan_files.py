@@ -274,7 +274,7 @@ class OrphanRemoval:
             hidden=HiddenNames.of_fields(field.name for spec in self.loaded.metadata.partition_specs for field in spec.fields),
             keys=self.options.keys,
             mismatch=self.options.mismatch,
-            referenced=lambda listed: self._referenced([*listed, *self._unlisted_metadata_files(is_listing)]),
+            referenced=lambda listed: self._load_referenced([*listed, *self._unlisted_metadata_files(is_listing)]),
             files=_arrow_files(view, self.options.older_than_ms) if is_arrow else lists,
             view=None if is_arrow else view,
             is_inside=FilesInside(self.scope),
@@ -305,7 +305,7 @@ class OrphanRemoval:
                 if isinstance(listed, FolderFiles):
                     yield from (f"{listed.folder}/{name}" for name in metadata_among(listed.names))
 
-    def _referenced(self, metadata_files: Iterable[str]) -> ReferencedFiles:
+    def _load_referenced(self, metadata_files: Iterable[str]) -> ReferencedFiles:
         """Load the table's metadata again, and return what it references."""
         handle, listed = self.table.handle, list(metadata_files)
         self.loaded = reload_metadata(handle, self.loaded.metadata)
@@ -392,7 +392,7 @@ class OrphanRemoval:
         return replace(result, deleted_files=deleted, undeleted=tuple(failures), undeleted_files=failed)
 
     def _keep_needed(self, found: FoundOrphans) -> None:
-        """Keep the orphans that commits since the search reference. Raises as `_referenced`, before anything of the batch is deleted."""
+        """Keep the orphans that commits since the search reference. Raises as `_load_referenced`, before anything of the batch is deleted."""
         handle = self.table.handle
         if handle.store.load(handle.identifier).metadata_location != self.loaded.location:
             newer = reload_metadata(handle, self.loaded.metadata)
@@ -446,7 +446,7 @@ class OrphanRemoval:
         if not due:
             return self.result
         listed = [0]
-        self._search(found, None, lambda: self._unchanged(due, listed))
+        self._search(found, None, lambda: self._unchanged_files(due, listed))
         self.result = replace(self.result, listed_files=listed[0], skipped_files=max(0, listed[0] - found.files))
         if self.options.dry_run:
             return self._with_orphans(found)
@@ -456,7 +456,7 @@ class OrphanRemoval:
                 handle.io.delete(one.location)
         return result
 
-    def _unchanged(self, lists: Sequence[QuarantineList], listed: list[int]) -> Iterator[Any]:
+    def _unchanged_files(self, lists: Sequence[QuarantineList], listed: list[int]) -> Iterator[Any]:
         """Yield the files of lists that have the size and time that the list has, as the storage shows them now."""
         for one in lists:
             for table in one.read(self.table.io):

@@ -223,7 +223,7 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
     _refuse_unknown("rewrite_data_files", texts, known)
 
     def read(option: Property[Any]) -> Any:
-        return _read(texts, option)
+        return _read_option(texts, option)
 
     for without_effect in (PARTITIONS_PER_FILE, CACHE_DELETE_FILES):
         read(without_effect)
@@ -257,10 +257,10 @@ def conversion_options(given: Mapping[str, Any]) -> CommitOptions:
 
 def _of_commits(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of the attributes of `CommitOptions`."""
-    max_commits, failed = _read(texts, MAX_COMMITS), _read(texts, MAX_FAILED_COMMITS)
+    max_commits, failed = _read_option(texts, MAX_COMMITS), _read_option(texts, MAX_FAILED_COMMITS)
     return {
-        "concurrent_groups": _read(texts, CONCURRENT_GROUPS),
-        "partial_progress": _read(texts, PARTIAL_PROGRESS),
+        "concurrent_groups": _read_option(texts, CONCURRENT_GROUPS),
+        "partial_progress": _read_option(texts, PARTIAL_PROGRESS),
         "max_commits": max_commits,
         "max_failed_commits": max_commits if failed is None else failed,
     }
@@ -268,16 +268,16 @@ def _of_commits(texts: Mapping[str, str]) -> dict[str, Any]:
 
 def _of_groups(texts: Mapping[str, str], target_bytes: int) -> dict[str, Any]:
     """Return the values of the attributes of `GroupOptions`; `target_bytes` is the default size of new files."""
-    target = _read(texts, TARGET)
+    target = _read_option(texts, TARGET)
     return {
         **_of_commits(texts),
-        "sizes": _sizes(target_bytes if target is None else target, _read(texts, LEAST), _read(texts, MOST)),
-        "min_input_files": _read(texts, MIN_INPUT_FILES),
-        "rewrite_all": _read(texts, REWRITE_ALL),
-        "max_group_bytes": _read(texts, MAX_GROUP_BYTES),
-        "max_group_files": _read(texts, MAX_GROUP_FILES),
-        "max_files": _read(texts, MAX_FILES),
-        "job_order": _read(texts, JOB_ORDER),
+        "sizes": _sizes(target_bytes if target is None else target, _read_option(texts, LEAST), _read_option(texts, MOST)),
+        "min_input_files": _read_option(texts, MIN_INPUT_FILES),
+        "rewrite_all": _read_option(texts, REWRITE_ALL),
+        "max_group_bytes": _read_option(texts, MAX_GROUP_BYTES),
+        "max_group_files": _read_option(texts, MAX_GROUP_FILES),
+        "max_files": _read_option(texts, MAX_FILES),
+        "job_order": _read_option(texts, JOB_ORDER),
     }
 
 
@@ -291,7 +291,7 @@ def _refuse_unknown(procedure: str, texts: Mapping[str, str], known: Sequence[Pr
         )
 
 
-def _read(texts: Mapping[str, str], option: Property[T]) -> T:
+def _read_option(texts: Mapping[str, str], option: Property[T]) -> T:
     try:
         return option.read(texts)
     except InvalidPropertyError as error:

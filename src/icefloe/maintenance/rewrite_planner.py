@@ -152,7 +152,7 @@ def plan_rewrite(
         overlaps: Returns, for sorts, which files of a part have bounds that overlap with those of many others.
     """
     shares = delete_shares(plan)
-    candidates = _candidates([_chosen(part, shares, options, overlaps) for part in plan.parts])
+    candidates = _candidates([_choose(part, shares, options, overlaps) for part in plan.parts])
     by_partition = _by_partition(candidates, plan.parts, metadata, options)
     kept = paying_bundles(by_partition, candidates, options)
     groups = ordered(_groups(kept, plan.parts, candidates, options), options.job_order)
@@ -209,15 +209,15 @@ def _candidates(chosen_of: Sequence[Chosen]) -> Candidates:
     alone = [place for place, reason in enumerate(RewriteReason) if reason in (RewriteReason.DELETES, RewriteReason.OVERLAP)]
     masks_of: list[NDArray[np.bool_]] = [masks[:, rows] for rows, (_, masks) in zip(rows_of, chosen_of, strict=True)]
     return Candidates(
-        parts=_joined([np.full(len(rows), number, dtype=np.int64) for number, rows in enumerate(rows_of)]),
-        rows=_joined(rows_of),
-        sizes=_joined([sizes[rows] for rows, (sizes, _) in zip(rows_of, chosen_of, strict=True)]),
-        reasons=_joined([masks.argmax(axis=0) for masks in masks_of]),
-        pays_alone=_joined([np.logical_or.reduce(masks[alone]) for masks in masks_of]).astype(bool),
+        parts=_join([np.full(len(rows), number, dtype=np.int64) for number, rows in enumerate(rows_of)]),
+        rows=_join(rows_of),
+        sizes=_join([sizes[rows] for rows, (sizes, _) in zip(rows_of, chosen_of, strict=True)]),
+        reasons=_join([masks.argmax(axis=0) for masks in masks_of]),
+        pays_alone=_join([np.logical_or.reduce(masks[alone]) for masks in masks_of]).astype(bool),
     )
 
 
-def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def _join(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
 
 
@@ -233,12 +233,12 @@ def _by_partition(candidates: Candidates, parts: Sequence[PlannedFiles], metadat
         # Equal tuples are one object, and there are far fewer of them than files.
         of_object = {id(values): numbers.setdefault(landing(values), len(numbers)) for values in {id(one): one for one in tuples}.values()}
         groups.append(np.array([of_object[id(values)] for values in tuples], dtype=np.int64))
-    group_numbers = _joined(groups)
+    group_numbers = _join(groups)
     order = np.argsort(group_numbers, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(group_numbers[order])) + 1) if len(order) else []
 
 
-def _chosen(
+def _choose(
     part: PlannedFiles, shares: NDArray[np.float64], options: RewriteOptions, overlaps: Callable[[PlannedFiles], NDArray[np.bool_]] | None
 ) -> Chosen:
     sizes = numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).astype(np.int64)
@@ -295,12 +295,12 @@ def paying_bundles(members_of: Iterable[Rows], candidates: SizedFiles, options: 
         candidates: The files.
         options: Thresholds and sizes.
     """
-    bundles = [bundle for members in members_of for bundle in _packed(members, candidates, options) if _pays(bundle, candidates, options)]
+    bundles = [bundle for members in members_of for bundle in _pack(members, candidates, options) if _pays(bundle, candidates, options)]
     # The last group may have lost files to `max-files-to-rewrite`, and then no longer pay.
     return [bundle for bundle in _within(bundles, options.max_files) if _pays(bundle, candidates, options)]
 
 
-def _packed(members: Rows, candidates: SizedFiles, options: GroupOptions) -> Iterator[Rows]:
+def _pack(members: Rows, candidates: SizedFiles, options: GroupOptions) -> Iterator[Rows]:
     """Yield files of one partition in groups of at most the greatest size and number."""
     if len(members) <= options.max_group_files and candidates.size(members) <= options.max_group_bytes:
         yield members
@@ -336,7 +336,7 @@ def _within(bundles: Sequence[Rows], max_files: int | None) -> Iterator[Rows]:
 
 
 def _groups(bundles: Sequence[Rows], parts: Sequence[PlannedFiles], candidates: Candidates, options: RewriteOptions) -> list[FileGroup]:
-    places, numbers = _joined(bundles), np.repeat(np.arange(len(bundles)), np.array([len(one) for one in bundles], dtype=np.int64))
+    places, numbers = _join(bundles), np.repeat(np.arange(len(bundles)), np.array([len(one) for one in bundles], dtype=np.int64))
     files: list[list[PlannedFiles]] = [[] for _ in bundles]
     for number in np.unique(candidates.parts[places]).tolist():
         of_part = candidates.parts[places] == number

@@ -173,7 +173,7 @@ def _objects(request: SignRequest, key: str, parameters: Mapping[str, str]) -> I
             raise forbidden("a request with a key and a parameter of the whole bucket is not signed")
         return [key]
     if request.method == "POST" and "delete" in parameters:
-        return _deleted(request.body)
+        return _deleted_keys(request.body)
     if request.method == "GET" and ("list-type" in parameters or "prefix" in parameters):
         # A file in the folder represents the folder: a prefix without a slash at its end would list its neighbours too.
         prefix = parameters.get("prefix", "")
@@ -181,17 +181,17 @@ def _objects(request: SignRequest, key: str, parameters: Mapping[str, str]) -> I
     raise forbidden("a request about a whole bucket is not signed")
 
 
-def _deleted(body: str | None) -> list[str]:
+def _deleted_keys(body: str | None) -> list[str]:
     """Return the keys of a request that deletes several objects. Raises `RefusedRequest` for a body that is not understood."""
     text = body or ""
     keys = _KEY.findall(text)
     others = re.sub(r"<Key>[^<]*</Key>", "", text)
     if not keys or len(keys) > MOST_KEYS or "<!" in text or "Key" in others or text.count("<Object>") != len(keys):
         raise forbidden("the body of a request that deletes several objects is needed, with up to 1,000 plain keys")
-    return [_unescaped(key) for key in keys]
+    return [_unescape(key) for key in keys]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     def character(match: re.Match[str]) -> str:
         if match[0] not in _ENTITIES:
             raise forbidden(f"the entity {match[0]!r} in a key is not understood")

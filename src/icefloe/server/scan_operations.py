@@ -50,10 +50,10 @@ def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
     plan_id = served.plan_ids.sealed({"plan": request, "once": secrets.token_urlsafe(8)})
     scan = _scan(table, request)  # so that a wrong request is refused now, and not by the plan
     wait_s = served.plan_wait_s if len(plan_id) <= LONGEST_PLAN_ID else served.longest_wait_s
-    plan = _planned(served, call, table, request, wait_s, scan)
+    plan = _plan_scan(served, call, table, request, wait_s, scan)
     if plan is None:
         return Answer(content={"status": "submitted", "plan-id": plan_id})
-    return _completed(served, table, request, plan, call, plan_id)
+    return _completed_answer(served, table, request, plan, call, plan_id)
 
 
 def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
@@ -62,12 +62,12 @@ def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
     if served.plans.is_cancelled(plan_id):
         return Answer(content={"status": "cancelled"})
     try:
-        plan = _planned(served, call, table, request, served.plan_wait_s)
+        plan = _plan_scan(served, call, table, request, served.plan_wait_s)
     except IcefloeError as error:
         return Answer(content={"status": "failed", **error_model(error).as_json()})
     if plan is None:
         return Answer(content={"status": "submitted"})
-    return _completed(served, table, request, plan, call)
+    return _completed_answer(served, table, request, plan, call)
 
 
 def cancel_planning(served: ServedCatalog, call: Call) -> Answer:
@@ -84,7 +84,7 @@ def fetch_scan_tasks(served: ServedCatalog, call: Call) -> Answer:
     if not isinstance(page, dict) or "files" not in page or page["plan"].get("table") != _identity(table):
         raise RefusedRequest(NOT_FOUND, "NoSuchPlanTaskException", f"Plan task does not exist for table {dotted(call.table())}")
     request = page["plan"]
-    plan = _planned(served, call, table, request, served.longest_wait_s)
+    plan = _plan_scan(served, call, table, request, served.longest_wait_s)
     if plan is None:
         raise RefusedRequest(503, "ServiceUnavailableException", "the scan is not planned yet", ("Retry-After", "1"))
     start, stop = page["files"]
@@ -172,7 +172,7 @@ def _key(served: ServedCatalog, request: Mapping[str, Any]) -> str:
     return served.plan_ids.sealed(request)
 
 
-def _planned(
+def _plan_scan(
     served: ServedCatalog, call: Call, table: Table, request: Mapping[str, Any], wait_s: float, scan: DataScan | None = None
 ) -> ScanPlan | None:
     io = served.file_io(call, table)
@@ -184,7 +184,7 @@ def _planned(
     return served.plans.plan(_key(served, request), make, wait_s, reads_all=io is table.io)
 
 
-def _completed(
+def _completed_answer(
     served: ServedCatalog, table: Table, request: Mapping[str, Any], plan: ScanPlan, call: Call, plan_id: str | None = None
 ) -> Answer:
     """Return the response with the first files of a plan, and the ids of the pages of the others."""

@@ -69,7 +69,7 @@ class ScanTaskJson:
         partitions = self._partitions(part)
         pieces: list[Any] = [
             f'{{"data-file":{{"spec-id":{part.spec_id},"content":"data","file-path":',
-            _quoted(array_of_chunks(entries["file_path"])),
+            _quote(array_of_chunks(entries["file_path"])),
             ',"file-format":"',
             pc.utf8_lower(array_of_chunks(entries["file_format"])),
             '","partition":',
@@ -85,7 +85,7 @@ class ScanTaskJson:
         if self._statistics:
             pieces += self._statistics_of(entries)
         pieces += ["}", self._references(part, places), self._residuals(part), "}"]
-        return _joined(*pieces, null_handling="replace", null_replacement="")
+        return _join(*pieces, null_handling="replace", null_replacement="")
 
     def _partitions(self, part: PlannedFiles) -> Any:
         """Return the partition of each file; each distinct value of a field, of which there are few, is written once."""
@@ -95,7 +95,7 @@ class ScanTaskJson:
         pieces: list[Any] = []
         for field, kind in zip(part.partition_type.fields, kinds, strict=True):
             pieces += [",", _partition_texts(kind, array_of_chunks(part.entries[partition_column(field.field_id)]))]
-        return _joined("[", *pieces[1:], "]")
+        return _join("[", *pieces[1:], "]")
 
     def _residuals(self, part: PlannedFiles) -> Any:
         """Return the residual of each file. One that is true is written too: a client that gets none uses the whole filter, as for a long one."""
@@ -123,10 +123,10 @@ class ScanTaskJson:
             keys, values = [], []
             for field_id, column in zip(self._statistics, columns, strict=True):
                 keys.append(pc.if_else(pc.is_valid(column), scalar_of(f"{field_id},", pa.string()), _NOTHING))
-                values.append(pc.coalesce(_joined(write(column), ","), _NOTHING))
-            joined_keys, joined_values = (pc.utf8_rtrim(_joined(*texts), characters=",") for texts in (keys, values))
+                values.append(pc.coalesce(_join(write(column), ","), _NOTHING))
+            joined_keys, joined_values = (pc.utf8_rtrim(_join(*texts), characters=",") for texts in (keys, values))
             key = f',"{name.replace("_", "-")}":{{"keys":['
-            text = _joined(key, joined_keys, '],"values":[', joined_values, "]}")
+            text = _join(key, joined_keys, '],"values":[', joined_values, "]}")
             pieces.append(pc.if_else(pc.equal(joined_keys, _NOTHING), _NOTHING, text))
         return pieces
 
@@ -180,7 +180,7 @@ def _partition_texts(kind: PrimitiveType, column: Any) -> Any:
     return array_of(texts, pa.string()).take(values.indices)
 
 
-def _joined(*pieces: Any, **options: Any) -> Any:
+def _join(*pieces: Any, **options: Any) -> Any:
     """Return texts put together, element by element; a piece may be one text for all. PyArrow would import pandas to convert that."""
     scalars = (scalar_of(piece, pa.string()) if isinstance(piece, str) else piece for piece in pieces)
     return pc.binary_join_element_wise(*scalars, _NOTHING, **options)
@@ -195,22 +195,22 @@ def _text(numbers: Any) -> Any:
     return array_of_chunks(numbers).cast(pa.string())
 
 
-def _quoted(texts: Any) -> Any:
+def _quote(texts: Any) -> Any:
     """Return texts as JSON."""
     if pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
         return array_of([_json(text) for text in texts.to_pylist()], pa.string())
-    return _joined('"', texts, '"')
+    return _join('"', texts, '"')
 
 
 def _optional(key: str, numbers: Any) -> Any:
     """Return the member of each row; null where there is no value."""
-    return _joined(key, _text(numbers))
+    return _join(key, _text(numbers))
 
 
 def _lists(key: str, lists: Any) -> Any:
     """Return the member of each row whose value is a list of numbers; null where there is none."""
     column = array_of_chunks(lists)
-    return _joined(key, "[", pc.binary_join(column.cast(pa.list_(pa.string())), _COMMA), "]")
+    return _join(key, "[", pc.binary_join(column.cast(pa.list_(pa.string())), _COMMA), "]")
 
 
 def _hexadecimal(bounds: Any) -> Any:

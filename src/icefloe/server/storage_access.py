@@ -90,7 +90,7 @@ class StorageAccess:
             vended = self.vended(location, name, call)
             return {"config": vended[0]["config"], "storage-credentials": vended}
         if self.delegation.signs_requests and (SIGNED in requested or not requested):
-            endpoint = f"v1/namespaces/{_quoted(SEPARATOR.join(name[:-1]))}/tables/{_quoted(name[-1])}/sign"
+            endpoint = f"v1/namespaces/{_quote(SEPARATOR.join(name[:-1]))}/tables/{_quote(name[-1])}/sign"
             signing = {"s3.remote-signing-enabled": "true", "signer.uri": call.base_url, "signer.endpoint": endpoint}
             # The names of these settings before there was a common specification of signing.
             older = {"s3.signer": "S3V4RestSigner", "s3.signer.uri": call.base_url, "s3.signer.endpoint": endpoint}
@@ -216,5 +216,5 @@ def _is_s3(location: str) -> bool:
     return STORE_OF_SCHEME.get(scheme, scheme) == "s3"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return quote(text, safe="")

@@ -90,7 +90,7 @@ def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
             f"the user {name!r} is granted nothing", next_step="give --grant read, --grant write:sales or --grant admin"
         )
     token = new_token()
-    with _locked(path):
+    with _lock(path):
         entries = _entries(path) if os.path.exists(path) else {}
         entries[name] = {"token-sha256": token_digest(token), "grants": [str(grant) for grant in grants]}
         _replace(path, yaml.safe_dump({"users": entries}, sort_keys=False))
@@ -115,7 +115,7 @@ def _replace(path: str, text: str) -> None:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[None]:
+def _lock(path: str) -> Iterator[None]:
     """Hold the lock of a file of users, so that of two processes which add users neither drops the user of the other.
 
     The lock is on a file of its own, since the file of users is replaced. Its file stays: another process may wait for it. Windows has no such lock.

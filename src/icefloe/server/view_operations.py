@@ -97,7 +97,7 @@ def load_view(served: ServedCatalog, call: Call) -> Answer:
 def replace_view(served: ServedCatalog, call: Call) -> Answer:
     """Commit updates to a view. Spec: REST catalog, replaceView."""
     content = call.json_object(Key("requirements", an_array, required=False), Key("updates", an_array))
-    requirements, updates = _parsed(content.get("requirements") or [], content["updates"])
+    requirements, updates = _parse(content.get("requirements") or [], content["updates"])
     view, what = served.catalog.load_view(call.view()), f"view {dotted(call.view())}"
     locations, own = served.locations(call, call.view()[:-1]), [view.metadata.location]
     for update in updates:
@@ -131,7 +131,7 @@ def drop_view(served: ServedCatalog, call: Call) -> Answer:
     return NO_CONTENT
 
 
-def _parsed(requirements: Sequence[Any], updates: Sequence[Any]) -> tuple[list[AssertViewUUID], list[ViewUpdate]]:
+def _parse(requirements: Sequence[Any], updates: Sequence[Any]) -> tuple[list[AssertViewUUID], list[ViewUpdate]]:
     try:
         return (
             [view_requirement_from_json(value, f"$.requirements[{at}]") for at, value in enumerate(requirements)],

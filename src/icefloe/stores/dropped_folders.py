@@ -55,7 +55,7 @@ class DroppedFolders:
             for _ in range(TRIES):
                 if namespace is None or not namespace.holds(f"{name}/metadata/{version}"):
                     return False
-                with self._opened(namespace, name, make=True) as dropped:
+                with self._open_folder(namespace, name, make=True) as dropped:
                     if dropped is not None and namespace.move(name, dropped, uuid.uuid4().hex):
                         return True
         raise StorageError(
@@ -72,7 +72,7 @@ class DroppedFolders:
             if namespace is None:
                 return
             try:
-                with self._opened(namespace, name) as dropped:
+                with self._open_folder(namespace, name) as dropped:
                     if dropped is not None:
                         for table in dropped.names():
                             dropped.remove(table, with_content=True)
@@ -101,7 +101,7 @@ class DroppedFolders:
             folder.remove(DROPPED)
 
     @contextmanager
-    def _opened(self, namespace: OpenFolder, name: str, *, make: bool = False) -> Iterator[OpenFolder | None]:
+    def _open_folder(self, namespace: OpenFolder, name: str, *, make: bool = False) -> Iterator[OpenFolder | None]:
         """Hold the folder of dropped tables of a name open; None where there is none. Raises `StorageError` for a link in its place."""
         with namespace.inner(DROPPED, make=make) as parent:
             if parent is None:

@@ -72,7 +72,7 @@ class GlueCatalogStore(MetastoreStore):
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         """See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name of several levels."""
         if len(namespace) != 1:
-            raise self._nested(namespace)
+            raise self._nesting_error(namespace)
         _refuse_upper_case(namespace)
         with translated(f"namespace {dotted(namespace)!r} was not created"):
             try:
@@ -319,7 +319,7 @@ class GlueCatalogStore(MetastoreStore):
                     return
                 self._glue.call_once("delete_table", DatabaseName=identifier[0], Name=identifier[-1])
             except IcefloeError as error:
-                raise self._unfinished(identifier, marked) from error
+                raise self._unfinished_drop_error(identifier, marked) from error
             except GlueError as error:
                 if error.code == MISSING:
                     return
@@ -330,7 +330,7 @@ class GlueCatalogStore(MetastoreStore):
                 return
         if all(failure.is_denial for failure in failures):
             raise failures[-1]
-        raise self._unfinished(identifier, marked) from failures[-1]
+        raise self._unfinished_drop_error(identifier, marked) from failures[-1]
 
     def _restore(self, identifier: Identifier, table: Mapping[str, Any], marked: Mapping[str, str]) -> bool:
         """Give the metadata location back to a table whose drop was begun.
@@ -348,7 +348,7 @@ class GlueCatalogStore(MetastoreStore):
             self._update(identifier, current, glue_objects.as_input(table))
         except (GlueError, IcefloeError) as error:
             if not self._has_table(identifier, metadata_location_of(table)):  # else the reply was lost
-                raise self._unfinished(identifier, marked) from error
+                raise self._unfinished_drop_error(identifier, marked) from error
         return True
 
     def _database(self, namespace: Identifier) -> Mapping[str, Any]:
@@ -374,7 +374,7 @@ class GlueCatalogStore(MetastoreStore):
         """Return Glue's description of an Iceberg table. Raises `NoSuchTableError`."""
         table = self._table_or_dropped(identifier)
         if DROPPED_BY in parameters_of(table):
-            raise self._unfinished(identifier, parameters_of(table))
+            raise self._unfinished_drop_error(identifier, parameters_of(table))
         return table
 
     def _table_or_dropped(self, identifier: Identifier) -> Mapping[str, Any]:
@@ -414,7 +414,7 @@ class GlueCatalogStore(MetastoreStore):
     def _missing(self, identifier: Identifier) -> NoSuchTableError:
         return table_missing(self.name, identifier, self.list_tables)
 
-    def _unfinished(self, identifier: Identifier, marked: Mapping[str, str]) -> UnfinishedDropError:
+    def _unfinished_drop_error(self, identifier: Identifier, marked: Mapping[str, str]) -> UnfinishedDropError:
         name, target = dotted(identifier), marked.get(RENAMED_TO)
         if target is None:
             message = f"table {name!r} was dropped from catalog {self.name!r}, and its name was not deleted from Glue"
@@ -433,7 +433,7 @@ class GlueCatalogStore(MetastoreStore):
             f"table {dotted(source)!r} may have been renamed to {dotted(target)!r} in catalog {self.name!r}: {failure.message}",
             table=dotted(source),
             path=marked.get(PREVIOUS_LOCATION),
-            next_step=f"look which name opens before you repeat it; {self._unfinished(source, marked).next_step}; no file was deleted",
+            next_step=f"look which name opens before you repeat it; {self._unfinished_drop_error(source, marked).next_step}; no file was deleted",
         )
 
 

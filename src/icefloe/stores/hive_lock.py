@@ -53,7 +53,7 @@ class MetastoreLock:
         timeout_s = self._seconds(TIMEOUT)
         until = time.monotonic() + timeout_s
         if not self._local.acquire(timeout=timeout_s):
-            raise LockError(self._waited(timeout_s))
+            raise LockError(self._timeout_message(timeout_s))
         try:
             self._acquire(until, timeout_s)
         except BaseException:
@@ -76,7 +76,7 @@ class MetastoreLock:
         wait_s = self._seconds(MIN_WAIT)
         while state == types.LockState.WAITING:
             if time.monotonic() >= until:
-                raise LockError(self._waited(timeout_s))
+                raise LockError(self._timeout_message(timeout_s))
             time.sleep(min(wait_s * random.uniform(0.8, 1.2), max(until - time.monotonic(), 0)))  # noqa: S311  no secret
             wait_s = min(wait_s * _WAIT_GROWTH, self._seconds(MAX_WAIT))
             state = self._session.call("check_lock", types.CheckLockRequest(lockid=self._id)).state
@@ -126,7 +126,7 @@ class MetastoreLock:
         finally:
             self._local.release()
 
-    def _waited(self, timeout_s: float) -> str:
+    def _timeout_message(self, timeout_s: float) -> str:
         return f"another writer has held the lock of table {dotted(self._identifier)!r} for {timeout_s:g} s ({TIMEOUT})"
 
     def _seconds(self, name: str) -> float:

@@ -76,7 +76,7 @@ class HiveCatalogStore(MetastoreStore):
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         """See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name of several levels."""
         if len(namespace) != 1:
-            raise self._nested(namespace)
+            raise self._nesting_error(namespace)
         _check_name(namespace[0], _DATABASE_NAME)
         # Without a warehouse the metastore chooses a folder in its own.
         database = hive_types().Database(name=namespace[0], locationUri=folder_of_database(self._properties, namespace[0]))

@@ -85,7 +85,7 @@ class MetastoreStore(ABC):
             return Committed()
         return self._swap(request) if current == request.expected else Conflicted(current_location=current, is_reply_lost=True)
 
-    def _nested(self, namespace: Identifier) -> UnsupportedFeatureError:
+    def _nesting_error(self, namespace: Identifier) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(
             f"namespace {dotted(namespace)!r} has {len(namespace)} levels, and databases of {self.service} do not nest",
             next_step="use a name of one level",

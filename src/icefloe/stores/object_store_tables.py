@@ -115,7 +115,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         self._require_exclusive_creation()
         taken = table_exists(self.name, identifier)
         content = self._io.read(metadata_location)
-        names, is_table = self._listed(identifier)  # once, as another creation may come between two listings
+        names, is_table = self._list_versions(identifier)  # once, as another creation may come between two listings
         if is_table:
             raise taken
         version = max(names, default=0) + 1
@@ -165,7 +165,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         """Send the request again where its version is still free: it cannot be carried out twice. Else compare that version's object with the attempt's."""
         request = requests[0]
-        names, is_table = self._listed(request.identifier)
+        names, is_table = self._list_versions(request.identifier)
         if request.expected is None:
             return self._creation_status(request, names[max(names)]) if is_table else self._create(request)
         name = names.get((metadata_version(request.expected) or 0) + 1)
@@ -191,7 +191,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
 
     def _outcome_of_published(self, identifier: Identifier, published: str, content: bytes) -> Outcome:
         """Return the outcome of a commit whose version was created: whether it is the newest, or newer ones were built on it."""
-        names, is_table = self._listed(identifier)
+        names, is_table = self._list_versions(identifier)
         newest = max(names, default=0)
         if newest <= (metadata_version(published) or 0):
             return Committed(stored=(Stored(location=published),))
@@ -262,7 +262,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
             lookup=lambda: f"the newest v<N>.metadata.json in {self._metadata(identifier)}",
         )
 
-    def _listed(self, identifier: Identifier) -> tuple[dict[int, str], bool]:
+    def _list_versions(self, identifier: Identifier) -> tuple[dict[int, str], bool]:
         """Return the object of each version, and whether they are a table: the newest is no tombstone."""
         sizes = self._objects.entries(self._metadata(identifier))[1]
         names = version_files(sizes)
@@ -270,7 +270,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
         """Return the object of each version; none where the newest is a tombstone."""
-        names, is_table = self._listed(identifier)
+        names, is_table = self._list_versions(identifier)
         return names if is_table else {}
 
     def _is_namespace(self, namespace: Identifier) -> bool:
@@ -278,7 +278,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         folders, files = self._objects.entries(self.table_location(namespace))
         if NAMESPACE_MARKER in files:
             return True
-        if "metadata" in folders and self._listed(namespace)[0]:
+        if "metadata" in folders and self._list_versions(namespace)[0]:
             return False  # a table, or the rest of one
         return any(self._versions((*namespace, name)) or self._is_namespace((*namespace, name)) for name in folders)
 

@@ -28,7 +28,7 @@ class OtherCatalogs:
 
     def suffix(self, connection: Connection) -> str:
         """Return the end of an error about a missing name, and warn as `warn` of an empty catalog; empty text if there are no others."""
-        listed = self._listed(catalog_names(connection))
+        listed = self._names_of_others(catalog_names(connection))
         self.warn(connection)
         return f"; other catalogs in this database: {listed}" if listed else ""
 
@@ -42,7 +42,7 @@ class OtherCatalogs:
         if self._has_warned:
             return
         names = catalog_names(connection)
-        listed = self._listed(names)
+        listed = self._names_of_others(names)
         if not listed or (self._name in names and not of_full_ones):
             return
         self._has_warned = True
@@ -57,6 +57,6 @@ class OtherCatalogs:
             first,
         )
 
-    def _listed(self, names: list[str]) -> str:
+    def _names_of_others(self, names: list[str]) -> str:
         others = [in_one_line(name) for name in names if name != self._name]
         return ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")

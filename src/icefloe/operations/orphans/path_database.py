@@ -90,15 +90,17 @@ class PathDatabase(_Database):
 
     def add_listed(self, paths: Sequence[str], sizes: Sequence[int | None], modified_ms: Sequence[int | None]) -> None:
         """Add listed files. Raises `StorageError`, and `InvalidInputError` for too many prefixes."""
-        hashes, numbers = self._keyed(paths, self._listed_prefixes)
+        hashes, numbers = self._hashes_and_prefixes(paths, self._listed_prefixes)
         self._insert("INSERT INTO listed VALUES (?, ?, ?, ?, ?)", zip(hashes, numbers, paths, sizes, modified_ms, strict=True))
         self.listed_files += len(paths)
 
     def add_referenced(self, locations: Iterable[str]) -> None:
         """Add referenced files. Raises as `add_listed`."""
-        self._insert("INSERT INTO referenced VALUES (?, ?)", zip(*self._keyed(locations, self._referenced_prefixes), strict=True))
+        self._insert(
+            "INSERT INTO referenced VALUES (?, ?)", zip(*self._hashes_and_prefixes(locations, self._referenced_prefixes), strict=True)
+        )
 
-    def _keyed(self, locations: Iterable[str], prefixes: set[Prefix]) -> tuple[list[int], list[int]]:
+    def _hashes_and_prefixes(self, locations: Iterable[str], prefixes: set[Prefix]) -> tuple[list[int], list[int]]:
         """Return the hash of each location's key, and the number of its prefix, which is added to `prefixes`."""
         hashes, numbers, file = [], [], self._keys.file
         last: Prefix | None = None

@@ -62,9 +62,9 @@ class BasicAuth:
     password: str
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        return {**headers, "Authorization": f"Basic {self._encoded()}"}
+        return {**headers, "Authorization": f"Basic {self._encode()}"}
 
-    def _encoded(self) -> str:
+    def _encode(self) -> str:
         return base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
     def renew(self) -> bool:
@@ -72,7 +72,7 @@ class BasicAuth:
         return False
 
     def secrets(self) -> list[str]:
-        return [self.password, self._encoded()]
+        return [self.password, self._encode()]
 
     def __repr__(self) -> str:
         return f"BasicAuth({self.username!r})"
@@ -276,7 +276,7 @@ def _session(kind: str, properties: Mapping[str, str], client: HttpClient, trust
         case "none":
             return NoAuth()
         case "basic":
-            return BasicAuth(_required(properties, settings.BASIC_USERNAME, kind), _required(properties, settings.BASIC_PASSWORD, kind))
+            return BasicAuth(_require(properties, settings.BASIC_USERNAME, kind), _require(properties, settings.BASIC_PASSWORD, kind))
         case "oauth2":
             return OAuth2Session(
                 client, properties, trusted.resolved(properties.get(OAUTH2_SERVER_URI) or TOKENS_PATH, "the configuration")
@@ -289,7 +289,7 @@ def _session(kind: str, properties: Mapping[str, str], client: HttpClient, trust
                 delegate = "oauth2" if _has_token(properties) else "none"
             return SigV4Auth(properties, _session(delegate, properties, client, trusted) if delegate != "sigv4" else NoAuth())
         case "custom":
-            return OwnAuth(_required(properties, settings.AUTH_IMPL, kind), properties)
+            return OwnAuth(_require(properties, settings.AUTH_IMPL, kind), properties)
     return OwnAuth(kind, properties)
 
 
@@ -333,7 +333,7 @@ def _with_pyiceberg_names(properties: Mapping[str, str]) -> dict[str, str]:
     return {**settings_of_type, **properties}
 
 
-def _required(properties: Mapping[str, str], name: str, kind: str) -> str:
+def _require(properties: Mapping[str, str], name: str, kind: str) -> str:
     value = properties.get(name)
     if not value:
         raise InvalidPropertyError(f"the authentication {kind} of the REST catalog needs the property {name}", next_step=f"set {name}")

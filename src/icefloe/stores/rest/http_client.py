@@ -157,13 +157,13 @@ class HttpClient:
         secrets = [*self._secrets, *auth.secrets(), *in_body]
         library = _httpx()
         try:
-            request = self._connected().build_request(method, url, content=content or None, headers=dict(sent))
-            response = self._connected().send(request, stream=True)
+            request = self._connect().build_request(method, url, content=content or None, headers=dict(sent))
+            response = self._connect().send(request, stream=True)
             try:
                 received = {name.lower(): text for name, text in response.headers.items()}
                 status = response.status_code
                 is_success = 200 <= status < 300 or status == 304
-                body = _read(response, MOST_BYTES if is_success else MOST_ERROR_BYTES)
+                body = _read_body(response, MOST_BYTES if is_success else MOST_ERROR_BYTES)
             finally:
                 response.close()
         except (library.HTTPError, library.InvalidURL, library.StreamError, zlib.error, UnicodeError, OSError) as error:
@@ -182,7 +182,7 @@ class HttpClient:
             return Reply(request=named, status=status, content=body, headers=received)
         return failed_reply(named, status, body, received, secrets)
 
-    def _connected(self) -> "httpx.Client":
+    def _connect(self) -> "httpx.Client":
         with self._lock:
             if self._pool is None:
                 self._pool = _new_pool(self._properties)
@@ -194,18 +194,18 @@ def _httpx() -> Any:
     return optional_module("httpx", extra="rest", feature="a REST catalog")
 
 
-def _read(response: "httpx.Response", most: int) -> bytes | None:
+def _read_body(response: "httpx.Response", most: int) -> bytes | None:
     """Return the body, decompressed; None if it is longer than `most` bytes."""
     # A long body is in memory once, while a list of its parts would be there beside it.
     body = io.BytesIO()
-    for part in _decompressed(response):
+    for part in _decompress(response):
         if body.tell() + len(part) > most:
             return None
         body.write(part)
     return body.getvalue()
 
 
-def _decompressed(response: "httpx.Response") -> Iterator[bytes]:
+def _decompress(response: "httpx.Response") -> Iterator[bytes]:
     """Yield the parts of a body. httpx decompresses each part that was received in one step, in which a few kilobytes become any number of gigabytes."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):

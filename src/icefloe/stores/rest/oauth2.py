@@ -144,13 +144,13 @@ class OAuth2Session:
         The present one is kept if the server gives none and it may still be valid. The catalog's is never used in place of the user's: it has other rights.
         """
         if self._credential:
-            reply = self._requested(self._client_credentials(), "")
+            reply = self._request_token(self._client_credentials(), "")
             if reply is not None and self._subject is not None:
-                reply = self._requested(_exchange(*self._subject, actor=reply.access_token), reply.access_token)
+                reply = self._request_token(_exchange(*self._subject, actor=reply.access_token), reply.access_token)
         elif self._token and self._may_exchange and not is_refused:
-            reply = self._requested(_exchange(self._token, ACCESS_TOKEN), self._token)
+            reply = self._request_token(_exchange(self._token, ACCESS_TOKEN), self._token)
         elif self._subject is not None:
-            reply = self._requested(_exchange(*self._subject, actor=self._actor), self._actor)
+            reply = self._request_token(_exchange(*self._subject, actor=self._actor), self._actor)
         else:
             return
         if reply is not None:
@@ -162,7 +162,7 @@ class OAuth2Session:
         form = {"grant_type": "client_credentials", "client_secret": secret if colon else client_id}
         return {**form, "client_id": client_id} if colon else form
 
-    def _requested(self, form: Mapping[str, str], bearer: str) -> _TokenReply | None:
+    def _request_token(self, form: Mapping[str, str], bearer: str) -> _TokenReply | None:
         """Return the token that the server gives for a form, which is sent with a bearer token unless that is empty; None if the present one is kept."""
         content = urlencode({**form, **self._optional}).encode()
         auth = StaticToken(bearer) if bearer else NoAuth()

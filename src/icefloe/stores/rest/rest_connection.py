@@ -127,24 +127,24 @@ class RestConnection:
     @property
     def paths(self) -> RestPaths:
         """The server's endpoints. Raises `IcefloeError` if the server's configuration cannot be had."""
-        return self._configured()[0]
+        return self._fetch_configuration()[0]
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The server's defaults, the user's properties, the server's overrides: the last wins."""
-        return self._configured()[1]
+        return self._fetch_configuration()[1]
 
     @property
     def has_idempotency(self) -> bool:
         """Whether the server carries out a request with the same idempotency key once."""
-        self._configured()
+        self._fetch_configuration()
         return self._has_idempotency
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""
         self.client.close()
 
-    def _configured(self) -> tuple[RestPaths, Mapping[str, str]]:
+    def _fetch_configuration(self) -> tuple[RestPaths, Mapping[str, str]]:
         if self._paths is None:
             with self._lock:
                 if self._paths is None:
@@ -164,7 +164,7 @@ class RestConnection:
         if not reply.is_success:
             raise reply.error(f"the configuration of catalog {self.name!r} could not be read from {self.client.uri}")
         config = reply.parsed(_Config)
-        defaults, overrides = self._accepted(texts(config.defaults)), self._accepted(texts(config.overrides))
+        defaults, overrides = self._accept(texts(config.defaults)), self._accept(texts(config.overrides))
         properties = {**defaults, **self.own_properties, **overrides}
         prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
         prefix = (
@@ -184,7 +184,7 @@ class RestConnection:
         self._properties = properties
         self._paths = RestPaths(catalog=self.name, endpoints=endpoints, prefix=prefix.strip("/"), separator=separator)
 
-    def _accepted(self, given: Mapping[str, str]) -> dict[str, str]:
+    def _accept(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the properties that the server may set. Raises `LocationNotAllowedError` for an address that would get the user's credentials."""
         for name in (URI, OAUTH2_SERVER_URI):
             text = given.get(name)

@@ -195,9 +195,9 @@ class RestCatalogStore:
 
     def load(self, identifier: Identifier) -> TableLocation:
         """See `CatalogStore.load`. The table has its metadata, and the access to its files that the server gives."""
-        return _with_own_values(self._loaded(identifier, settings.snapshot_mode(self.connection.properties)))
+        return _with_own_values(self._load(identifier, settings.snapshot_mode(self.connection.properties)))
 
-    def _loaded(self, identifier: Identifier, mode: str) -> TableLocation:
+    def _load(self, identifier: Identifier, mode: str) -> TableLocation:
         table = self._loader.load(identifier, mode)
         if table is None:
             raise self._no_table(identifier)
@@ -347,7 +347,7 @@ class RestCatalogStore:
             if not reply.is_success:
                 self._loader.drop(request.identifier)
         if reply.is_success:
-            return self._committed(requests, reply)
+            return self._outcome_of_commit(requests, reply)
         if reply.is_unknown:
             return Unknown(reason=reply.failure)
         first, creates = requests[0], [request for request in requests if request.expected is None]
@@ -380,7 +380,7 @@ class RestCatalogStore:
             )
         return self.connection.request(Endpoint.COMMIT_TRANSACTION, body={"table-changes": changes}, key=requests[0].key)
 
-    def _committed(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
+    def _outcome_of_commit(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
         """Return the outcome of a commit that happened, with what the tables have now, as far as that can be had."""
         if len(requests) == 1 and reply.content:
             name = requests[0].identifier
@@ -449,7 +449,7 @@ class RestCatalogStore:
     def _now(self, identifier: Identifier) -> TableLocation | None:
         self._loader.drop(identifier)
         try:
-            return _with_own_values(self._loaded(identifier, settings.ALL))
+            return _with_own_values(self._load(identifier, settings.ALL))
         except NoSuchTableError:
             return None
 

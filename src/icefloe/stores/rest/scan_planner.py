@@ -110,7 +110,7 @@ class RestScanPlanner:
         sent, unsent = _sendable(request.row_filter)
         for attempt in range(_TRIES):
             try:
-                return self._planned(request, _body(request, sent), TaskReader(request, unsent, self._connection.name))
+                return self._request_plan(request, _body(request, sent), TaskReader(request, unsent, self._connection.name))
             except _PlanDroppedError as error:
                 if attempt == _TRIES - 1:
                     raise StorageError(
@@ -119,7 +119,7 @@ class RestScanPlanner:
                     ) from error
         raise AssertionError("unreachable")
 
-    def _planned(self, request: PlanRequest, body: dict[str, Any], reader: TaskReader) -> ScanPlan:
+    def _request_plan(self, request: PlanRequest, body: dict[str, Any], reader: TaskReader) -> ScanPlan:
         reply = self._send(Endpoint.PLAN, body=body)
         if reply.status == NOT_FOUND:
             raise NoSuchTableError(
@@ -129,7 +129,7 @@ class RestScanPlanner:
         plan_id = result.plan_id or ""
         try:
             if result.status == SUBMITTED:
-                result, stream = self._polled(plan_id, reader)
+                result, stream = self._poll(plan_id, reader)
             plan = reader.plan(self._pages(result, stream, reader))
         except BaseException:
             self._cancel(plan_id)
@@ -140,10 +140,10 @@ class RestScanPlanner:
     def _result(self, reply: Reply, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
         if not reply.is_success:
             raise reply.error(f"{self._what()} failed")
-        result, stream = self._received(reply, _PlanResult, reader)
-        return self._checked(result), stream
+        result, stream = self._parse_reply(reply, _PlanResult, reader)
+        return self._check(result), stream
 
-    def _checked(self, result: _PlanResult) -> _PlanResult:
+    def _check(self, result: _PlanResult) -> _PlanResult:
         """Return a result whose plan is ready, or can be polled. Raises `IcefloeError` for any other one."""
         if result.status == FAILED:
             error = result.error or _ErrorModel()
@@ -157,7 +157,7 @@ class RestScanPlanner:
             )
         return result
 
-    def _received(self, reply: Reply, kind: type[Tasks], reader: TaskReader) -> tuple[Tasks, ScanTaskStream | None]:
+    def _parse_reply(self, reply: Reply, kind: type[Tasks], reader: TaskReader) -> tuple[Tasks, ScanTaskStream | None]:
         """Return the JSON of a response, and its stream of files where the server sent one. Raises `UnsupportedFeatureError` for one with restrictions."""
         if reply.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             self._check_unrestricted(reply.parsed(dict[str, msgspec.Raw]))
@@ -169,7 +169,7 @@ class RestScanPlanner:
     def _check_unrestricted(self, members: Mapping[str, msgspec.Raw]) -> None:
         check_unrestricted(members, "table", self._identifier, self._connection.name)
 
-    def _polled(self, plan_id: str, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
+    def _poll(self, plan_id: str, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
         """Return the plan when it is ready."""
         deadline, wait_s = time.monotonic() + self._timeout_ms / 1000, FIRST_POLL_S
         while True:
@@ -179,9 +179,9 @@ class RestScanPlanner:
                 raise _PlanDroppedError
             if not reply.is_success:
                 raise reply.error(f"{self._what()} failed")
-            result, stream = self._received(reply, _PlanResult, reader)
+            result, stream = self._parse_reply(reply, _PlanResult, reader)
             if result.status != SUBMITTED:
-                return self._checked(result), stream
+                return self._check(result), stream
             if time.monotonic() >= deadline:
                 raise StorageUnavailableError(
                     f"{self._what()} failed: the plan is not ready after {self._timeout_ms} ms",
@@ -235,7 +235,7 @@ class RestScanPlanner:
             raise _PlanDroppedError
         if not reply.is_success:
             raise reply.error(f"the files of a scan of table {dotted(self._identifier)!r} could not be fetched")
-        tasks, stream = self._received(reply, ScanTasks, reader)
+        tasks, stream = self._parse_reply(reply, ScanTasks, reader)
         return reader.page(tasks, stream), tasks.plan_tasks or ()
 
     def _send(self, endpoint: Endpoint, *, body: object = None, plan_id: str = "") -> Reply:

@@ -137,7 +137,7 @@ class TaskReader:
             stream = ScanTaskStream(content)
             return msgspec.json.decode(stream.response, type=kind), stream
         except (FormatError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._damaged(str(error)) from error
+            raise self._damage_error(str(error)) from error
 
     def page(self, tasks: ScanTasks, stream: ScanTaskStream | None = None) -> Page:
         """Return a page as columns.
@@ -160,7 +160,7 @@ class TaskReader:
                 by_spec.setdefault(task.data_file.spec_id, []).append(task)
             return Page(tuple(self._part(spec_id, members, len(deletes)) for spec_id, members in by_spec.items()), tuple(deletes))
         except (FormatError, OverflowError, ValueError, TypeError, RecursionError, pa.ArrowException) as error:
-            raise self._damaged(str(error)) from error
+            raise self._damage_error(str(error)) from error
 
     def plan(self, pages: Iterable[Page]) -> ScanPlan:
         """Return the plan of some pages, in their order, in which each delete file is once."""
@@ -194,7 +194,7 @@ class TaskReader:
             is_planned_by_server=True,
         )
 
-    def _damaged(self, what: str) -> MetadataFormatError:
+    def _damage_error(self, what: str) -> MetadataFormatError:
         shown_text = shown(what, [])
         return MetadataFormatError(
             f"the plan of a scan of {self._request.table_name} by the server of catalog {self._catalog!r} is not of this table: {shown_text}",
@@ -222,7 +222,7 @@ class TaskReader:
                 statistic_field(statistic, field_id) for field_id in statistics for statistic in STATISTICS.values()
             ):
                 columns[statistic_of_column.name] = received.get(statistic_of_column.name, pa.nulls(count, statistic_of_column.type))
-            offsets, indices = _listed(received.get(DELETES), deletes)
+            offsets, indices = _references_of_stream(received.get(DELETES), deletes)
             places = checked_places(received[RESIDUAL], len(residuals)).astype(np.int64)
             yield self._files(spec_id, columns, residuals, places, offsets, indices)
 
@@ -320,8 +320,8 @@ class TaskReader:
         return DataFile(
             file_path=file.file_path,
             file_format=_value_of(_FORMATS, file.file_format.lower(), "file format"),
-            record_count=_counted(file.record_count),
-            file_size_in_bytes=_counted(file.file_size_in_bytes),
+            record_count=_require_count(file.record_count),
+            file_size_in_bytes=_require_count(file.file_size_in_bytes),
             content=content,
             partition=tuple(
                 partition_value_from_json(primitive(field.field_type), value) for field, value in zip(fields, partition, strict=True)
@@ -362,7 +362,7 @@ def _checked_partition(kind: PrimitiveType, column: Any, count: int) -> Any:
     return column
 
 
-def _listed(column: Any, deletes: int) -> tuple[Any, Any]:
+def _references_of_stream(column: Any, deletes: int) -> tuple[Any, Any]:
     """Return the delete files of each file of a stream, as `_references` does."""
     if column is None:
         return None, None
@@ -399,7 +399,7 @@ def _counts(numbers: list[int]) -> Any:
     """Return sizes or counts as numbers. Raises `FormatError` for a negative one."""
     counts = np.array(numbers, dtype=np.int64)
     if len(counts):
-        _counted(int(counts.min()))
+        _require_count(int(counts.min()))
     return counts
 
 
@@ -409,7 +409,7 @@ def _value_of(kinds: Mapping[str, T], text: str, what: str) -> T:
     return kinds[text]
 
 
-def _counted(number: int) -> int:
+def _require_count(number: int) -> int:
     if number < 0:
         raise FormatError(f"a size or a count is {number}")
     return number

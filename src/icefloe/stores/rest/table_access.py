@@ -311,7 +311,7 @@ class TableAccess:
             if self._fetched_at_s != asked_at_s:
                 return True  # another thread has just fetched them
             try:
-                credentials, config = self._fetched()
+                credentials, config = self._fetch()
             except IcefloeError as error:
                 shown = without_secrets(in_one_line(error.message), self.secrets())
                 LOG.warning("%s; the present ones are used as long as the store takes them", shown)
@@ -325,7 +325,7 @@ class TableAccess:
             self._next_fetch_s = max(self._renewal_time(), time.time() + LEAST_WAIT_S)
             return is_newer
 
-    def _fetched(self) -> tuple[tuple[StorageCredential, ...], dict[str, str]]:
+    def _fetch(self) -> tuple[tuple[StorageCredential, ...], dict[str, str]]:
         """Return new credentials by prefix, and those of the table's configuration: of a server without an operation for them, with the whole table."""
         if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
             query = {"planId": self._plan_id} if self._plan_id else None
