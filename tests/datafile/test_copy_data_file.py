@@ -63,7 +63,7 @@ def test_a_file_without_deleted_rows_is_not_rewritten(tmp_path) -> None:
     (file,) = write(target(tmp_path, SCHEMA), ROWS)
     done = _rewrite(tmp_path, file, "id = 99")
     assert done == RewrittenFile(source=file, added=(), kept_rows=3, deleted_rows=0)
-    assert done.unchanged
+    assert done.is_unchanged
     assert len(list((tmp_path / "data").iterdir())) == 1
 
 
@@ -71,7 +71,7 @@ def test_a_file_with_only_deleted_rows_is_not_copied(tmp_path) -> None:
     (file,) = write(target(tmp_path, SCHEMA), ROWS)
     done = _rewrite(tmp_path, file, "id IS NULL OR id > 0")
     assert done == RewrittenFile(source=file, added=(), kept_rows=0, deleted_rows=3)
-    assert not done.unchanged
+    assert not done.is_unchanged
     assert len(list((tmp_path / "data").iterdir())) == 1
 
 
@@ -130,5 +130,5 @@ def test_kept_and_deleted_rows_add_up_to_all_rows(rows: list[dict[str, Any]], wh
         deleted = arrow_mask(bind(parse_filter(where), SCHEMA), whole)
         kept = [row for row, gone in zip(whole.to_pylist(), deleted.to_pylist(), strict=True) if not gone]
         assert (done.kept_rows, done.deleted_rows) == (len(kept), len(rows) - len(kept))
-        if not done.unchanged:
+        if not done.is_unchanged:
             assert same(read(done.added, SCHEMA).to_pylist(), kept)

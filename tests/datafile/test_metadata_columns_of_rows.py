@@ -131,7 +131,7 @@ def test_copies_keep_the_lineage_of_every_row_through_deletes_and_copies_of_copi
             assert done.deleted_rows == (border in model)
             model.pop(border, None)
             assert done.kept_rows == len(model)
-            if done.unchanged:
+            if done.is_unchanged:
                 assert (done.added, done.dangling_deletes) == ((), ())
                 return
             assert list(done.dangling_deletes) == ([] if kind == "keys" else files)

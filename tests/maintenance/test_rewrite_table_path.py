@@ -341,7 +341,7 @@ def test_a_file_at_the_target_that_is_the_beginning_of_the_source_is_never_repla
     source, target = places
     table = with_history(source, 2, 5, 2)
     path = table.scan().plan_files()[0].file.file_path
-    there = Path(PathPrefix(table.location(), str(target / "t")).moved(path))
+    there = Path(PathPrefix(table.location(), str(target / "t")).move(path))
     there.parent.mkdir(parents=True)
     there.write_bytes(Path(path).read_bytes()[:length])
     with pytest.raises(FileAlreadyExistsError, match="another file is at"):
@@ -413,7 +413,7 @@ def test_a_copy_that_differs_does_not_pass(places: tuple[Path, Path], what: str)
         "older": list(table.metadata.metadata_log)[1].metadata_file,
         "statistics": table.metadata.statistics[0].statistics_path,
     }
-    path = Path(prefix.moved(paths[what]))
+    path = Path(prefix.move(paths[what]))
     content = path.read_bytes()
     path.write_bytes(content.replace(b'"table-uuid":"', b'"table-uuid":"0') if what in ("metadata", "older") else content[:-5] + b"12345")
     with pytest.raises(FormatError, match="differs") as caught:
@@ -526,17 +526,17 @@ def test_a_column_of_paths_is_moved_as_single_paths_are(names: list[str]) -> Non
 
     paths = [f"{prefix.source}/{name}" for name in names]
     column = moved(lambda: prefix.moved_column(pa.array([*paths, None])).to_pylist())
-    single = moved(lambda: [*map(prefix.moved, paths), None])
+    single = moved(lambda: [*map(prefix.move, paths), None])
     assert column == single
 
 
 def test_prefixes_end_between_names_and_are_no_patterns() -> None:
     prefix = path_prefix("s3://b/a.b/", "s3://c/$1/")
-    assert prefix.moved("s3://b/a.b/x") == "s3://c/$1/x"
-    assert prefix.moved("s3://b/a.b") == "s3://c/$1"
+    assert prefix.move("s3://b/a.b/x") == "s3://c/$1/x"
+    assert prefix.move("s3://b/a.b") == "s3://c/$1"
     for path in ("s3://b/a.bc/x", "s3://b/aXb/x", "s3://b", "s3://b/a.b/../x", "s3://b/a.b/./x", "s3://b/a.b/x\n", "S3://b/a.b/x"):
         with pytest.raises(InvalidInputError):
-            prefix.moved(path)
+            prefix.move(path)
         with pytest.raises(InvalidInputError):
             prefix.moved_column(pa.array([path]))
     for source, target in (("", "/x"), ("/x", ""), ("s3://", "/x"), ("/x", "/x/"), ("/x", "/x/y"), ("/x/y", "/x"), ("/x/..", "/y")):

@@ -73,7 +73,7 @@ def test_decisions_are_those_of_all_sources_in_the_order_of_their_keys(data: Any
         sources.append((source, np.array(keys, dtype=np.int64)))
         expected += zip(keys, eager, strict=True)
     expected.sort(key=lambda pair: pair[0])
-    lazy, listed = Decisions.ordered(sources), [one for _, one in expected]
+    lazy, listed = Decisions.in_order(sources), [one for _, one in expected]
     part = data.draw(st.slices(len(listed)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_STEP", 2)
@@ -148,5 +148,5 @@ def test_files_of_each_round_of_a_plan_of_enough_rows_follow_their_manifest(many
 
 
 def test_an_explained_plan_can_be_pickled(many: Warehouse) -> None:
-    for plan in (many.plan("i >= 2000", explain=True), many.plan("i >= 2000").explained()):
+    for plan in (many.plan("i >= 2000", explain=True), many.plan("i >= 2000").explain()):
         assert list(pickle.loads(pickle.dumps(plan)).decisions[:3]) == list(plan.decisions[:3])

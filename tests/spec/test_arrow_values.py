@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icefloe.spec.arrow_values import array_of, filled, mask_array, numbers_array, numpy_of, offsets_of, scalar_of
+from icefloe.spec.arrow_values import array_of, fill_nulls, mask_array, numbers_array, numpy_of, offsets_of, scalar_of
 
 VALUES = {
     pa.int32(): st.integers(-(2**31), 2**31 - 1),
@@ -55,8 +55,8 @@ def test_masks_and_numbers_become_arrow_with_nulls_where_unknown(rows):
 
 
 def test_nulls_are_filled():
-    assert filled(pa.array([1, None]), -1).to_pylist() == [1, -1]
-    assert filled(pa.chunked_array([[None], [True]], pa.bool_()), False).to_pylist() == [False, True]
+    assert fill_nulls(pa.array([1, None]), -1).to_pylist() == [1, -1]
+    assert fill_nulls(pa.chunked_array([[None], [True]], pa.bool_()), False).to_pylist() == [False, True]
 
 
 @pytest.mark.parametrize(

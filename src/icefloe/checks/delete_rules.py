@@ -19,7 +19,7 @@ from icefloe.datafile.deletes.delete_file_reader import plain_location, spelling
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
 from icefloe.scan.delete_file_index import PATH_BOUNDS, path_of_bounds
 from icefloe.scan.file_objects import partition_tuples
-from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numpy_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, mask_array, numpy_of
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_columns import partition_column
@@ -247,7 +247,7 @@ class DeleteCheck:
             files.targets[plain_location(path)] = _Target(key, number)
         if counts_partitions:
             # A number that is not known counts as the oldest, so that every delete file may apply.
-            numbers = filled(array_of_chunks(entries["sequence_number"]), -1)
+            numbers = fill_nulls(array_of_chunks(entries["sequence_number"]), -1)
             partitions = [partition_column(field.field_id) for field in partition_type.fields]
             grouped = entries.select(partitions).append_column("number", numbers).group_by(partitions).aggregate([("number", "min")])
             for key, number in zip(_keys(grouped, spec_id, partition_type), grouped["number_min"].to_pylist(), strict=True):

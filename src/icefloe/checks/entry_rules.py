@@ -16,7 +16,7 @@ from icefloe.checks.finding import Finding, Findings, Severity
 from icefloe.checks.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.checks.manifest_row import ManifestRow
 from icefloe.checks.rule import Level, Place, Rule, RuleGroup, shown
-from icefloe.spec.arrow_values import array_of, filled, numpy_of, offsets_of, scalar_of
+from icefloe.spec.arrow_values import array_of, fill_nulls, numpy_of, offsets_of, scalar_of
 
 _REWRITE = "remove the entry and add the file again, or restore the manifest from a copy"
 
@@ -311,7 +311,7 @@ def _files(report: EntryReport, entries: ManifestEntries, row: ManifestRow, unre
         actual=lambda at: int(contents[at]),
     )
     if "file_format" not in unreadable:
-        formats = pc.utf8_upper(filled(entries.columns["file_format"], ""))
+        formats = pc.utf8_upper(fill_nulls(entries.columns["file_format"], ""))
         is_file = numpy_of(pc.is_in(formats, array_of(_DATA_FORMATS, pa.string())))
         is_puffin = numpy_of(pc.equal(formats, _PUFFIN))
         report.add(
@@ -322,7 +322,7 @@ def _files(report: EntryReport, entries: ManifestEntries, row: ManifestRow, unre
             actual=lambda at: shown(entries.columns["file_format"][at].as_py()),
         )
     if "file_path" not in unreadable:
-        is_absolute = numpy_of(filled(pc.match_substring_regex(entries.columns["file_path"], _ABSOLUTE), True))
+        is_absolute = numpy_of(fill_nulls(pc.match_substring_regex(entries.columns["file_path"], _ABSOLUTE), True))
         report.add(ENTRY_PATH, ~is_absolute, lambda _: "has a relative path", where="file_path", actual=entries.path)
     records, sizes = entries.numbers("record_count"), entries.numbers("file_size_in_bytes")
     is_negative = ((records < 0) & (records != NO_NUMBER)) | ((sizes < 0) & (sizes != NO_NUMBER))
@@ -396,7 +396,7 @@ def _offsets(report: EntryReport, entries: ManifestEntries) -> None:
     if lists.null_count == entries.length:
         return
     ends = offsets_of(lists)
-    values = numpy_of(filled(lists.values, -1))[ends[0] : ends[-1]]
+    values = numpy_of(fill_nulls(lists.values, -1))[ends[0] : ends[-1]]
     owners = np.repeat(np.arange(entries.length), np.diff(ends))
     sizes = entries.numbers("file_size_in_bytes")[owners]
     wrong = (values < 0) | ((sizes > 0) & (values >= sizes))
@@ -425,7 +425,7 @@ def _deletes(report: EntryReport, entries: ManifestEntries, row: ManifestRow, co
     )
     if counts.any():
         ends = offsets_of(ids)
-        values = numpy_of(filled(ids.values, -1))[ends[0] : ends[-1]]
+        values = numpy_of(fill_nulls(ids.values, -1))[ends[0] : ends[-1]]
         owners = np.repeat(np.arange(entries.length), np.diff(ends))
         mask, is_keyless = np.zeros(entries.length, bool), np.zeros(entries.length, bool)
         mask[owners[~np.isin(values, list(context.field_ids))]] = True
@@ -444,7 +444,7 @@ def _deletes(report: EntryReport, entries: ManifestEntries, row: ManifestRow, co
         )
     if not (contents != _DATA).any():
         return
-    is_puffin = numpy_of(pc.equal(pc.utf8_upper(filled(entries.columns["file_format"], "")), _PUFFIN))
+    is_puffin = numpy_of(pc.equal(pc.utf8_upper(fill_nulls(entries.columns["file_format"], "")), _PUFFIN))
     is_vector = is_puffin & (contents == _POSITION_DELETES)
     offset, size = entries.numbers("content_offset"), entries.numbers("content_size_in_bytes")
     lacks = entries.is_null("referenced_data_file") | (offset < 0) | (size <= 0) | (offset > entries.numbers("file_size_in_bytes") - size)

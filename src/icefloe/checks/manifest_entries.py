@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.errors import Problem
-from icefloe.spec.arrow_values import array_of_chunks, filled, numpy_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, numpy_of
 from icefloe.spec.avro.avro_columns import read_arrays
 from icefloe.spec.avro.avro_container import Container
 from icefloe.spec.avro.projection_tree import ProjectedField, Struct, Value
@@ -60,7 +60,7 @@ class ManifestEntries:
         if numbers is None:
             column = self.columns[name]
             longs = column if pa.types.is_int64(column.type) else column.cast(pa.int64())
-            numbers = self._numbers[name] = numpy_of(filled(longs, NO_NUMBER))
+            numbers = self._numbers[name] = numpy_of(fill_nulls(longs, NO_NUMBER))
         return numbers
 
     @cached_property
@@ -95,7 +95,7 @@ class ManifestEntries:
     @cached_property
     def file_content(self) -> NDArray[np.int64]:
         """The content of each file, 0 where it is null, as in version 1."""
-        return numpy_of(filled(self.columns["content"].cast(pa.int64()), 0))
+        return numpy_of(fill_nulls(self.columns["content"].cast(pa.int64()), 0))
 
     @cached_property
     def snapshot_ids(self) -> NDArray[np.int64]:

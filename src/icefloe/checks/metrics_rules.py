@@ -20,7 +20,7 @@ from icefloe.checks.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.checks.rule import Level, Rule, RuleGroup
 from icefloe.checks.table_content import TableContent
 from icefloe.checks.uniform_metrics import statistics_are_clean
-from icefloe.spec.arrow_values import filled, mask_array, numpy_of, offsets_of, positions_array
+from icefloe.spec.arrow_values import fill_nulls, mask_array, numpy_of, offsets_of, positions_array
 from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, RESERVED_FIELD_IDS
 from icefloe.spec.schema.schema import walk
 from icefloe.spec.types import GeographyType, GeometryType, LongType, PrimitiveType, StringType, UnknownType
@@ -125,7 +125,7 @@ def _items(entries: ManifestEntries, name: str) -> _Items:
     maps = entries.columns[name]
     ends = offsets_of(maps).astype(np.int64) if entries.length else np.zeros(2, np.int64)
     start, stop, width = int(ends[0]), int(ends[-1]), int(ends[1] - ends[0])
-    keys = numpy_of(filled(maps.keys, NO_NUMBER))[start:stop]
+    keys = numpy_of(fill_nulls(maps.keys, NO_NUMBER))[start:stop]
     values = maps.items.slice(start, stop - start)
     if width and (np.diff(ends) == width).all() and (keys.reshape(-1, width) == keys[:width]).all():
         # All entries have the fields of the first, in its order, as writers write them: nothing has to be searched.
@@ -154,7 +154,7 @@ def _counts(report: EntryReport, counts: Mapping[str, _Items], context: MetricsC
 
 
 def _numbers(items: _Items) -> NDArray[np.int64]:
-    return numpy_of(filled(items.values, NO_NUMBER))
+    return numpy_of(fill_nulls(items.values, NO_NUMBER))
 
 
 def _aligned(items: _Items, others: _Items, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -209,7 +209,7 @@ def _bounds(report: EntryReport, lower: _Items, upper: _Items, context: MetricsC
             compared = positions[has_other]
         else:
             compared = positions
-        is_above = numpy_of(filled(pc.greater(values, opposite), False))
+        is_above = numpy_of(fill_nulls(pc.greater(values, opposite), False))
         if is_above.any():
             wrong = np.zeros(len(lower.keys), bool)
             wrong[compared[is_above]] = True

@@ -24,7 +24,7 @@ from icefloe.datafile.projection import columns_by_id, file_columns
 from icefloe.datafile.stored_batch import decode_dictionaries
 from icefloe.datafile.stored_file import StoredFile
 from icefloe.errors import IcefloeError, NoSuchFileError
-from icefloe.spec.arrow_values import filled, numpy_of
+from icefloe.spec.arrow_values import fill_nulls, numpy_of
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile, StatisticsBlob, StatisticsFile
@@ -242,9 +242,9 @@ def _unsorted_at(content: TableContent, stored: StoredFile) -> int | None:
 def _ranks(values: Any) -> NDArray[np.int64]:
     """Return numbers in the order of the values: nulls first, -0.0 before 0.0, NaN last."""
     if pa.types.is_floating(values.type):
-        bits = numpy_of(filled(values.cast(pa.float64()), 0.0)).view(np.int64)
+        bits = numpy_of(fill_nulls(values.cast(pa.float64()), 0.0)).view(np.int64)
         ordered = np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)
-        ordered = np.where(numpy_of(filled(pc.is_nan(values), False)), np.int64(2**63 - 1), ordered)
+        ordered = np.where(numpy_of(fill_nulls(pc.is_nan(values), False)), np.int64(2**63 - 1), ordered)
         return np.where(numpy_of(values.is_null()), np.int64(-(2**63)), ordered)
     ranks = numpy_of(pc.rank(values, tiebreaker="dense").cast(pa.int64()))
     return np.where(numpy_of(values.is_null()), 0, ranks)

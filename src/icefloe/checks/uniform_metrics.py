@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.checks.manifest_entries import ManifestEntries
-from icefloe.spec.arrow_values import filled, numpy_of, offsets_of, positions_array
+from icefloe.spec.arrow_values import fill_nulls, numpy_of, offsets_of, positions_array
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
 from icefloe.spec.values import bound_number_type, bounds_to_array
 
@@ -108,7 +108,7 @@ def _bounds_fit(lower: _Matrix, upper: _Matrix, kinds: Mapping[int, PrimitiveTyp
         number_type = bound_number_type(kind)
         if number_type is None:
             low, high = (bounds_to_array(kind, _chosen(matrix, pairs)) for matrix in (lower, upper))
-            if low.null_count or high.null_count or numpy_of(filled(pc.greater(low, high), False)).any():
+            if low.null_count or high.null_count or numpy_of(fill_nulls(pc.greater(low, high), False)).any():
                 return False
             continue
         least, greatest = (_bound_numbers(matrix, pairs, number_type) for matrix in (lower, upper))

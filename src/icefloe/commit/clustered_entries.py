@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from icefloe.commit.attempt import Read
 from icefloe.errors import InvalidInputError
 from icefloe.scan.file_objects import file_objects, partition_tuples
-from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numbers_array, numpy_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, mask_array, numbers_array, numpy_of
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.entry import ManifestEntryStatus
@@ -196,7 +196,7 @@ def cluster_entries(
     if not entries.num_rows:
         return ClusteredEntries(entries=entries, rows=())
     status = entries.schema.get_field_index("status")
-    existing = filled(pa.nulls(entries.num_rows, pa.int32()), int(ManifestEntryStatus.EXISTING))
+    existing = fill_nulls(pa.nulls(entries.num_rows, pa.int32()), int(ManifestEntryStatus.EXISTING))
     entries = entries.set_column(status, entries.schema.field(status), existing)
     rows_per_manifest = ceil(entries.num_rows / max(1, ceil(sum(sizes) / target_bytes)))
     order, ends = _order(entries, partition_type, spec_id, clustering, rows_per_manifest)

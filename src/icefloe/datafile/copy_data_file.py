@@ -33,7 +33,7 @@ SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 class RewrittenFile:
     """The result of copying one data file.
 
-    `added` is empty if no row was kept, and also if no row was deleted: then the source stays in the table (`unchanged`). Rows that were deleted before are
+    `added` is empty if no row was kept, and also if no row was deleted: then the source stays in the table (`is_unchanged`). Rows that were deleted before are
     counted neither as kept nor as deleted. `dangling_deletes` are the delete files for the source alone, which are removed together with it.
     """
 
@@ -44,7 +44,7 @@ class RewrittenFile:
     dangling_deletes: tuple[DataFile, ...] = ()
 
     @property
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Return True if the filter matched no row, so that the source file stays."""
         return self.deleted_rows == 0
 

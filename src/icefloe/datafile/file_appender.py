@@ -191,9 +191,9 @@ def file_arrow_schema(fields: tuple[NestedField, ...], primitive: PrimitiveToArr
     """Return the Arrow schema of these fields in a format's files."""
 
     def arrow(field: NestedField) -> Any:
-        return pa.field(field.name, nested(field.field_type), nullable=not field.required, metadata=attributes(field))
+        return pa.field(field.name, type_of(field.field_type), nullable=not field.required, metadata=attributes(field))
 
-    def nested(kind: IcebergType) -> Any:
+    def type_of(kind: IcebergType) -> Any:
         if isinstance(kind, StructType):
             return pa.struct([arrow(inner) for inner in kind.fields])
         if isinstance(kind, ListType):

@@ -90,7 +90,7 @@ class CopyVerification:
             except IcefloeError as error:
                 self._differs(f"snapshot {snapshot.snapshot_id}", error.message)
                 continue
-            if [_facts(manifest, self._prefix.moved(manifest.manifest_path)) for manifest in before] != [
+            if [_facts(manifest, self._prefix.move(manifest.manifest_path)) for manifest in before] != [
                 _facts(manifest, manifest.manifest_path) for manifest in after
             ]:
                 self._differs(f"snapshot {snapshot.snapshot_id}", "the manifest list of the copy has other manifests")
@@ -122,7 +122,7 @@ class CopyVerification:
 
     def _compare_metadata(self) -> None:
         path = self._version.location
-        copied = self._prefix.moved(path)
+        copied = self._prefix.move(path)
         expected = moved_metadata(self._io.read(path), path, self._prefix, self._missing_versions)
         try:
             actual = self._io.read(copied)
@@ -140,7 +140,7 @@ class CopyVerification:
                 self._problems.append(problem)
 
     def _older_problem(self, path: str) -> Problem | None:
-        copied = self._prefix.moved(path)
+        copied = self._prefix.move(path)
         try:
             actual = {**parse_json(inflate(self._io.read(copied), copied), copied), _LOG: None}
         except IcefloeError as error:
@@ -153,8 +153,8 @@ class CopyVerification:
 
     def _copy_of(self, snapshot: Snapshot) -> Snapshot:
         if snapshot.manifest_list is not None:
-            return replace(snapshot, manifest_list=self._prefix.moved(snapshot.manifest_list))
-        return replace(snapshot, manifest_paths=tuple(map(self._prefix.moved, snapshot.manifest_paths or ())))
+            return replace(snapshot, manifest_list=self._prefix.move(snapshot.manifest_list))
+        return replace(snapshot, manifest_paths=tuple(map(self._prefix.move, snapshot.manifest_paths or ())))
 
     def _compare_manifest(self, old: ManifestFile, new: ManifestFile) -> None:
         partition_type = spec_partition_type(self._version.metadata, old.partition_spec_id)
@@ -260,11 +260,11 @@ class CopyVerification:
         else:
             found = dict(read_position_deletes(self._io, file))
         plain = PathPrefix(plain_location(self._prefix.source), plain_location(self._prefix.target))
-        return {plain.moved(path) if moves else path: vector.positions().tobytes() for path, vector in found.items()}
+        return {plain.move(path) if moves else path: vector.positions().tobytes() for path, vector in found.items()}
 
     def _compare_statistics(self) -> None:
         for path, _ in statistics_files(self._version.metadata):
-            location = self._prefix.moved(path)
+            location = self._prefix.move(path)
             try:
                 if _is_same_file(path, location):
                     self._differs(location, _NO_COPY)

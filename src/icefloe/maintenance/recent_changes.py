@@ -16,7 +16,7 @@ from icefloe.maintenance.health_measures import FilesOfBranch
 from icefloe.operations.parallel_requests import in_threads
 from icefloe.scan.file_objects import partition_tuples
 from icefloe.scan.scan_plan import PlannedFiles
-from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numpy_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, mask_array, numpy_of
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns
@@ -67,7 +67,7 @@ class RecentChanges:
 
     def is_old(self, part: PlannedFiles) -> NDArray[np.bool_]:
         """Return a mask of the files that no young commit added."""
-        ids = numpy_of(filled(array_of_chunks(part.entries["snapshot_id"]), -1))
+        ids = numpy_of(fill_nulls(array_of_chunks(part.entries["snapshot_id"]), -1))
         return ~np.isin(ids, np.array(sorted(self.snapshot_ids), dtype=np.int64))
 
     def oldest_ms(self, parts: Iterable[PlannedFiles]) -> int:
@@ -109,7 +109,7 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
         def changed(manifest: Any) -> list[tuple[Partition, PartitionChange]]:
             kind = spec_partition_type(metadata, manifest.partition_spec_id)
             entries = read_columns(read(manifest.manifest_path), manifest, kind).entries
-            is_young = np.isin(numpy_of(filled(array_of_chunks(entries["snapshot_id"]), -1)), ids)
+            is_young = np.isin(numpy_of(fill_nulls(array_of_chunks(entries["snapshot_id"]), -1)), ids)
             return list(_changes(entries.filter(mask_array(is_young)), manifest.partition_spec_id, kind, young))
 
         for pairs in in_threads(changed, manifests):

@@ -62,7 +62,7 @@ def curve_order_of(text: str, schema: Schema) -> CurveOrder | None:
         columns.append(tokens.dotted_name())
     tokens.expect(")")
     if not tokens.at_end:
-        raise tokens.wrong(f"{name}(...) is the whole order and has no sort keys beside it")
+        raise tokens.syntax_error(f"{name}(...) is the whole order and has no sort keys beside it")
     return CurveOrder(name, tuple(schema.find_field(".".join(column)).field_id for column in columns))
 
 

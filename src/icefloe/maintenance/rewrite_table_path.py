@@ -136,7 +136,7 @@ def rewrite_table_path(
             copies=copy,
             dry_run=dry_run,
             latest_version=end.location.rpartition("/")[2],
-            metadata_location=prefix.moved(end.location),
+            metadata_location=prefix.move(end.location),
             staging_location=None if staged.is_dry else staging,
             file_list_location=_write_list(staged, parts) if create_file_list and not staged.is_dry else None,
             rewritten_manifests=staged.manifests,

@@ -118,12 +118,12 @@ class StagedCopy:
         if self.start is None:
             return True
         if self.start.metadata.format_version == 1:
-            return not self.io.exists(self.prefix.moved(manifest.manifest_path))
+            return not self.io.exists(self.prefix.move(manifest.manifest_path))
         return manifest.sequence_number > self.start.metadata.last_sequence_number
 
     def _size_in_copy(self, path: str) -> int:
         """Return the size of a file that an earlier run copied. Raises `InvalidInputError` if it is not there."""
-        location = self.prefix.moved(path)
+        location = self.prefix.move(path)
         try:
             return self.io.size(location)
         except NotFoundError as error:
@@ -173,12 +173,12 @@ class StagedCopy:
     def _stage_delete_file(self, file: DataFile) -> tuple[str, int]:
         location = self._staged_location(file.file_path)
         if self.is_dry:
-            self.prefix.moved(file.file_path)
+            self.prefix.move(file.file_path)
             size = file.file_size_in_bytes
         else:
             size = write_moved_deletes(self.io, file, location, self.prefix, self.end.metadata.properties)
             self.written.append(location)
-        self._staged.append((location, self.prefix.moved(file.file_path), size))
+        self._staged.append((location, self.prefix.move(file.file_path), size))
         return file.file_path, size
 
     def _stage_manifest(self, manifest: ManifestFile, sizes: dict[str, int]) -> tuple[str, int]:
@@ -201,14 +201,14 @@ class StagedCopy:
         """List statistics files; they contain no paths."""
         known = set() if self.start is None else {path for path, _ in statistics_files(self.start.metadata)}
         files = [(path, size) for path, size in statistics_files(self.end.metadata) if path not in known]
-        self._content.append(_copies([(path, self.prefix.moved(path), size) for path, size in files]))
+        self._content.append(_copies([(path, self.prefix.move(path), size) for path, size in files]))
 
     def _stage_versions(self) -> None:
         """Write the metadata files since the start version. Older ones that do not exist any more are left out of the copy's log."""
         older = [entry.metadata_file for entry in self.end.metadata.metadata_log]
         start = 0 if self.start is None else (*older, self.end.location).index(self.start.location) + 1
         # Those up to the start version were copied before, if they existed then.
-        places = [*map(self.prefix.moved, older[:start]), *older[start:]]
+        places = [*map(self.prefix.move, older[:start]), *older[start:]]
         self.missing_versions = tuple(path for path, there in zip(older, side_by_side(self.io.exists, places), strict=True) if not there)
         for path in (*(path for path in older[start:] if path not in self.missing_versions), self.end.location):
             content = moved_metadata(self.io.read(path), path, self.prefix, self.missing_versions)
@@ -223,7 +223,7 @@ class StagedCopy:
             self.io.write(location, content)
             # Only now is the file known to be of this run: a write that fails may have found another's.
             self.written.append(location)
-        (self._staged if listed is None else listed).append((location, self.prefix.moved(path), len(content)))
+        (self._staged if listed is None else listed).append((location, self.prefix.move(path), len(content)))
         return len(content)
 
 

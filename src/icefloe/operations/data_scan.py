@@ -321,7 +321,7 @@ class DataScan:
         refuse_encrypted(snapshot, self.table_name)
         if self.planner is not None and snapshot is not None and self.is_planned_by_server:
             plan = self.planner.plan(self._server_request(snapshot, include_statistics, include_tested, enough_rows))
-            return plan.explained() if explain else plan
+            return plan.explain() if explain else plan
         started_ns = time.monotonic_ns()
         plan = plan_scan(
             self.metadata,

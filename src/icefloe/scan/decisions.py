@@ -186,7 +186,7 @@ class Decisions(Sequence[Decision]):
         self._starts = np.cumsum([0, *(len(source.kept) for source in sources)])
 
     @classmethod
-    def ordered(cls, sources: Sequence[tuple[DecisionSource, NDArray[np.int64]]]) -> "Decisions":
+    def in_order(cls, sources: Sequence[tuple[DecisionSource, NDArray[np.int64]]]) -> "Decisions":
         """Return the decisions of sources in the order of a key, which each source gives for each of its decisions; equal keys keep the sources' order."""
         keys = [keys for _, keys in sources]
         return cls([source for source, _ in sources], np.argsort(np.concatenate(keys), kind="stable") if keys else np.empty(0, np.int64))

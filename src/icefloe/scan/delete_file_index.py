@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from icefloe.errors import ManifestFormatError
 from icefloe.scan.delete_overlap import Indices, PairTest, column_test, equality_test, path_range
 from icefloe.scan.pruning import column_range
-from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numpy_of, scalar_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, mask_array, numpy_of, scalar_of
 from icefloe.spec.expressions.metrics_evaluator import ColumnRange, Mask
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import ManifestColumns, Statistic, partition_column, statistic_column
@@ -90,7 +90,7 @@ def _canonical(column: Any) -> Any:
 
 def _places(column: Any, distinct: Any) -> Numbers:
     """Return the place of each value among the distinct values, -1 where it is not among them."""
-    places: Numbers = numpy_of(filled(pc.index_in(column, value_set=distinct), -1)).astype(np.int64)
+    places: Numbers = numpy_of(fill_nulls(pc.index_in(column, value_set=distinct), -1)).astype(np.int64)
     return places
 
 
@@ -233,7 +233,7 @@ class _SpecIndex:
         targets = _targets(entries, vectors)
         has_target = numpy_of(pc.is_valid(targets)) & ~is_equality
         self._paths = pc.unique(targets.filter(mask_array(has_target)))
-        path_keys = numpy_of(filled(pc.index_in(targets, value_set=self._paths), -1)).astype(np.int64)
+        path_keys = numpy_of(fill_nulls(pc.index_in(targets, value_set=self._paths), -1)).astype(np.int64)
 
         def runs(mask: Mask, keys: Indices) -> _Runs:
             places = np.flatnonzero(mask)
@@ -250,7 +250,7 @@ class _SpecIndex:
         pairs = [self.equality.pairs(partitions, numbers, later=True, test=equality)]
         plain = partitions
         if len(self._paths):
-            paths = numpy_of(filled(pc.index_in(array_of_chunks(entries["file_path"]), value_set=self._paths), -1)).astype(np.int64)
+            paths = numpy_of(fill_nulls(pc.index_in(array_of_chunks(entries["file_path"]), value_set=self._paths), -1)).astype(np.int64)
             paths = np.where(partitions >= 0, paths, -1)
             vectors = self._same_partition(self._vectors.pairs(paths, numbers), partitions)
             has_vector = np.zeros(len(numbers), dtype=bool)
@@ -371,7 +371,7 @@ def _join_ranges(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: Primit
 def path_of_bounds(entries: Any) -> Any:
     """Return for each delete file without a referenced data file the only path that it deletes from by its bounds, as bytes; null where they differ."""
     lower, upper = (entries[statistic_column(*bound)] for bound in PATH_BOUNDS)
-    is_one = filled(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
+    is_one = fill_nulls(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
     return pc.if_else(is_one, lower, scalar_of(None, lower.type))
 
 
@@ -392,7 +392,7 @@ def _targets(entries: Any, vectors: Mask) -> Any:
     if len(bounds) < len(PATH_BOUNDS):
         return named
     lower, upper = (bounds_to_array(StringType(), bound) for bound in bounds)
-    inferred = pc.if_else(filled(pc.equal(lower, upper), False), lower, scalar_of(None, pa.string()))
+    inferred = pc.if_else(fill_nulls(pc.equal(lower, upper), False), lower, scalar_of(None, pa.string()))
     return pc.if_else(mask_array(vectors), named, pc.coalesce(named, inferred))
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.spec.arrow_values import array_of_chunks, filled, numpy_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, numpy_of
 from icefloe.spec.expressions.metrics_evaluator import ColumnRange, Mask
 
 Indices = NDArray[np.int64]
@@ -91,7 +91,7 @@ def _spans_of(data: ColumnRange, deletes: ColumnRange) -> tuple[_Spans, _Spans]:
     """Return both sides as numbers that compare as their values do: integers as they are, other types as ranks among all bounds."""
     arrays = [data.lower, data.upper, deletes.lower, deletes.upper]
     if pa.types.is_integer(data.lower.type):
-        numbers = [numpy_of(filled(array, 0)).astype(np.int64, copy=False) for array in arrays]
+        numbers = [numpy_of(fill_nulls(array, 0)).astype(np.int64, copy=False) for array in arrays]
     else:
         ranks = numpy_of(pc.rank(pa.concat_arrays(arrays), tiebreaker="dense").cast(pa.int64()))
         numbers = np.split(ranks, np.cumsum([len(array) for array in arrays])[:-1])

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.scan.scan_plan import ScanPlan
-from icefloe.spec.arrow_values import filled, numpy_of
+from icefloe.spec.arrow_values import fill_nulls, numpy_of
 from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.metrics_evaluator import is_float
 from icefloe.spec.expressions.predicate import AlwaysFalse, And, BooleanExpression, Or
@@ -201,7 +201,7 @@ class _Values:
         bounds = bounds_to_array(kind, columns.entries[name])
         if isinstance(kind, BooleanType):
             bounds = bounds.cast(pa.int8())
-        return numpy_of(filled(bounds.cast(pa.float64(), safe=False), float("nan"))) * self._scale
+        return numpy_of(fill_nulls(bounds.cast(pa.float64(), safe=False), float("nan"))) * self._scale
 
     def _number(self, literal: Any) -> float:
         return float(literal) * self._scale
@@ -217,5 +217,5 @@ def _numbers(columns: ManifestColumns, name: str) -> tuple[Shares, NDArray[np.bo
     """Return a column of counts, and a mask of those that are known."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), np.nan), np.zeros(len(columns), np.bool_)
-    counts = numpy_of(filled(columns.entries[name], -1)).astype(np.float64)
+    counts = numpy_of(fill_nulls(columns.entries[name], -1)).astype(np.float64)
     return counts, counts >= 0

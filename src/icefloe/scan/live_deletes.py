@@ -18,7 +18,7 @@ from icefloe.scan.decisions import DecidedFiles, Explained, PlacedFiles, Reason,
 from icefloe.scan.delete_file_index import PATH_BOUNDS, DeleteFileIndex, DeleteFilesOfSpec, is_vector, path_of_bounds
 from icefloe.scan.file_objects import file_objects, partition_tuples
 from icefloe.scan.pruning import FileMetricsEvaluator, ScanContext, explain, required_statistics
-from icefloe.spec.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
+from icefloe.spec.arrow_values import fill_nulls, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.spec.avro.avro_objects import Values
 from icefloe.spec.expressions.bind import predicates, simplify
 from icefloe.spec.expressions.metrics_evaluator import Mask
@@ -221,7 +221,7 @@ def _check(entries: Any, manifest: ManifestFile) -> None:
     for name in _OF_VECTORS:
         _refuse(entries, manifest, vectors & ~numpy_of(pc.is_valid(entries[name])), f"a deletion vector has no {name}")
     equality = numpy_of(entries["content"]) == int(FileContent.EQUALITY_DELETES)
-    named = numpy_of(pc.greater(filled(pc.list_value_length(entries["equality_ids"]), 0), scalar_of(0, pa.int32())))
+    named = numpy_of(pc.greater(fill_nulls(pc.list_value_length(entries["equality_ids"]), 0), scalar_of(0, pa.int32())))
     _refuse(entries, manifest, equality & ~named, "an equality delete file has no equality_ids")
 
 

@@ -19,7 +19,7 @@ from icefloe.errors import ManifestFormatError
 from icefloe.scan.decisions import Reason
 from icefloe.scan.file_objects import partition_tuples
 from icefloe.scan.pruning_explanation import PredicateOutcome, explain_predicate
-from icefloe.spec.arrow_values import array_of, filled, numbers_array, numpy_of, scalar_of
+from icefloe.spec.arrow_values import array_of, fill_nulls, numbers_array, numpy_of, scalar_of
 from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator, predicates, simplify
 from icefloe.spec.expressions.metrics_evaluator import (
     ColumnRange,
@@ -171,9 +171,9 @@ class ManifestEvaluator:
 
     def explanation(self, index: int) -> str:
         """Return the partition bound that rules out the manifest at `index` of this group."""
-        return explain_predicate(self.projected, self._mask, lambda predicate: self._tested(predicate).explanation(index), index)
+        return explain_predicate(self.projected, self._mask, lambda predicate: self._outcome(predicate).explanation(index), index)
 
-    def _tested(self, predicate: BoundPredicate) -> PredicateOutcome:
+    def _outcome(self, predicate: BoundPredicate) -> PredicateOutcome:
         partition_field = next(item for item in self.spec.fields if item.field_id == predicate.field.field_id)
         return PredicateOutcome(
             predicate=predicate,
@@ -232,7 +232,7 @@ def _without_wrapped_hours(column: ColumnRange) -> ColumnRange:
     if not pc.any(may_wrap).as_py():
         return column
     unknown = scalar_of(None, column.lower.type)
-    lower, upper = (pc.if_else(filled(may_wrap, False), unknown, bound) for bound in (column.lower, column.upper))
+    lower, upper = (pc.if_else(fill_nulls(may_wrap, False), unknown, bound) for bound in (column.lower, column.upper))
     return replace(column, lower=lower, upper=upper)
 
 
@@ -443,17 +443,17 @@ class FileMetricsEvaluator:
 
     def _explanation(self, leaf: BoundPredicate, index: int) -> str:
         if self._partition_masks[leaf][0][index]:
-            return self._tested(leaf, self._metrics(leaf), leaf.column, None).explanation(index)
+            return self._outcome(leaf, self._metrics(leaf), leaf.column, None).explanation(index)
         if leaf.field.field_id in _OF_FILES:
-            return self._tested(leaf, self._of_file(leaf), leaf.column, to_human).explanation(index)
+            return self._outcome(leaf, self._of_file(leaf), leaf.column, to_human).explanation(index)
         return explain_predicate(self._projections[leaf], self._projected_may, lambda test: self._partition_explanation(test, index), index)
 
     def _partition_explanation(self, test: BoundPredicate, index: int) -> str:
         partition_field = next(item for item in self.spec.fields if item.field_id == test.field.field_id)
         human = partition_field.transform.to_human
-        return self._tested(test, self._partition(test), f"partition {partition_field.name}", human).explanation(index)
+        return self._outcome(test, self._partition(test), f"partition {partition_field.name}", human).explanation(index)
 
-    def _tested(self, leaf: BoundPredicate, column: ColumnRange, subject: str, human: Any) -> PredicateOutcome:
+    def _outcome(self, leaf: BoundPredicate, column: ColumnRange, subject: str, human: Any) -> PredicateOutcome:
         return PredicateOutcome(
             predicate=leaf,
             column=column,
@@ -526,5 +526,5 @@ def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Ma
     """Return a column of counts, -1 where unknown, and a mask of the known ones."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), -1, dtype=np.int64), np.zeros(len(columns), dtype=bool)
-    numbers: NDArray[np.int64] = numpy_of(filled(columns.entries.column(name), -1))
+    numbers: NDArray[np.int64] = numpy_of(fill_nulls(columns.entries.column(name), -1))
     return numbers, numbers >= 0

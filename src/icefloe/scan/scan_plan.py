@@ -290,7 +290,7 @@ class ScanPlan:
         for part in self.parts:
             yield from part.tasks()
 
-    def explained(self) -> "ScanPlan":
+    def explain(self) -> "ScanPlan":
         """Return the plan of a server with a decision for each of its files, as far as they are known: that the server chose them."""
         data = [
             DecidedFiles(

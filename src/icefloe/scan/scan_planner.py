@@ -227,7 +227,7 @@ class _ManifestChoice:
             sources.append((DecisionList(level=level, entries=decisions), positions * 2))
             read = positions[self._kept[positions]]
             sources += [(files, read[places] * 2 + 1) for files, places in of_files[content]]
-        return Decisions.ordered(sources)
+        return Decisions.in_order(sources)
 
     def _decision(self, level: str, position: int, explanation: str) -> Decision:
         """Return the decision about the manifest at a position of the list; `explanation` is the partition bound that rules it out."""

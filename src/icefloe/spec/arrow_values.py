@@ -47,7 +47,7 @@ def null_longs(length: int) -> Any:
     return pa.Array.from_buffers(pa.int64(), length, [_ZEROS.slice(0, (length + 7) // 8), _ZEROS.slice(0, length * 8)])
 
 
-def filled(values: Any, value: Any) -> Any:
+def fill_nulls(values: Any, value: Any) -> Any:
     """Return an Arrow array with its nulls replaced by a value."""
     return pc.fill_null(values, scalar_of(value, values.type)) if values.null_count else values
 

@@ -27,16 +27,16 @@ class PathPrefix:
     source: str
     target: str
 
-    def moved(self, path: str) -> str:
+    def move(self, path: str) -> str:
         """Return a path with the other prefix. Raises `InvalidInputError` for a path that is not below the prefix, or may lead out of it."""
         return self.target + self._rest(path)
 
     def relative(self, path: str) -> str:
-        """Return a path without the prefix and the slash after it. Raises as `moved`."""
+        """Return a path without the prefix and the slash after it. Raises as `move`."""
         return self._rest(path).lstrip("/")
 
     def moved_column(self, paths: Any) -> Any:
-        """Return an Arrow array of texts with the other prefix; null stays null. Raises as `moved`, for the first wrong path."""
+        """Return an Arrow array of texts with the other prefix; null stays null. Raises as `move`, for the first wrong path."""
         below = pc.starts_with(paths, pattern=f"{self.source}/")
         certain = pc.invert(pc.match_substring_regex(pc.utf8_slice_codeunits(paths, start=len(self.source)), _UNCERTAIN))
         wrong = pc.fill_null(pc.invert(pc.and_(below, certain)), False)

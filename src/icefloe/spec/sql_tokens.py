@@ -95,21 +95,21 @@ class Tokens:
     def expect(self, *words: str) -> None:
         """Skip these words, which must be next."""
         if not self.take(*words):
-            raise self.wrong(f"{' '.join(words)} was expected")
+            raise self.syntax_error(f"{' '.join(words)} was expected")
 
     def one_of(self, *words: str) -> str:
         """Skip the next word, which must be one of these, and return it."""
         for word in words:
             if self.take(word):
                 return word
-        raise self.wrong(f"one of {', '.join(words)} was expected")
+        raise self.syntax_error(f"one of {', '.join(words)} was expected")
 
     def name(self) -> str:
         """Read a name, quoted or not."""
         if not self.at_end and self._tokens[self._place].kind in ("word", "quoted"):
             self._place += 1
             return self._tokens[self._place - 1].text
-        raise self.wrong("a name was expected")
+        raise self.syntax_error("a name was expected")
 
     def dotted_name(self) -> tuple[str, ...]:
         """Read a name such as lake.db.t, by its parts."""
@@ -124,14 +124,14 @@ class Tokens:
         if not self.at_end and self._tokens[self._place].kind == "number":
             self._place += 1
             return sign * int(self._tokens[self._place - 1].text.rstrip(_SUFFIXES))
-        raise self.wrong("a number was expected")
+        raise self.syntax_error("a number was expected")
 
     def string(self) -> str:
         """Read a string literal and return its value."""
         if not self.at_end and self._tokens[self._place].kind == "string":
             self._place += 1
             return unquote(self._tokens[self._place - 1].text)
-        raise self.wrong("a text in quotes was expected")
+        raise self.syntax_error("a text in quotes was expected")
 
     def is_number(self) -> bool:
         """Return True if the next token is a number, with or without a minus sign."""
@@ -163,9 +163,9 @@ class Tokens:
     def end(self) -> None:
         """Require the end of the statement."""
         if not self.at_end:
-            raise self.wrong("the statement should be over")
+            raise self.syntax_error("the statement should be over")
 
-    def wrong(self, what: str) -> StatementSyntaxError:
+    def syntax_error(self, what: str) -> StatementSyntaxError:
         """Return the error for the next token."""
         near = "end of input" if self.at_end else f"'{self._tokens[self._place].text}'"
         return StatementSyntaxError(what, near=near, text=self.text, start=self.position)

@@ -172,7 +172,7 @@ class _Reader:
         if basic == form.PRIMITIVE:
             return self._primitive(header, at + 1)
         if basic == form.SHORT_STRING:
-            return Scalar(StringType(), str(form.cut(self._data, at + 1, at + 1 + header), "utf-8"))
+            return Scalar(StringType(), str(form.slice_bytes(self._data, at + 1, at + 1 + header), "utf-8"))
         container = form.container(self._data, at)
         inner = [self.read(start, depth + 1) for start in container.starts]
         return inner if basic == form.ARRAY else dict(zip(self._names.of(container.ids), inner, strict=True))
@@ -186,13 +186,13 @@ class _Reader:
             scale = self._data[at]
             if scale > 38:
                 raise FormatError(f"a variant cannot have a decimal of scale {scale}")
-            whole = int.from_bytes(form.cut(self._data, at + 1, at + 1 + form.DECIMAL_WIDTHS[number]), "little", signed=True)
+            whole = int.from_bytes(form.slice_bytes(self._data, at + 1, at + 1 + form.DECIMAL_WIDTHS[number]), "little", signed=True)
             return Scalar(DecimalType(max(_DECIMAL_DIGITS[number], scale), scale), values.decimal_of(whole, scale))
         if number == form.UUID_KIND:
-            return Scalar(UUIDType(), uuid.UUID(bytes=form.cut(self._data, at, at + 16)))
+            return Scalar(UUIDType(), uuid.UUID(bytes=form.slice_bytes(self._data, at, at + 16)))
         if number not in (form.BINARY, form.STRING):
             raise FormatError(f"the value of a variant is of the unknown primitive kind {number}")
-        data = form.cut(self._data, at + 4, at + 4 + form.number_at(self._data, at, 4))
+        data = form.slice_bytes(self._data, at + 4, at + 4 + form.number_at(self._data, at, 4))
         return Scalar(BinaryType(), data) if number == form.BINARY else Scalar(StringType(), str(data, "utf-8"))
 
 

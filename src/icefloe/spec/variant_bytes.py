@@ -89,8 +89,8 @@ def read_names_prefix(data: bytes) -> tuple[VariantNames, int]:
         if start > len(data):
             raise FormatError("the metadata of a variant claims more names than it has bytes for")
         offsets = [number_at(data, 1 + width * (place + 1), width) for place in range(count + 1)]
-        names = tuple(str(cut(data, start + low, start + high), "utf-8") for low, high in pairwise(offsets))
-        cut(data, start, start + offsets[-1])
+        names = tuple(str(slice_bytes(data, start + low, start + high), "utf-8") for low, high in pairwise(offsets))
+        slice_bytes(data, start, start + offsets[-1])
         return VariantNames(names), start + offsets[-1]
     except (IndexError, UnicodeDecodeError) as error:
         raise FormatError(f"the metadata of a variant is damaged: {error}") from error
@@ -110,10 +110,10 @@ def number_at(data: bytes, position: int, width: int) -> int:
     Raises:
         IndexError: The bytes end before it.
     """
-    return int.from_bytes(cut(data, position, position + width), "little")
+    return int.from_bytes(slice_bytes(data, position, position + width), "little")
 
 
-def cut(data: bytes, start: int, end: int) -> bytes:
+def slice_bytes(data: bytes, start: int, end: int) -> bytes:
     """Return a part of the bytes.
 
     Raises:
@@ -169,7 +169,10 @@ def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
         raise FormatError("the value of a variant is not an object")
     try:
         parts = container(value, 0)
-        return {name: cut(value, start, start + _size(value, start)) for name, start in zip(names.of(parts.ids), parts.starts, strict=True)}
+        return {
+            name: slice_bytes(value, start, start + _size(value, start))
+            for name, start in zip(names.of(parts.ids), parts.starts, strict=True)
+        }
     except IndexError as error:
         raise FormatError(f"the value of a variant is damaged: {error}") from error
 

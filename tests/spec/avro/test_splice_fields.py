@@ -49,7 +49,7 @@ def test_unknown_fields_and_the_header_stay(tmp_path: Path, codec: str, with_ids
     content = written(tmp_path / "list.avro", fields, rows, codec)
     moved = moved_manifest_list(content, "list.avro", PREFIX, {row["manifest_path"]: row["manifest_length"] + 10**12 for row in rows})
     expected = [
-        {**row, "manifest_path": PREFIX.moved(row["manifest_path"]), "manifest_length": row["manifest_length"] + 10**12} for row in rows
+        {**row, "manifest_path": PREFIX.move(row["manifest_path"]), "manifest_length": row["manifest_length"] + 10**12} for row in rows
     ]
     assert read(moved, tmp_path / "moved.avro") == (expected, read(content, tmp_path / "same.avro")[1])
     assert moved_manifest_list(content, "list.avro", PREFIX, {row["manifest_path"]: 1 for row in rows}) == moved_manifest_list(

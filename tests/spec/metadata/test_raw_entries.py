@@ -49,7 +49,7 @@ def test_a_longer_list_shares_the_bytes_and_the_decoded_entries() -> None:
     counted = Counted()
     entries = counted.read(*range(50))
     first = entries[0]
-    longer = entries.appended({"thing-id": 50})
+    longer = entries.with_entries({"thing-id": 50})
     assert longer[0] is first
     assert all(mine is theirs for mine, theirs in zip(entries.raws, longer.raws, strict=False))
     assert longer.get(50) == {"thing-id": 50}
@@ -60,7 +60,7 @@ def test_a_longer_list_shares_the_bytes_and_the_decoded_entries() -> None:
 def test_two_lists_made_longer_from_one_do_not_see_each_others_entries() -> None:
     entries = Counted().read(1, 2)
     assert entries.position(9) is None  # builds the index, which the longer list copies
-    left, right = entries.appended({"thing-id": 3}), entries.appended({"thing-id": 4})
+    left, right = entries.with_entries({"thing-id": 3}), entries.with_entries({"thing-id": 4})
     assert (left.get(3), left.get(4)) == ({"thing-id": 3}, None)
     assert (right.get(3), right.get(4)) == (None, {"thing-id": 4})
 
@@ -83,7 +83,7 @@ def test_lists_are_equal_by_their_decoded_values() -> None:
     loose = RawEntries(kind, [msgspec.Raw(b'{ "thing-id" : 1 }')])
     assert tight == loose
     assert tight != RawEntries(kind, [msgspec.Raw(b'{"thing-id":2}')])
-    assert tight != tight.appended({"thing-id": 2})
+    assert tight != tight.with_entries({"thing-id": 2})
     assert tight[0:1] == ({"thing-id": 1},)
 
 
@@ -92,7 +92,7 @@ def test_entries_that_another_list_does_not_share_are_listed(data: st.DataObject
     counted = Counted()
     first = counted.read(*range(data.draw(st.integers(0, 8))))
     fresh = [{"thing-id": number} for number in range(100, 100 + data.draw(st.integers(0, 3)))]
-    other = first.without(data.draw(st.sets(st.integers(0, 8)))).appended(*fresh).without_first(data.draw(st.integers(0, 4)))
+    other = first.without(data.draw(st.sets(st.integers(0, 8)))).with_entries(*fresh).without_first(data.draw(st.integers(0, 4)))
     for mine, theirs in ((first, other), (other, first), (first, first), (first, counted.read(*range(8)))):
         expected = [at for at, raw in enumerate(mine.raws) if not any(raw is one for one in theirs.raws)]
         assert list(mine.only_here(theirs)) == expected
@@ -117,7 +117,7 @@ def test_a_list_made_by_many_changes_is_the_list_of_its_entries(data: st.DataObj
         change = data.draw(st.sampled_from(["append", "append", "append", "without", "first", "where", "fresh"]))
         if change == "append":
             fresh = [100 + len(numbers) + number for number in range(data.draw(st.integers(0, 9)))]
-            entries, numbers = entries.appended(*({"thing-id": number} for number in fresh)), numbers + fresh
+            entries, numbers = entries.with_entries(*({"thing-id": number} for number in fresh)), numbers + fresh
         elif change == "without":
             removed = data.draw(st.sets(st.sampled_from([*numbers, 99])))
             entries, numbers = entries.without(removed), [number for number in numbers if number not in removed]
@@ -154,7 +154,7 @@ def test_an_appended_entry_costs_the_same_however_long_the_list_is(monkeypatch: 
         entries.texts()
         indexed.clear(), joined.clear()
         for number in range(64):
-            longer = entries.appended({"thing-id": 100_000 + number})
+            longer = entries.with_entries({"thing-id": 100_000 + number})
             assert longer.position(-1) is None
             assert len(longer.texts()) < 10
             assert list(longer.only_here(entries))[-1] == length + number
@@ -166,7 +166,7 @@ def test_an_appended_entry_costs_the_same_however_long_the_list_is(monkeypatch: 
 
 def test_a_fresh_list_shares_bytes_and_has_values_of_its_own() -> None:
     counted = Counted()
-    entries = counted.read(1, 2).appended({"thing-id": 3})
+    entries = counted.read(1, 2).with_entries({"thing-id": 3})
     entries[0]["thing-id"] = 7
     entries[2]["thing-id"] = 8
     fresh = entries.fresh()

@@ -299,7 +299,7 @@ def test_a_refused_change_changes_nothing() -> None:
     for change in (UnionByName(schema=Schema(NestedField(1, "more", LongType()), NestedField(2, "id", StringType()))), add("name")):
         with pytest.raises(InvalidSchemaError):
             state.apply(change)
-    assert state.finished().names == [*SCHEMA.names, "extra"]
+    assert state.build().names == [*SCHEMA.names, "extra"]
     assert state.last_column_id == 21
 
 

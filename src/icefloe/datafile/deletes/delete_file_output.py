@@ -242,12 +242,12 @@ def rewrite_positions(
         StorageError: Storage refuses the write; no file is left. Errors of `deleted` are raised as they are, and no file is left either.
     """
 
-    def checked() -> Iterator[RowsToDelete]:
+    def check_each() -> Iterator[RowsToDelete]:
         for file, vector in deleted:
             _check([RowsToDelete(file=file, positions=_ends_of(vector))])  # before the positions take memory
             yield RowsToDelete(file=file, positions=vector.positions().astype(np.int64))
 
-    rows = checked()
+    rows = check_each()
     groups = ([file_rows] for file_rows in rows) if file_scoped else _one_group(rows)
     added = _write_positions(target, groups, specs, file_scoped=file_scoped, partition_id=partition_id, task_id=task_id)
     return WrittenDeletes(added=tuple(added))

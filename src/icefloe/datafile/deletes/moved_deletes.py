@@ -77,4 +77,4 @@ def _move_batch(batch: pa.RecordBatch, prefix: PathPrefix) -> pa.RecordBatch:
 
 def _moved_properties(properties: Mapping[str, str], prefix: PathPrefix) -> Mapping[str, Any]:
     data_file = properties.get(REFERENCED_DATA_FILE)
-    return properties if data_file is None else {**properties, REFERENCED_DATA_FILE: prefix.moved(data_file)}
+    return properties if data_file is None else {**properties, REFERENCED_DATA_FILE: prefix.move(data_file)}

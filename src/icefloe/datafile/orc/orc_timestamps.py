@@ -92,7 +92,7 @@ def _of_arrow(codec: str, chunk: bytes, most: int) -> bytes:
 
 def with_types_of_spark(schema: Any) -> Any:
     """Return an ORC file's Arrow schema in which whole numbers that Spark wrote for TIMESTAMP_NTZ are local timestamps, at every depth."""
-    return pa.schema([_typed(field) for field in schema])
+    return pa.schema([_with_spark_type(field) for field in schema])
 
 
 def batch_with_types_of_spark(batch: Any) -> Any:
@@ -105,7 +105,7 @@ def batch_with_types_of_spark(batch: Any) -> Any:
 
 def new_table_schema(schema: Any) -> Any:
     """Return an ORC file's Arrow schema with the timestamps that a new table has: in microseconds, and in UTC where Spark's type is an instant."""
-    return pa.schema([_typed(field, for_new_table=True) for field in schema])
+    return pa.schema([_with_spark_type(field, for_new_table=True) for field in schema])
 
 
 def has_local_timestamps(kind: Any) -> bool:
@@ -115,7 +115,7 @@ def has_local_timestamps(kind: Any) -> bool:
     return any(has_local_timestamps(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _typed(field: Any, *, for_new_table: bool = False) -> Any:
+def _with_spark_type(field: Any, *, for_new_table: bool = False) -> Any:
     kind = field.type
     spark_type = (field.metadata or {}).get(_SPARK_TYPE)
     if pa.types.is_int64(kind) and spark_type == b"timestamp_ntz":
@@ -123,8 +123,8 @@ def _typed(field: Any, *, for_new_table: bool = False) -> Any:
     if for_new_table and pa.types.is_timestamp(kind):
         return field.with_type(pa.timestamp("us", UTC if spark_type == b"timestamp" else kind.tz))
     if pa.types.is_struct(kind):
-        return field.with_type(pa.struct([_typed(inner, for_new_table=for_new_table) for inner in kind.fields]))
+        return field.with_type(pa.struct([_with_spark_type(inner, for_new_table=for_new_table) for inner in kind.fields]))
     if pa.types.is_map(kind):
-        key, value = (_typed(inner, for_new_table=for_new_table) for inner in (kind.key_field, kind.item_field))
+        key, value = (_with_spark_type(inner, for_new_table=for_new_table) for inner in (kind.key_field, kind.item_field))
         return field.with_type(pa.map_(key, value))
-    return field.with_type(pa.list_(_typed(kind.value_field, for_new_table=for_new_table))) if is_list(kind) else field
+    return field.with_type(pa.list_(_with_spark_type(kind.value_field, for_new_table=for_new_table))) if is_list(kind) else field

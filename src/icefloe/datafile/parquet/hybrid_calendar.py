@@ -54,11 +54,11 @@ def known_since_1900(convert: Callable[[Any], Any], kind: IcebergType) -> Callab
         _DAYS if isinstance(kind, DateType) else _FIRST["us"] * (1000 if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else 1)
     )
 
-    def known(raw: Any) -> Any:
+    def convert_if_known(raw: Any) -> Any:
         value = convert(raw)
         return None if value is None or value < first else value
 
-    return known
+    return convert_if_known
 
 
 def refuse_hybrid_values(batch: Any, leaves: Sequence[int], places: frozenset[int], path: str) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from icefloe.formatting import shortened
 from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.operations.parallel_requests import in_threads
-from icefloe.spec.arrow_values import array_of, array_of_chunks, filled, numpy_of, positions_array, scalar_of
+from icefloe.spec.arrow_values import array_of, array_of_chunks, fill_nulls, numpy_of, positions_array, scalar_of
 from icefloe.spec.manifest.manifest_columns import Statistic, partition_column, statistic_column
 from icefloe.spec.manifest.manifest_reader import read_live_entries
 from icefloe.spec.manifest.partition_values import primitive
@@ -294,7 +294,7 @@ def _file_names(entries: Any, *, is_delete: bool) -> Any:
     paths = array_of_chunks(entries["file_path"])
     if not is_delete:
         return paths
-    places = (filled(array_of_chunks(entries[name]).cast(pa.string()), "") for name in ("content_offset", "referenced_data_file"))
+    places = (fill_nulls(array_of_chunks(entries[name]).cast(pa.string()), "") for name in ("content_offset", "referenced_data_file"))
     return pc.if_else(
         array_of_chunks(entries["content_offset"].is_null()),
         paths,

@@ -211,7 +211,7 @@ class UpdateSpec(PendingChange):
 
     def spec(self) -> PartitionSpec:
         """Return the spec that the changes so far result in; its id and those of new fields are assigned by the commit."""
-        return self._evolving.finished()
+        return self._evolving.build()
 
     def commit(self) -> None:
         """Commit the changes. If other writers committed meanwhile, the changes are applied to their version, if its spec is the same.

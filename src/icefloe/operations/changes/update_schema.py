@@ -254,7 +254,7 @@ class UpdateSchema(PendingChange):
         Raises:
             InvalidSchemaError, InvalidInputError: as for `commit`.
         """
-        schema = self._evolving.finished()
+        schema = self._evolving.build()
         check_partitions_and_order(self._base, schema)
         return schema
 

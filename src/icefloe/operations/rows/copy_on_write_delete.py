@@ -46,7 +46,7 @@ class CopyOnWriteDelete:
             self.engine_name = engine.name
             copies = self._removal.copies(engine, missing, base)
             self._copies.update((task_key(task), copy) for task, copy in zip(missing, copies, strict=True))
-        touched = [copy for copy in self._copies.values() if not copy.unchanged]
+        touched = [copy for copy in self._copies.values() if not copy.is_unchanged]
         return RowChange(
             added=tuple(file for copy in touched for file in copy.added),
             removed=tuple(copy.source for copy in touched),

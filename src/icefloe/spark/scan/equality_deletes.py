@@ -32,7 +32,7 @@ from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
 from icefloe.spark.scan.position_deletes import LOAD_THREADS
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import column_named, differs_by_case, field_inside, schema_to_struct
-from icefloe.spec.arrow_values import filled
+from icefloe.spec.arrow_values import fill_nulls
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
@@ -124,7 +124,7 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
     ages: list[int] = []
     for part in parts:
         applied += _equality_deletes_of_files(part)
-        ages += filled(part.entries["sequence_number"], 0).to_pylist()  # a server that plans sends no sequence numbers
+        ages += fill_nulls(part.entries["sequence_number"], 0).to_pylist()  # a server that plans sends no sequence numbers
     youngest: dict[tuple[int, ...], int] = {}
     for deletes, age in zip(applied, ages, strict=True):
         youngest[deletes] = max(age, youngest.get(deletes, age))

@@ -34,7 +34,7 @@ from icefloe.spark.scan.function_pushdown import (
     truncation_filter,
     truncation_of,
 )
-from icefloe.spec.arrow_values import filled, numpy_of
+from icefloe.spec.arrow_values import fill_nulls, numpy_of
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.predicate import (
     AlwaysFalse,
@@ -362,7 +362,7 @@ def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: Part
         buckets = pa.array(sorted(bucket_filter.buckets), pa.int32())
         for field in spec.fields:
             if field.source_id == bucket_filter.source_id and field.transform == bucket_filter.transform:
-                mask &= numpy_of(filled(pc.is_in(part.entries[partition_column(field.field_id)], buckets), False))
+                mask &= numpy_of(fill_nulls(pc.is_in(part.entries[partition_column(field.field_id)], buckets), False))
     return mask
 
 

@@ -140,9 +140,9 @@ def _write(tokens: Tokens) -> Change:
         elif order is None and tokens.take("ORDERED", "BY"):
             order = "range", sort_keys(tokens)
         else:
-            raise tokens.wrong(f"{_WRITE_CLAUSES}, each at most once")
+            raise tokens.syntax_error(f"{_WRITE_CLAUSES}, each at most once")
     if order is None and not by_partition:
-        raise tokens.wrong(_WRITE_CLAUSES)
+        raise tokens.syntax_error(_WRITE_CLAUSES)
     # ORDERED BY alone distributes rows by range; with DISTRIBUTED BY PARTITION, by partition. LOCALLY does not change the distribution.
     mode, keys = order or ("", ())
     return lambda tx, case_sensitive: _set_order(tx, case_sensitive, keys, "hash" if by_partition else mode)

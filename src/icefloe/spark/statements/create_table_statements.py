@@ -64,7 +64,7 @@ def _create_table(spark: SparkSession, tokens: Tokens) -> Statement | None:
         elif tokens.take("USING"):
             properties |= own_properties({"provider": tokens.name()})
         else:
-            raise tokens.wrong("USING, LOCATION or TBLPROPERTIES was expected")
+            raise tokens.syntax_error("USING, LOCATION or TBLPROPERTIES was expected")
 
     def run() -> Rows:
         like = _source_of_like(source, ".".join(source_name))

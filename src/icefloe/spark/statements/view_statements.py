@@ -101,7 +101,7 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
         elif tokens.take("TBLPROPERTIES"):
             properties |= properties_of(tokens)
         else:
-            raise tokens.wrong("COMMENT, TBLPROPERTIES or AS was expected")
+            raise tokens.syntax_error("COMMENT, TBLPROPERTIES or AS was expected")
     query = tokens.rest()
     return Statement(
         name=place[1],

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidFilterError
-from icefloe.spec.arrow_values import array_of_chunks, filled, numpy_of, scalar_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, numpy_of, scalar_of
 from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
@@ -71,7 +71,7 @@ def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]
     if is_float(kind):
         low = pc.if_else(pc.is_nan(low), unknown, low)
         high = pc.if_else(pc.is_nan(high), unknown, high)
-    crossed = filled(pc.greater(low, high), False)
+    crossed = fill_nulls(pc.greater(low, high), False)
     if pc.any(crossed).as_py():
         low, high = pc.if_else(crossed, unknown, low), pc.if_else(crossed, unknown, high)
     return low, high
@@ -267,4 +267,4 @@ def _without_negative_zero(array: Any) -> Any:
 
 def _mask(array: Any) -> Mask:
     """Return a Boolean Arrow array as numpy, null as False."""
-    return numpy_of(filled(array, False))
+    return numpy_of(fill_nulls(array, False))

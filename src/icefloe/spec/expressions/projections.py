@@ -267,7 +267,7 @@ class _NumberProjection(_OrderedProjection):
         return _OrderedProjection._results(self)
 
     @property
-    def _wrapped(self) -> Any:
+    def _wrapped_result(self) -> Any:
         transform, kind = self.field.transform, self.predicate.kind
         return (
             transform.wrapped_result(kind)
@@ -277,11 +277,11 @@ class _NumberProjection(_OrderedProjection):
 
     def _at_most(self, result: Any) -> BooleanExpression:
         ordered = _OrderedProjection._at_most(self, result)
-        return ordered if self._wrapped is None else any_of((ordered, self._test(PredicateOperator.EQ, [self._wrapped])))
+        return ordered if self._wrapped_result is None else any_of((ordered, self._test(PredicateOperator.EQ, [self._wrapped_result])))
 
     def _above(self, result: Any) -> BooleanExpression:
         ordered = _OrderedProjection._above(self, result)
-        return ordered if self._wrapped is None else all_of((ordered, self._test(PredicateOperator.NOT_EQ, [self._wrapped])))
+        return ordered if self._wrapped_result is None else all_of((ordered, self._test(PredicateOperator.NOT_EQ, [self._wrapped_result])))
 
 
 class _TextProjection(_OrderedProjection):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import InvalidInputError
-from icefloe.spec.arrow_values import array_of_chunks, filled, mask_array, numpy_of, scalar_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, mask_array, numpy_of, scalar_of
 from icefloe.spec.avro.avro_codec import codec_name
 from icefloe.spec.avro.avro_container import write_records_container
 from icefloe.spec.avro.avro_schema import parse_schema
@@ -107,7 +107,7 @@ def _with_missing_columns(
     for field in fields:
         is_present = field.name in entries.column_names
         array = array_of_chunks(entries.column(field.name)) if is_present else pa.nulls(entries.num_rows, field.type)
-        arrays.append(filled(array, target.snapshot_id) if field.name == "snapshot_id" else array)
+        arrays.append(fill_nulls(array, target.snapshot_id) if field.name == "snapshot_id" else array)
     return pa.Table.from_arrays(arrays, names=[field.name for field in fields])
 
 
@@ -124,7 +124,7 @@ def _by_field_id(whole: Any, target: ManifestTarget) -> dict[int, Any]:
         # An added file inherits its row ids from the manifest list. Spec: First Row ID Inheritance.
         "first_row_id": pc.and_(of_data, pc.not_equal(whole["status"], scalar_of(int(ManifestEntryStatus.ADDED), pa.int32()))),
     }
-    columns = {105: filled(pa.nulls(whole.num_rows, pa.int64()), V1_BLOCK_SIZE)}
+    columns = {105: fill_nulls(pa.nulls(whole.num_rows, pa.int64()), V1_BLOCK_SIZE)}
     for field_id, name in ENTRY_FIELD_IDS.items():
         values = array_of_chunks(whole[name])
         if name in rows_with_field and values.null_count < len(values):

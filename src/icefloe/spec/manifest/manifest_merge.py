@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatError
-from icefloe.spec.arrow_values import filled, mask_array, numbers_array, numpy_of, scalar_of
+from icefloe.spec.arrow_values import fill_nulls, mask_array, numbers_array, numpy_of, scalar_of
 from icefloe.spec.avro.avro_codec import codec_name
 from icefloe.spec.avro.avro_container import Container, write_records_container
 from icefloe.spec.avro.avro_schema import AvroType, parse_schema, wire_form
@@ -188,7 +188,7 @@ def _copy_entries(group: Sequence[_OpenManifest], target: ManifestTarget, schema
     entries = _merge_columns(old_entries, remaining, group, old_records.counts, target)
 
     def positions(field_id: int, edge: str) -> Any:
-        return numpy_of(filled(old_records.spans[f"{SPANS[field_id]}.{edge}"], 0))[remaining]
+        return numpy_of(fill_nulls(old_records.spans[f"{SPANS[field_id]}.{edge}"], 0))[remaining]
 
     def pieces(field_ids: tuple[int, ...], names: tuple[str, ...], within: AvroType) -> Records:
         fields = [field for field in within["fields"] if field["field-id"] in field_ids]
@@ -204,7 +204,7 @@ def _copy_entries(group: Sequence[_OpenManifest], target: ManifestTarget, schema
 
 
 def _is_remaining(entries: Any, target: ManifestTarget) -> Any:
-    of_this_commit = numpy_of(filled(entries["snapshot_id"], 0)) == target.snapshot_id
+    of_this_commit = numpy_of(fill_nulls(entries["snapshot_id"], 0)) == target.snapshot_id
     return of_this_commit | (numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED))
 
 
@@ -216,7 +216,7 @@ def _merge_columns(
     masks = [np.zeros(count, dtype=bool) if part.removed is None else part.removed for part, count in zip(group, counts, strict=True)]
     removed = np.concatenate(masks)[is_remaining]
     statuses = numpy_of(remaining["status"])
-    of_this_commit = numpy_of(filled(remaining["snapshot_id"], 0)) == target.snapshot_id
+    of_this_commit = numpy_of(fill_nulls(remaining["snapshot_id"], 0)) == target.snapshot_id
     added = (statuses == int(ManifestEntryStatus.ADDED)) & of_this_commit & ~removed
     deleted = (statuses == int(ManifestEntryStatus.DELETED)) | removed
     new_statuses = np.where(added, int(ManifestEntryStatus.ADDED), np.where(deleted, int(ManifestEntryStatus.DELETED), 0)).astype(np.int32)

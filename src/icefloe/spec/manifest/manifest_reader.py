@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
-from icefloe.spec.arrow_values import filled, mask_array, numpy_of
+from icefloe.spec.arrow_values import fill_nulls, mask_array, numpy_of
 from icefloe.spec.avro.avro_columns import read_arrays, read_batches, read_spans
 from icefloe.spec.avro.avro_container import Container, open_container
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
@@ -246,13 +246,13 @@ def _read(
     counts: list[int] = []
     tolerances: list[Tolerance] = []
 
-    def opened() -> Iterator[Container]:
+    def open_each() -> Iterator[Container]:
         for manifest in manifests:
             content = read(manifest.manifest_path)
             tolerances.append(_tolerance_of(content, manifest, tolerance))
             yield open_manifest(content, manifest)
 
-    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(opened(), projection, counts=counts)]
+    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(open_each(), projection, counts=counts)]
     entries = pa.concat_tables(tables) if tables else schema.empty_table()
     origin = Origin(manifests, counts)
     _check_entries(entries, origin, tolerances)
@@ -342,7 +342,7 @@ def _cast_column(array: Any, field: Any, manifest: ManifestFile) -> Any:
     except pa.ArrowException as error:
         raise _refuse(manifest, field.name, f"a value does not fit {field.type}: {error}") from error
     if field.name == "content":
-        return filled(typed, int(FileContent.DATA))
+        return fill_nulls(typed, int(FileContent.DATA))
     if field.name == "file_format":
         return pc.utf8_upper(typed)
     return typed

@@ -44,10 +44,10 @@ class AddSchema:
                 raise InvalidInputError(f"the last column id cannot be {self.last_column_id}: {last_column_id} is given already")
             last_column_id = self.last_column_id
         if schema_id_of(metadata, self.schema) is not None:
-            return metadata.changed(now_ms, last_column_id=last_column_id)
+            return metadata.with_changes(now_ms, last_column_id=last_column_id)
         schema_id = max(metadata.schemas.ids(), default=-1) + 1
         added = Schema(*self.schema.fields, schema_id=schema_id, identifier_field_ids=self.schema.identifier_field_ids)
-        return metadata.changed(now_ms, schemas=metadata.schemas.appended(added), last_column_id=last_column_id)
+        return metadata.with_changes(now_ms, schemas=metadata.schemas.with_entries(added), last_column_id=last_column_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SetCurrentSchema:
             raise _unknown_id("schema", self.schema_id)
         check_spec(metadata.spec(), schema, may_be_unknown=True)
         check_sort_order(metadata.sort_order(), schema, may_be_unknown=True)
-        return metadata.changed(now_ms, current_schema_id=self.schema_id)
+        return metadata.with_changes(now_ms, current_schema_id=self.schema_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class AddPartitionSpec:
             InvalidPartitionSpecError: the spec does not fit the current schema, or v1 cannot express it.
         """
         if spec_id_of(metadata, self.spec) is not None:
-            return metadata.changed(now_ms)
+            return metadata.with_changes(now_ms)
         check_spec(self.spec, metadata.schema())
         numbered = assign_spec_field_ids(
             self.spec, metadata.partition_specs, metadata.last_partition_id, format_version=metadata.format_version
         )
         added = PartitionSpec(*numbered.fields, spec_id=max(metadata.partition_specs.ids(), default=-1) + 1)
         last = max(metadata.last_partition_id, added.last_assigned_field_id)
-        return metadata.changed(now_ms, partition_specs=metadata.partition_specs.appended(added), last_partition_id=last)
+        return metadata.with_changes(now_ms, partition_specs=metadata.partition_specs.with_entries(added), last_partition_id=last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class SetDefaultSpec:
         if spec is None:
             raise _unknown_id("partition spec", self.spec_id)
         check_spec(spec, metadata.schema())
-        return metadata.changed(now_ms, default_spec_id=self.spec_id)
+        return metadata.with_changes(now_ms, default_spec_id=self.spec_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,12 @@ class AddSortOrder:
             InvalidInputError: the sort order does not fit the current schema.
         """
         if sort_order_id_of(metadata, self.sort_order) is not None:
-            return metadata.changed(now_ms)
+            return metadata.with_changes(now_ms)
         # Order id 0 is reserved for the order without fields. Spec: Sorting.
         order_id = max((*metadata.sort_orders.ids(), FIRST_ORDER_ID - 1)) + 1 if self.sort_order.fields else FIRST_ORDER_ID - 1
         added = SortOrder(*self.sort_order.fields, order_id=order_id)
         check_sort_order(added, metadata.schema())
-        return metadata.changed(now_ms, sort_orders=metadata.sort_orders.appended(added))
+        return metadata.with_changes(now_ms, sort_orders=metadata.sort_orders.with_entries(added))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class SetDefaultSortOrder:
         if order is None:
             raise _unknown_id("sort order", self.sort_order_id)
         check_sort_order(order, metadata.schema())
-        return metadata.changed(now_ms, default_sort_order_id=self.sort_order_id)
+        return metadata.with_changes(now_ms, default_sort_order_id=self.sort_order_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class RemovePartitionSpecs:
                 f"partition spec {metadata.default_spec_id} is the default one and cannot be removed", next_step="make another the default"
             )
         remaining_specs = metadata.partition_specs.without(self.spec_ids)
-        return metadata if remaining_specs is metadata.partition_specs else metadata.changed(now_ms, partition_specs=remaining_specs)
+        return metadata if remaining_specs is metadata.partition_specs else metadata.with_changes(now_ms, partition_specs=remaining_specs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class RemoveSchemas:
                     snapshot_id=snapshot.snapshot_id,
                     next_step="expire that snapshot first",
                 )
-        return metadata.changed(now_ms, schemas=remaining_schemas)
+        return metadata.with_changes(now_ms, schemas=remaining_schemas)
 
 
 def schema_id_of(metadata: TableMetadata, schema: Schema) -> int | None:

@@ -98,11 +98,11 @@ def refuse_unknown(properties: Mapping[str, str]) -> None:
     if unknown:
         raise InvalidPropertyError(
             f"there is no table property {', '.join(map(shortened, unknown))}",
-            problems=[Problem(where=shortened(name), what=_meant(name)) for name in unknown],
+            problems=[Problem(where=shortened(name), what=_describe_unknown(name)) for name in unknown],
             next_step=f"the properties of maintenance are {', '.join(sorted(NAMES))}",
         )
 
 
-def _meant(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     similar = similar_name(name, NAMES)
     return "is unknown" if similar is None else f"seems to mean {similar}"

@@ -193,7 +193,7 @@ def with_metadata_log(metadata: TableMetadata, previous_location: str | None, pr
         return metadata
     max_entries = max(1, table_properties.METADATA_PREVIOUS_VERSIONS_MAX.read(metadata.properties))
     log = metadata.metadata_log.without_first(len(metadata.metadata_log) + 1 - max_entries)
-    return replace(metadata, metadata_log=log.appended(MetadataLogEntry(previous_updated_ms, previous_location)))
+    return replace(metadata, metadata_log=log.with_entries(MetadataLogEntry(previous_updated_ms, previous_location)))
 
 
 def dropped_metadata_files(before: TableMetadata, after: TableMetadata) -> tuple[str, ...]:

@@ -30,13 +30,13 @@ def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versio
     """
     text = inflate(content, path)
     document = parse_json(text, path)
-    document["location"] = prefix.moved(document["location"])
+    document["location"] = prefix.move(document["location"])
     properties = document.get("properties") or {}
-    properties |= {name: prefix.moved(properties[name]) for name in PATH_PROPERTIES if _is_absolute(properties.get(name, ""))}
+    properties |= {name: prefix.move(properties[name]) for name in PATH_PROPERTIES if _is_absolute(properties.get(name, ""))}
     for snapshot in document.get("snapshots") or ():
         _move(snapshot, "manifest-list", prefix)
         if "manifests" in snapshot:
-            snapshot["manifests"] = [prefix.moved(manifest) for manifest in snapshot["manifests"]]
+            snapshot["manifests"] = [prefix.move(manifest) for manifest in snapshot["manifests"]]
     for name in ("statistics", "partition-statistics"):
         for file in document.get(name) or ():
             _move(file, "statistics-path", prefix)
@@ -56,4 +56,4 @@ def _is_absolute(path: str) -> bool:
 
 def _move(holder: dict[str, Any], name: str, prefix: PathPrefix) -> None:
     if name in holder:
-        holder[name] = prefix.moved(holder[name])
+        holder[name] = prefix.move(holder[name])

@@ -90,10 +90,10 @@ class _Block(Generic[T]):
     def positions(self) -> dict[int, int]:
         """Return the position in the block of each id; the first one of an id that occurs twice."""
         if self._index is None:
-            self._index = self._indexed()  # assigned when complete, since threads share these entries
+            self._index = self._index_by_id()  # assigned when complete, since threads share these entries
         return self._index
 
-    def _indexed(self) -> dict[int, int]:
+    def _index_by_id(self) -> dict[int, int]:
         ids = self.kind.ids_of(self.raws)
         positions = dict(zip(ids, range(len(ids)), strict=True))
         if len(positions) == len(ids) and None not in positions:
@@ -142,7 +142,7 @@ class RawEntries(Sequence[T]):
     @classmethod
     def of(cls, kind: EntryKind[T], entries: Iterable[T]) -> "RawEntries[T]":
         """Return a list of values that were not read from a file."""
-        return cls(kind, ()).appended(*entries)
+        return cls(kind, ()).with_entries(*entries)
 
     @property
     def raws(self) -> tuple[msgspec.Raw, ...]:
@@ -250,7 +250,7 @@ class RawEntries(Sequence[T]):
             if id(raw) not in shared
         ]
 
-    def appended(self, *entries: T) -> "RawEntries[T]":
+    def with_entries(self, *entries: T) -> "RawEntries[T]":
         """Return the list with more entries at the end."""
         return self._with_raws(tuple(map(self._kind.raw, entries)), dict(enumerate(entries))) if entries else self
 

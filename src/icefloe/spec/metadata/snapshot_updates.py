@@ -30,7 +30,7 @@ class AddSnapshot:
         _check_new_snapshot(metadata, self.snapshot, now_ms)
         return replace(
             metadata,
-            snapshots=metadata.snapshots.appended(self.snapshot),
+            snapshots=metadata.snapshots.with_entries(self.snapshot),
             last_sequence_number=max(metadata.last_sequence_number, self.snapshot.sequence_number),
             last_updated_ms=max(metadata.last_updated_ms, self.snapshot.timestamp_ms),
             next_row_id=_next_row_id(metadata, self.snapshot),
@@ -62,11 +62,11 @@ class SetSnapshotRef:
             raise InvalidInputError(
                 f"{self.name} is a branch and cannot be a tag" if existing is None or existing.is_branch else f"{self.name} is a tag"
             )
-        changed = metadata.changed(now_ms, refs={**metadata.refs, self.name: self.ref})
+        changed = metadata.with_changes(now_ms, refs={**metadata.refs, self.name: self.ref})
         if self.name != MAIN or metadata.current_snapshot_id == self.ref.snapshot_id:
             return changed
         entry = SnapshotLogEntry(changed.last_updated_ms, self.ref.snapshot_id)
-        return replace(changed, current_snapshot_id=self.ref.snapshot_id, snapshot_log=metadata.snapshot_log.appended(entry))
+        return replace(changed, current_snapshot_id=self.ref.snapshot_id, snapshot_log=metadata.snapshot_log.with_entries(entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class RemoveSnapshots:
         snapshots = metadata.snapshots.without(removed_ids)
         if snapshots is metadata.snapshots:
             return metadata
-        return metadata.changed(
+        return metadata.with_changes(
             now_ms,
             snapshots=snapshots,
             refs={name: ref for name, ref in metadata.refs.items() if ref.snapshot_id not in removed_ids},
@@ -105,7 +105,7 @@ class RemoveSnapshotRef:
         """Return the metadata without the branch or tag."""
         if self.name not in metadata.refs:
             return metadata
-        changed = metadata.changed(now_ms, refs={name: ref for name, ref in metadata.refs.items() if name != self.name})
+        changed = metadata.with_changes(now_ms, refs={name: ref for name, ref in metadata.refs.items() if name != self.name})
         # The log keeps the snapshots that were current so far; it has no entry for "none is current".
         return changed if self.name != MAIN else replace(changed, current_snapshot_id=None)
 

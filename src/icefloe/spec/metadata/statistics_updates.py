@@ -24,7 +24,7 @@ class SetStatistics:
             NoSuchSnapshotError: the snapshot is not in the table.
         """
         _check_snapshot(metadata, self.file.snapshot_id, "a statistics file")
-        return metadata.changed(now_ms, statistics=metadata.statistics.without((self.file.snapshot_id,)).appended(self.file))
+        return metadata.with_changes(now_ms, statistics=metadata.statistics.without((self.file.snapshot_id,)).with_entries(self.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RemoveStatistics:
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
         """Return the metadata without the statistics file."""
         remaining = metadata.statistics.without((self.snapshot_id,))
-        return metadata if remaining is metadata.statistics else metadata.changed(now_ms, statistics=remaining)
+        return metadata if remaining is metadata.statistics else metadata.with_changes(now_ms, statistics=remaining)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SetPartitionStatistics:
         """
         _check_snapshot(metadata, self.file.snapshot_id, "a partition statistics file")
         others = metadata.partition_statistics.without((self.file.snapshot_id,))
-        return metadata.changed(now_ms, partition_statistics=others.appended(self.file))
+        return metadata.with_changes(now_ms, partition_statistics=others.with_entries(self.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class RemovePartitionStatistics:
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
         """Return the metadata without the partition statistics file."""
         remaining = metadata.partition_statistics.without((self.snapshot_id,))
-        return metadata if remaining is metadata.partition_statistics else metadata.changed(now_ms, partition_statistics=remaining)
+        return metadata if remaining is metadata.partition_statistics else metadata.with_changes(now_ms, partition_statistics=remaining)
 
 
 def _check_snapshot(metadata: TableMetadata, snapshot_id: int, kind: str) -> None:

@@ -140,7 +140,7 @@ class TableMetadata:
         """Return the encryption key of this id, or None."""
         return next((key for key in self.encryption_keys if key.key_id == key_id), None)
 
-    def changed(self, now_ms: int, **changes: object) -> "TableMetadata":
+    def with_changes(self, now_ms: int, **changes: object) -> "TableMetadata":
         """Return the metadata with these fields changed at this time. A writer whose clock is behind never decreases `last_updated_ms`."""
         return replace(self, last_updated_ms=max(now_ms, self.last_updated_ms), **changes)  # type: ignore[arg-type]
 

@@ -32,7 +32,7 @@ class AssignUUID:
         """
         if metadata.table_uuid not in (None, self.uuid):
             raise InvalidInputError(f"the table's uuid is {metadata.table_uuid} and cannot become {self.uuid}")
-        return metadata.changed(now_ms, table_uuid=self.uuid)
+        return metadata.with_changes(now_ms, table_uuid=self.uuid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class UpgradeFormatVersion:
         check_version(self.format_version)
         if self.format_version < metadata.format_version:
             raise InvalidInputError(f"a table of format version {metadata.format_version} cannot go back to version {self.format_version}")
-        changed = metadata.changed(now_ms, format_version=self.format_version)
+        changed = metadata.with_changes(now_ms, format_version=self.format_version)
         if metadata.format_version < ROW_LINEAGE_VERSION <= self.format_version:
             # No row has an id yet, whatever an earlier writer may have put into a key of that name. Spec: Row Lineage for Upgraded Tables.
             unknown = {key: raw for key, raw in metadata.unknown.items() if key != "next-row-id"}
@@ -67,7 +67,7 @@ class SetLocation:
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
         """Return the metadata with the location, without a slash at its end."""
-        return metadata.changed(now_ms, location=self.location.rstrip("/"))
+        return metadata.with_changes(now_ms, location=self.location.rstrip("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class SetProperties:
             InvalidPropertyError: a property that Icefloe acts on has an invalid value.
         """
         table_properties.check_properties(self.updates)
-        return metadata.changed(now_ms, properties={**metadata.properties, **self.updates})
+        return metadata.with_changes(now_ms, properties={**metadata.properties, **self.updates})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,9 @@ class RemoveProperties:
 
     def apply(self, metadata: TableMetadata, now_ms: int) -> TableMetadata:
         """Return the metadata without the properties."""
-        return metadata.changed(now_ms, properties={name: text for name, text in metadata.properties.items() if name not in self.removals})
+        return metadata.with_changes(
+            now_ms, properties={name: text for name, text in metadata.properties.items() if name not in self.removals}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class AddEncryptionKey:
             raise InvalidInputError(
                 f"the table has another encryption key {self.key.key_id}", next_step="give the new key an id of its own"
             )
-        return metadata.changed(now_ms, encryption_keys=metadata.encryption_keys.appended(self.key))
+        return metadata.with_changes(now_ms, encryption_keys=metadata.encryption_keys.with_entries(self.key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +146,4 @@ class RemoveEncryptionKey:
                 f"encryption key {self.key_id} cannot be removed: {', '.join(dependents)} could not be decrypted without it",
                 next_step="remove what needs it first",
             )
-        return metadata.changed(now_ms, encryption_keys=metadata.encryption_keys.where(lambda key: key.key_id != self.key_id))
+        return metadata.with_changes(now_ms, encryption_keys=metadata.encryption_keys.where(lambda key: key.key_id != self.key_id))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
-from icefloe.spec.arrow_values import array_of_chunks, filled, numbers_array, numpy_of, scalar_of
+from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, numbers_array, numpy_of, scalar_of
 from icefloe.spec.partitioning.sort_order import source_column
 from icefloe.spec.partitioning.space_filling_curve import MOST_HILBERT_COLUMNS, CurveName, bits_of_column, curve_places
 from icefloe.spec.schema.schema import Schema
@@ -159,15 +159,15 @@ def _numbers(column: Any, prefix: bytes, text_bytes: int) -> NDArray[Any]:
     storage = column.storage if isinstance(column, pa.ExtensionArray) else column
     kind = storage.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        floats = numpy_of(filled(storage.cast(pa.float64()), 0.0))
+        floats = numpy_of(fill_nulls(storage.cast(pa.float64()), 0.0))
         # Halved, so that no difference overflows.
         return np.where(np.isnan(floats), np.inf, floats * 0.5)
     if _is_text(kind):
-        return _text_numbers(filled(storage.cast(pa.binary()), b""), prefix, text_bytes)
+        return _text_numbers(fill_nulls(storage.cast(pa.binary()), b""), prefix, text_bytes)
     if pa.types.is_boolean(kind):
-        return numpy_of(filled(storage, False)).astype(np.int64)
+        return numpy_of(fill_nulls(storage, False)).astype(np.int64)
     whole = storage.cast(pa.int32()) if pa.types.is_date32(kind) or pa.types.is_time32(kind) else storage
-    return numpy_of(filled(whole.cast(pa.int64()), 0))
+    return numpy_of(fill_nulls(whole.cast(pa.int64()), 0))
 
 
 def _text_numbers(texts: Any, prefix: bytes, text_bytes: int) -> NDArray[np.int64]:

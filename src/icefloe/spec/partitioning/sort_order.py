@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, MetadataFormatError, Problem, in_one_line
-from icefloe.spec.arrow_values import filled, numbers_array, numpy_of
+from icefloe.spec.arrow_values import fill_nulls, numbers_array, numpy_of
 from icefloe.spec.partitioning.source_columns import sources_from_json, sources_to_json, to_transform, transform_of
 from icefloe.spec.partitioning.transforms import IdentityTransform, Transform, UnknownTransform
 from icefloe.spec.schema.schema import Schema
@@ -209,7 +209,7 @@ def _floats_as_integers(column: Any) -> Any:
     if column.type not in _BITS:
         return column
     kind, below_sign = _BITS[column.type]
-    bits = numpy_of(filled(column, 0.0)).view(below_sign.dtype)
+    bits = numpy_of(fill_nulls(column, 0.0)).view(below_sign.dtype)
     # The bits of negative floats ascend while the floats descend.
     return numbers_array(np.where(bits < 0, bits ^ below_sign, bits), kind)
 

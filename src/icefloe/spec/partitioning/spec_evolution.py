@@ -58,7 +58,7 @@ def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Sche
     state = PartitionSpecUpdate(spec, schema, format_version=format_version)
     for change in changes:
         state.apply(change)
-    return state.finished()
+    return state.build()
 
 
 class PartitionSpecUpdate:
@@ -88,13 +88,13 @@ class PartitionSpecUpdate:
                 case RenamePartitionField():
                     self._rename(self._find(change.name), change.new_name)
             # Unknown transforms are allowed until the last change; the table refuses to add a spec that still has one.
-            check_spec(self.finished(), self._schema, may_be_unknown=True)
+            check_spec(self.build(), self._schema, may_be_unknown=True)
         except InvalidInputError:
             self._fields, self._removed = before
             raise
         return change
 
-    def finished(self) -> PartitionSpec:
+    def build(self) -> PartitionSpec:
         """Return the new spec. In version 1 a removed field stays at its position as void, because readers identify fields by position."""
         fields: list[PartitionField] = []
         for field in self._fields:

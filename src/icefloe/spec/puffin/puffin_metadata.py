@@ -111,7 +111,7 @@ class _Reading:
         if not isinstance(document, dict):
             self.note("$", "is not an object")
             return None
-        blobs = self.required(document, "$", "blobs", _is_list, "a list") or []
+        blobs = self.require(document, "$", "blobs", _is_list, "a list") or []
         read = [self.blob(blob, f"$.blobs[{index}]", first_byte, end_byte) for index, blob in enumerate(blobs)]
         return FileMetadata(blobs=tuple(blob for blob in read if blob is not None), properties=self.properties(document, "$"))
 
@@ -120,10 +120,10 @@ class _Reading:
             self.note(where, "is not an object")
             return None
         before = len(self.problems)
-        kind = self.required(document, where, "type", _is_text, "a string")
-        fields = self.required(document, where, "fields", _is_int_list, "a list of 32-bit integers")
+        kind = self.require(document, where, "type", _is_text, "a string")
+        fields = self.require(document, where, "fields", _is_int_list, "a list of 32-bit integers")
         longs = [
-            self.required(document, where, key, _is_long, "a 64-bit integer")
+            self.require(document, where, key, _is_long, "a 64-bit integer")
             for key in ("snapshot-id", "sequence-number", "offset", "length")
         ]
         codec = document.get("compression-codec")
@@ -149,7 +149,7 @@ class _Reading:
             properties=properties,
         )
 
-    def required(self, document: dict[str, Any], where: str, key: str, fits: Callable[[Any], bool], what: str) -> Any:
+    def require(self, document: dict[str, Any], where: str, key: str, fits: Callable[[Any], bool], what: str) -> Any:
         if key not in document:
             self.note(f"{where}.{key}", "is missing")
             return None

@@ -68,7 +68,7 @@ def evolve_schema(
     )
     for change in changes:
         state.apply(change)
-    return state.finished(), state.last_column_id
+    return state.build(), state.last_column_id
 
 
 class SchemaUpdate:
@@ -132,7 +132,7 @@ class SchemaUpdate:
             case ReplaceWith():
                 self._replace(change.schema)
 
-    def finished(self) -> Schema:
+    def build(self) -> Schema:
         """Return the new schema, after a check of the rules on the whole schema.
 
         Raises:
@@ -256,13 +256,13 @@ class SchemaUpdate:
                 next_step="name a column of the same struct",
             )
 
-        def moved(members: Fields) -> Fields:
+        def move(members: Fields) -> Fields:
             others = [member for member in members if member.field_id != field.field_id]
             position = 0 if beside is None else [member.field_id for member in others].index(beside.field_id)
             others.insert(position + (change.place is ColumnPosition.AFTER), field)
             return tuple(others)
 
-        self._edit_members(owner, moved, change.path)
+        self._edit_members(owner, move, change.path)
 
     # ---- finding and replacing ----
 

@@ -127,7 +127,7 @@ def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms
     if changed.current_version_id != view.current_version_id:
         at_ms = changed.version().timestamp_ms if changed.current_version_id in builder.added else now_ms
         entry = VersionLogEntry(at_ms, changed.current_version_id)
-        changed = replace(changed, version_log=changed.version_log.appended(entry))
+        changed = replace(changed, version_log=changed.version_log.with_entries(entry))
     _check_dialects(view.version(), changed)
     changed = _without_old_versions(changed, keep=len(builder.added | {changed.current_version_id}))
     _check_view(changed)
@@ -172,7 +172,7 @@ class _ViewMetadataBuilder:
         schema_id = same.schema_id if same is not None else new_schema_id(self.view)
         if same is None:
             added = Schema(*schema.fields, schema_id=schema_id, identifier_field_ids=schema.identifier_field_ids)
-            self.view = replace(self.view, schemas=self.view.schemas.appended(added))
+            self.view = replace(self.view, schemas=self.view.schemas.with_entries(added))
         self._last_schema_id = schema_id
 
     def _add_version(self, version: ViewVersion) -> None:
@@ -189,7 +189,7 @@ class _ViewMetadataBuilder:
             return
         # Ids count up, because the newest versions by id are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
         version = replace(version, version_id=max(version.version_id, max(self.view.versions.ids()) + 1))
-        self.view = replace(self.view, versions=self.view.versions.appended(version))
+        self.view = replace(self.view, versions=self.view.versions.with_entries(version))
         self._last_version_id = version.version_id
         self.added |= {version.version_id}
 
