@@ -88,7 +88,7 @@ def snapshot_ref_from_json(value: Any, path: str = "$") -> SnapshotRef:
 
 def refs_by_snapshot(refs: Mapping[str, SnapshotRef]) -> dict[int, list[tuple[str, SnapshotRef]]]:
     """Return the branches and tags at each snapshot that has some, ordered by name."""
-    found: dict[int, list[tuple[str, SnapshotRef]]] = {}
+    refs_by_id: dict[int, list[tuple[str, SnapshotRef]]] = {}
     for name, ref in sorted(refs.items(), key=lambda item: item[0]):
-        found.setdefault(ref.snapshot_id, []).append((name, ref))
-    return found
+        refs_by_id.setdefault(ref.snapshot_id, []).append((name, ref))
+    return refs_by_id

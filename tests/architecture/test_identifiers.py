@@ -1,0 +1,51 @@
+"""Names of functions, parameters and local variables: functions are commands or nouns, variables state what the value is."""
+
+import ast
+
+from tests.architecture.sources import MODULES, PACKAGE, tree_of
+from tests.architecture.test_modules import fail_at, place_of
+
+# The packages whose names follow the rule.
+PACKAGES = ("spec", "scan", "commit", "datafile")
+PARTICIPLES = {
+    "begun", "bound", "broken", "built", "chosen", "cut", "drawn", "found", "given", "held", "hidden", "kept", "known", "left", "lost", "made",
+    "meant", "read_", "seen", "sent", "shown", "spent", "taken", "told", "written",
+}  # fmt: skip
+NO_VARIABLES = {"asked", "found", "held", "made", "mine", "one", "ours", "theirs", "told", "wanted"}
+# Names of the interfaces of PyIceberg and Python, and of a decision, and words that are adjectives or verbs.
+ALLOWED = {"closed", "dotted", "kept", "left", "need", "unshred"}
+
+
+def is_bare_participle(name: str) -> bool:
+    bare = name.strip("_")
+    return bare not in ALLOWED and "_" not in bare and (bare.endswith("ed") or bare in PARTICIPLES)
+
+
+def test_no_function_is_named_by_a_participle_alone() -> None:
+    fail_at(
+        f"{place_of(path, node.lineno)}: {node.name}"
+        for path in MODULES
+        if path.relative_to(PACKAGE).parts[0] in PACKAGES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_bare_participle(node.name)
+    )
+
+
+def test_a_variable_states_what_its_value_is() -> None:
+    wrong = []
+    for path in MODULES:
+        if path.relative_to(PACKAGE).parts[0] in PACKAGES:
+            for node in ast.walk(tree_of(path)):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NO_VARIABLES:
+                    wrong.append(f"{place_of(path, node.lineno)}: {node.id}")
+                elif isinstance(node, ast.arg) and node.arg in NO_VARIABLES:
+                    wrong.append(f"{place_of(path, node.lineno)}: {node.arg}")
+    fail_at(wrong)
+
+
+def test_a_participle_alone_is_recognized() -> None:
+    assert [name for name in ("_joined", "chosen", "_found", "join_rows", "joined_rows", "closed") if is_bare_participle(name)] == [
+        "_joined",
+        "chosen",
+        "_found",
+    ]
