@@ -13,14 +13,15 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import icefloe.inspect as look
 from icefloe.checks.table_health import TableHealth, health_of_files
 from icefloe.checks.validation import Validation
 from icefloe.errors import IcefloeError
 from icefloe.explorer.live_files import LiveFiles, live_files
 from icefloe.inspect.lookup import snapshot_id_of
-from icefloe.inspect.scan_trace import ScanTrace
+from icefloe.inspect.metadata_overhead import MetadataOverhead, overhead
+from icefloe.inspect.scan_trace import ScanTrace, trace
 from icefloe.inspect.table_overview import summary_number
+from icefloe.inspect.validation import validate
 from icefloe.maintenance.health_measures import FilesOfBranch, files_of_branch
 from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot_ref import MAIN
@@ -160,7 +161,7 @@ class OpenedTable:
         chosen = None if every_snapshot or snapshot_id is None else str(snapshot_id)
         return self._result(
             ("validation", chosen),
-            lambda: look.validate(self.reader, snapshot=chosen, files=checks_files, most_findings=100),
+            lambda: validate(self.reader, snapshot=chosen, files=checks_files, most_findings=100),
             "Validating the table",
         )
 
@@ -175,15 +176,15 @@ class OpenedTable:
             count = None if snapshot is None else summary_number(snapshot.summary, "total-data-files")
         return count is not None and count <= MOST_CHECKED_FILES
 
-    def overhead(self) -> Any:
+    def overhead(self) -> MetadataOverhead:
         """Return the bytes of metadata compared with data. Raises as `icefloe.inspect.overhead`, and `StillRunningError`."""
-        return self._result("overhead", lambda: look.overhead(self.reader), "Measuring the metadata of all snapshots")
+        return self._result("overhead", lambda: overhead(self.reader), "Measuring the metadata of all snapshots")
 
     def trace(self, where: str) -> ScanTrace:
         """Return the trace of a scan with a filter. Raises as `icefloe.inspect.trace`, and `StillRunningError`."""
         snapshot_id = self.snapshot_id
         return self._result(
-            ("trace", snapshot_id, where), lambda: look.trace(self.reader, where or None, snapshot_id), "Planning the query", kind="trace"
+            ("trace", snapshot_id, where), lambda: trace(self.reader, where or None, snapshot_id), "Planning the query", kind="trace"
         )
 
     def computed(self, key: Hashable, compute: Callable[[], T], what: str) -> T:

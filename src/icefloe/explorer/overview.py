@@ -5,7 +5,7 @@ from icefloe.explorer.checks import attention
 from icefloe.explorer.hierarchy import hierarchy
 from icefloe.explorer.section import Request, facts, panel, panel_or_notice
 from icefloe.formatting import count_text, share_text, size_text
-from icefloe.inspect.metadata_overhead import LevelSize, MetadataOverhead
+from icefloe.inspect.metadata_overhead import LevelSize
 from icefloe.inspect.table_overview import TableOverview, table
 
 _LARGE_LOG = 400  # snapshots whose manifests are not all opened for the cost of metadata
@@ -43,7 +43,7 @@ def _overhead(request: Request) -> Markup | None:
     opened = request.opened
     if len(opened.reader.metadata.snapshots) > _LARGE_LOG and not request.is_file:
         return None
-    cost: MetadataOverhead = opened.overhead()
+    cost = opened.overhead()
     most = max((level.size for level in (*cost.current, *cost.reachable)), default=0) or 1
     rows = [
         element(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from icefloe.errors import CommitUnknownError
 from icefloe.formatting import count_text
 from icefloe.maintenance.clustering_depth import misplaced
-from icefloe.maintenance.group_rewrite import GroupRewriteResult
+from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult
 from icefloe.maintenance.health_measures import FilesOfBranch, TableMeasures, measure
 from icefloe.maintenance.maintenance_report import ActionReport, ActionState, LeftWork, PlannedWork, in_words, log_failure, report_of
 from icefloe.maintenance.maintenance_thresholds import GROUP_FILES
@@ -160,19 +160,6 @@ class MaintenanceProgress:
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice(Generic[R]):
-    """A part of the work of an action.
-
-    Attributes:
-        run: Does it.
-        committed: Returns what was committed so far, also after an error.
-    """
-
-    run: Callable[[], object]
-    committed: Callable[[], R]
-
-
 @dataclass(slots=True)
 class SlicesDone(Generic[R]):
     """What became of the slices of an action; `done` is the work of which nothing failed."""
@@ -272,8 +259,10 @@ class SlicedAction(Action, Generic[R]):
     """An action that rewrites groups of files, in several commits. A failure stops its own commit alone, except where the state of a commit is unknown."""
 
     @abstractmethod
-    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[R]:
-        """Return a part of the work, which is committed by itself."""
+    def rewrite(
+        self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]
+    ) -> "tuple[GroupRewrite[Any, Any, R], Any, Sequence[Any]]":
+        """Return the rewrite of a part of the work, which is committed by itself, a plan, and the groups of it that are rewritten."""
 
     @abstractmethod
     def outcome(self, slices: SlicesDone[R]) -> tuple[str, int, int | None]:
@@ -288,9 +277,9 @@ class SlicedAction(Action, Generic[R]):
             if run.is_unknown or run.is_over:
                 slices.left += map(_after_unknown if run.is_unknown else _out_of_time, part_of_work)
                 continue
-            part = self.slice_of(run, state, part_of_work)
-            failure = run.failure_of(part.run)
-            result = part.committed()
+            rewrite, plan, groups = self.rewrite(run, state, part_of_work)
+            failure = run.failure_of(partial(rewrite.run_groups, plan, groups))
+            result = rewrite.committed(plan)
             run.progress.done += len(part_of_work)
             slices.results.append(result)
             slices.snapshot_ids += result.snapshot_ids

@@ -7,7 +7,6 @@ Spec: Scan Planning; Row-level Deletes; Snapshots (operation replace).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from icefloe.maintenance.maintenance_action import (
     MINUTE_MS,
     ActionPlan,
     ActionRun,
-    Slice,
     SlicedAction,
     SlicesDone,
     TableState,
@@ -98,7 +96,7 @@ class RewriteDataFiles(SlicedAction[RewriteDataFilesResult]):
             left.append(self.leave(count_text(plan.left_files, "file"), reason))
         return ActionPlan(tuple(work), tuple(left))
 
-    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[RewriteDataFilesResult]:
+    def rewrite(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[DataFileRewrite, Any, Sequence[Any]]:
         rewrite = DataFileRewrite(
             run.table,
             state.files.plan.row_filter,
@@ -108,8 +106,7 @@ class RewriteDataFiles(SlicedAction[RewriteDataFilesResult]):
             engine=run.settings.engine,
             snapshot_properties=run.summary(self.name, work),
         )
-        groups = [piece.payload for piece in work if isinstance(piece.payload, FileGroup)]
-        return Slice(run=partial(rewrite.run_groups, state.rewrite, groups), committed=partial(rewrite.committed, state.rewrite))
+        return rewrite, state.rewrite, [piece.payload for piece in work]
 
     def finish(self, run: ActionRun, slices: SlicesDone[RewriteDataFilesResult]) -> None:
         """Remove the delete files that apply to no data file any more."""
@@ -235,7 +232,9 @@ class ConvertEqualityDeletes(SlicedAction[ConvertEqualityDeletesResult]):
                 work.append(one)
         return ActionPlan(tuple(work), tuple(left))
 
-    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[ConvertEqualityDeletesResult]:
+    def rewrite(
+        self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]
+    ) -> tuple[EqualityDeleteConversion, Any, Sequence[Any]]:
         conversion = EqualityDeleteConversion(
             run.table,
             None,
@@ -244,9 +243,8 @@ class ConvertEqualityDeletes(SlicedAction[ConvertEqualityDeletesResult]):
             engine=run.settings.engine,
             snapshot_properties=run.summary(self.name, work),
         )
-        groups = [piece.payload for piece in work if isinstance(piece.payload, EqualityDeleteGroup)]
-        plan = conversion.plan_of(state.files.plan.snapshot_id, groups)
-        return Slice(run=partial(conversion.run_groups, plan, plan.groups), committed=partial(conversion.committed, plan))
+        plan = conversion.plan_of(state.files.plan.snapshot_id, [piece.payload for piece in work])
+        return conversion, plan, plan.groups
 
     def outcome(self, slices: SlicesDone[ConvertEqualityDeletesResult]) -> tuple[str, int, int | None]:
         converted, searched, added = slices.totals("converted_delete_files", "searched_data_files", "added_delete_files")
@@ -308,7 +306,7 @@ class RewritePositionDeleteFiles(SlicedAction[RewritePositionDeleteFilesResult])
             left.append(self.leave(count_text(plan.left_files, "delete file"), "too few together to pay"))
         return ActionPlan(tuple(piece for piece in work if piece.worth >= 1), tuple(left))
 
-    def slice_of(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> Slice[RewritePositionDeleteFilesResult]:
+    def rewrite(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[PositionDeleteRewrite, Any, Sequence[Any]]:
         rewrite = PositionDeleteRewrite(
             run.table,
             None,
@@ -317,9 +315,7 @@ class RewritePositionDeleteFiles(SlicedAction[RewritePositionDeleteFilesResult])
             engine=run.settings.engine,
             snapshot_properties=run.summary(self.name, work),
         )
-        groups = [piece.payload for piece in work if isinstance(piece.payload, DeleteGroup)]
-        plan = state.position_deletes
-        return Slice(run=partial(rewrite.run_groups, plan, groups), committed=partial(rewrite.committed, plan))
+        return rewrite, state.position_deletes, [piece.payload for piece in work]
 
     def outcome(self, slices: SlicesDone[RewritePositionDeleteFilesResult]) -> tuple[str, int, int | None]:
         files, rewritten, added = slices.totals("rewritten_files", "rewritten_bytes", "added_files")
