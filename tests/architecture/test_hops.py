@@ -1,4 +1,4 @@
-"""The numbers of modules that an append and a query enter, as `scripts/hops` counts them in a real run."""
+"""The numbers of modules that an append, a query and a MERGE enter, as `scripts/hops` counts them in a real run."""
 
 import re
 import subprocess
@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # A SELECT also chooses its storage and its scan, estimates sizes for Spark's optimizer, keeps plans, gives nested columns the names of files, and executors
 # the classes that read them: concepts of their own, which other flows share.
-MOST_OF_A_SELECT = 33
+MOST_OF_A_SELECT = 31
+# A copy-on-write MERGE plans two scans, and writes new rows and copies of files in one job each.
+MOST_OF_A_MERGE = 63
 
 
 def modules_of(flow: str) -> tuple[int, int, str]:
@@ -32,3 +34,10 @@ def test_an_append_enters_few_modules() -> None:
 def test_a_select_enters_few_modules() -> None:
     count, _, listed = modules_of("select")
     assert count <= MOST_OF_A_SELECT, f"a query enters a module that it does not need, or one that is no concept of its own:\n{listed}"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_merge_enters_few_modules_besides_the_commit() -> None:
+    count, _, listed = modules_of("merge")
+    assert count <= MOST_OF_A_MERGE, f"a MERGE enters a module that it does not need, or one that is no concept of its own:\n{listed}"

@@ -27,7 +27,8 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.locations import join, qualified
+from icefloe.io.file_io_by_scheme import load_file_io
+from icefloe.io.locations import LocationPolicy, join, qualified
 from icefloe.io.manifest_cache import CacheSettings
 from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.expiry.purge_table import PurgeReport, purge_table
@@ -40,7 +41,7 @@ from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec, partition_spec_from_text
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
-from icefloe.spec.ports import StorageAccess
+from icefloe.spec.ports import FileIO, StorageAccess
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.schema.schema import Schema
 from icefloe.stores.catalog_store import CatalogStore, TableLocation
@@ -529,6 +530,13 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
     def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
         return TableHandle(identifier=identifier, store=self.store, io=self._file_io(location, access), policy=self.location_policy())
+
+    def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
+        return load_file_io(self.properties, location, access=access)
+
+    def location_policy(self) -> LocationPolicy:
+        """Return the locations that the configuration trusts."""
+        return LocationPolicy.of(self.properties)
 
     def _default_location(self, identifier: Identifier) -> str:
         *namespace, table = identifier

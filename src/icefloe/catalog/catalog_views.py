@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
-from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import LocationPolicy, qualified
 from icefloe.operations.metadata_cache import has_no_file
 from icefloe.spec.identifier import Identifier, dotted, to_identifier
@@ -297,13 +296,13 @@ class CatalogViews(CatalogBase, ABC):
     def _view_handle(self, views: ViewStore, identifier: Identifier, location: str) -> ViewHandle:
         return ViewHandle(identifier=identifier, store=views, io=self._file_io(location), policy=self.location_policy())
 
+    @abstractmethod
     def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
         """Return the storage for a table or view whose metadata file or folder is at a location."""
-        return load_file_io(self.properties, location, access=access)
 
+    @abstractmethod
     def location_policy(self) -> LocationPolicy:
         """Return the locations that the configuration trusts."""
-        return LocationPolicy.of(self.properties)
 
     def _properties_with(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): text for key, text in self.properties.items() if key.startswith(prefix)}

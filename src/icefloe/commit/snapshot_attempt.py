@@ -1,7 +1,8 @@
 """The new snapshot of an attempt: its manifest list, summary, metadata updates and requirements. JAVA: SnapshotProducer.apply, SnapshotSummary.
 
 The actions of this package pass the manifests; `new_manifest.py` merges them first.
-Spec: Snapshots (`summary`); Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs; Appendix F, Optional Snapshot Summary Fields.
+Spec: Snapshots (`summary`); Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs; Appendix F, Optional Snapshot Summary Fields;
+Appendix F, Metrics; Appendix F, Other Fields.
 """
 
 from collections import defaultdict

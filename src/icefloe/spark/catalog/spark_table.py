@@ -168,7 +168,12 @@ class SparkTable(RowLevelTable):
         pushed = self._pushed(query)
         if query["operation"] is not None:
             self._row_level_scans.append(pushed)
-        scan = (partitioned_scan(pushed) if reports_partitions(query) else None) or runtime_filtered_scan(pushed) or SparkScan(pushed)
+        scan: SparkScan | None = partitioned_scan(pushed) if reports_partitions(query) else None
+        fields = [field for spec in pushed.scan.metadata.partition_specs for field in spec.fields]
+        # By identity fields Spark's own file scan leaves files out.
+        if scan is None and not all(isinstance(field.transform, IdentityTransform) for field in fields):
+            scan = runtime_filtered_scan(pushed)
+        scan = scan or SparkScan(pushed)
         scan.owner = self
         scan.row_level_scans = self._row_level_scans
         return scan

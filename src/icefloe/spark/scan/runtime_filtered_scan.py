@@ -25,7 +25,7 @@ from icefloe.spark.scan.reader_names import names_for_the_reader
 from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
 from icefloe.spark.types.spark_types import has_geo_type
 from icefloe.spec.arrow_values import numpy_of
-from icefloe.spec.partitioning.transforms import IdentityTransform, UnknownTransform, VoidTransform
+from icefloe.spec.partitioning.transforms import UnknownTransform, VoidTransform
 from icefloe.spec.schema.schema import Schema
 
 
@@ -38,8 +38,7 @@ def can_read_partitions(pushed: PushedScan) -> bool:
 
 def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
     """Return the scan of a pushed query whose files Spark may filter at run time; None where every partition field that is read is a column of its files."""
-    specs = pushed.scan.metadata.partition_specs
-    if all(isinstance(field.transform, IdentityTransform) for spec in specs for field in spec.fields) or not can_read_partitions(pushed):
+    if not can_read_partitions(pushed):
         return None
     scan = RuntimeFilteredScan(pushed)
     return scan if scan.is_filtered_by_transforms and not has_geo_type(scan.struct) else None
