@@ -70,7 +70,7 @@ def call_procedure(opened: Catalog, procedure: ProcedureName = None, arguments: 
         )
     values = {name: _argument(name, text, kinds[name]) for name, text in pairs_of(arguments).items()}
     rows = call(opened, procedure, **values)
-    return ProcedureResult(procedure=procedure, rows=tuple({name: _shown(value) for name, value in row.items()} for row in rows))
+    return ProcedureResult(procedure=procedure, rows=tuple({name: _json_value(value) for name, value in row.items()} for row in rows))
 
 
 def _arguments_text(name: str) -> str:
@@ -113,5 +113,5 @@ def _value(kind: IcebergType, text: str) -> Any:
     return text
 
 
-def _shown(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value

@@ -322,14 +322,14 @@ def _kind_of(opened: Catalog, name: str, stated: Kind | None, *, kinds: tuple[Ki
         Kind.VIEW: lambda: has_table_name and opened.keeps_views and opened.view_exists(name),
         Kind.NAMESPACE: lambda: opened.namespace_exists(levels),
     }
-    found = [kind for kind in kinds if exists[kind]()]
-    if len(found) > 1:
-        raise InvalidInputError(f"{name} is a {' and a '.join(found)}", next_step=f"choose one with --type {'|'.join(found)}")
-    if found:
-        return found[0]
+    matching = [kind for kind in kinds if exists[kind]()]
+    if len(matching) > 1:
+        raise InvalidInputError(f"{name} is a {' and a '.join(matching)}", next_step=f"choose one with --type {'|'.join(matching)}")
+    if matching:
+        return matching[0]
     if not has_table_name and Kind.NAMESPACE in kinds:
-        known = ", ".join(map(dotted, opened.list_namespaces())) or "none"
-        raise NoSuchNamespaceError(f"there is no namespace {name!r} in catalog {opened.name!r}", next_step=f"there are: {known}")
+        namespaces = ", ".join(map(dotted, opened.list_namespaces())) or "none"
+        raise NoSuchNamespaceError(f"there is no namespace {name!r} in catalog {opened.name!r}", next_step=f"there are: {namespaces}")
     opened.load_table(name)  # raises an error that names the tables of the namespace
     raise NoSuchTableError(f"there is no {' or '.join(kinds)} {name!r} in catalog {opened.name!r}", table=name)
 

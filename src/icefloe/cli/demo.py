@@ -67,7 +67,7 @@ def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, poll: Poll) -> Lo
     request = LoadRequest(columns=FLIGHTS_SCHEMA, partition=["month(time_hour)", "origin"], options={"nullValue": "NA"})
     with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", poll):
         loaded = _load(spark, FileLoad(catalog, f"{NAMESPACE}.flights", find_files([str(path)], InputFormat.CSV), request))
-    return _checked(loaded.table, (loaded.write,), poll)
+    return _check_count(loaded.table, (loaded.write,), poll)
 
 
 def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], poll: Poll) -> Loaded:
@@ -83,7 +83,7 @@ def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], poll: Poll)
             files = find_files([str(path)], InputFormat.JSON)
             new_table = replace(request, partition=["month(time)", "type"]) if number == 1 else request
             results.append(_load(spark, FileLoad(catalog, name, files, new_table)).write)
-    return _checked(catalog.load_table(name), tuple(results), poll)
+    return _check_count(catalog.load_table(name), tuple(results), poll)
 
 
 def _load(spark: Any, load: FileLoad) -> LoadResult:
@@ -92,7 +92,7 @@ def _load(spark: Any, load: FileLoad) -> LoadResult:
         return load.write(spark_module("scan.input_file_rows").read_files(spark, load.spark_request()))
 
 
-def _checked(table: Table, results: tuple[WriteResult, ...], poll: Poll) -> Loaded:
+def _check_count(table: Table, results: tuple[WriteResult, ...], poll: Poll) -> Loaded:
     """Count the table's rows with Spark. Raises `EngineError` if the count differs from the rows written."""
     written_rows = sum(result.added_records - (result.deleted_records or 0) for result in results)
     with step(f"Counting the rows of {table.full_name} with Spark", poll):

@@ -109,7 +109,7 @@ def _print_manifests(story: _Story, events: Table) -> None:
         """A manifest (Avro) lists data files. Each entry states whether the file was added, is existing, or was deleted, and has for every column the number of
         values and nulls, and the least and greatest value. By these single files are skipped. The files deleted here are those of the location updates.""",
     )
-    with_deleted = next((number for number, found in enumerate(listed.manifests, start=1) if found.deleted_files_count), 1)
+    with_deleted = next((number for number, manifest in enumerate(listed.manifests, start=1) if manifest.deleted_files_count), 1)
     story.show(look.manifest(events, with_deleted), most=12)
     story.chapter(
         "A data file",

@@ -167,7 +167,7 @@ def _spark(start: bool) -> Iterator[Check]:
             count = spark.range(10).count()
             return Check(check="spark job", status=Status.OK, found=f"a job of {count} rows ran on Spark {spark.version}")
 
-        yield from _guarded("spark job", run, None)
+        yield from _result_of("spark job", run, None)
 
 
 def _configuration() -> Iterator[Check]:
@@ -210,7 +210,7 @@ def _catalog(choice: CatalogChoice, timeout: float, *, writes: bool) -> Iterator
         shown = without_password(place) if "://" in place else place
         return Check(check=f"catalog {catalog.name}", status=Status.OK, found=f"{shown}: {count_text(len(namespaces), 'namespace')}")
 
-    yield from _guarded(f"catalog {choice.name or choice.uri or choice.warehouse}", reach, timeout)
+    yield from _result_of(f"catalog {choice.name or choice.uri or choice.warehouse}", reach, timeout)
     if not opened:
         return
     catalog, warehouse = opened[0], opened[0].properties.get("warehouse")
@@ -226,7 +226,7 @@ def _catalog(choice: CatalogChoice, timeout: float, *, writes: bool) -> Iterator
         return
     if writes:
         path = join(warehouse, f".icefloe-doctor-{uuid.uuid4().hex}")
-        yield from _guarded(name, lambda: _write(name, catalog, warehouse, path), timeout, f"; delete {path} if it is there")
+        yield from _result_of(name, lambda: _write(name, catalog, warehouse, path), timeout, f"; delete {path} if it is there")
     if is_local:
         yield from _disk_space(name, local_path(warehouse))
 
@@ -263,7 +263,7 @@ def _disk_space(name: str, folder: str) -> Iterator[Check]:
     yield Check(check=f"disk of {name}", status=status, found=f"{size_text(free)} free at {folder}", next_step=step)
 
 
-def _guarded(name: str, make: Callable[[], Check], timeout: float | None, if_late: str = "") -> Iterable[Check]:
+def _result_of(name: str, make: Callable[[], Check], timeout: float | None, if_late: str = "") -> Iterable[Check]:
     """Return the result of a check; an error of any kind is a failed check.
 
     Args:

@@ -59,10 +59,10 @@ def versions() -> Versions:
     except (EngineError, NotInstalledError):
         java = None
     return Versions(
-        icefloe=_installed("icefloe"),
+        icefloe=_version_of("icefloe"),
         python=platform.python_version(),
-        pyspark=_installed("pyspark"),
-        pyarrow=_installed("pyarrow"),
+        pyspark=_version_of("pyspark"),
+        pyarrow=_version_of("pyarrow"),
         java=str(java.version) if java else None,
         java_source=java.source if java else None,
         java_home=str(java.home) if java else None,
@@ -70,7 +70,7 @@ def versions() -> Versions:
     )
 
 
-def _installed(package: str) -> str | None:
+def _version_of(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:

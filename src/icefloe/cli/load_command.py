@@ -146,18 +146,18 @@ def load(
         load_id=load_id,
     )
     # Local files are found before the catalog is created, so that a mistyped name creates nothing.
-    found = find_files(files, file_format) if all(scheme_of(text) == "file" for text in files) else None
+    inputs = find_files(files, file_format) if all(scheme_of(text) == "file" for text in files) else None
     opened = open_catalog(choice, create=True)
-    found = found or find_files(files, file_format, opened.properties)
-    chosen, reason = choose_engine(engine, found, request)
-    prepared = FileLoad(opened, into, found, request)
-    print_message(f"{chosen.value.capitalize()} loads {found.described}, {size_text(found.size)}{reason}")
-    if found.size >= _RESUMABLE_BYTES and not (overwrite or upsert):
+    inputs = inputs or find_files(files, file_format, opened.properties)
+    chosen, reason = choose_engine(engine, inputs, request)
+    prepared = FileLoad(opened, into, inputs, request)
+    print_message(f"{chosen.value.capitalize()} loads {inputs.described}, {size_text(inputs.size)}{reason}")
+    if inputs.size >= _RESUMABLE_BYTES and not (overwrite or upsert):
         print_message(
             f"If this load is killed, run it again with --load-id {prepared.load_id}: that is refused where its rows are in the table"
         )
     with _reports_interrupt(prepared), prepared.all_or_nothing():
-        result = _loaded(prepared, chosen, engine)
+        result = _load_files(prepared, chosen, engine)
     if as_json:
         write_json(_as_json(into, result))
     else:
@@ -213,12 +213,12 @@ def _load_step(text: str) -> Iterator[ProgressCallback]:
         yield advance
 
 
-def _loaded(load: FileLoad, chosen: LoadEngine, stated: LoadEngine) -> LoadResult:
+def _load_files(load: FileLoad, chosen: LoadEngine, stated: LoadEngine) -> LoadResult:
     with _load_step("Reading the columns") as progress:
         load.open(progress)
         obstacle = load.spark_obstacle() if chosen is LoadEngine.SPARK else None
     if chosen is LoadEngine.SPARK and obstacle is None:
-        return _loaded_by_spark(load)
+        return _load_by_spark(load)
     if obstacle is not None:
         if stated is LoadEngine.SPARK:
             raise _not_by_spark(obstacle)
@@ -227,7 +227,7 @@ def _loaded(load: FileLoad, chosen: LoadEngine, stated: LoadEngine) -> LoadResul
         return load.write(load.rows(progress))
 
 
-def _loaded_by_spark(load: FileLoad) -> LoadResult:
+def _load_by_spark(load: FileLoad) -> LoadResult:
     with _load_step("Finding line breaks in values") as progress:
         request = load.spark_request(progress)
     with step("Starting Spark"):

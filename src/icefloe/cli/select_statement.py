@@ -133,17 +133,17 @@ def run_on_table(statement: SelectStatement, table: TableReader, *, tolerant: bo
     scan = scan.filter(statement.row_filter)
     if statement.counts is not None:
         bind(statement.row_filter, schema, case_sensitive=False)
-        return _counted(statement, scan.count())
-    columns = _resolved(statement, schema)
+        return _count_row(statement, scan.count())
+    columns = _resolve_columns(statement, schema)
     keys = [(_path_in(schema, key.path), key) for key in statement.keys]
     names = dict.fromkeys(path[0] for path in [*(path for path, _ in columns), *(path for path, _ in keys)])
     scan = scan.select(*names)
     if keys:
-        rows = _sorted(scan.to_arrow(), scan.projection(), keys)
-        return _selected(columns, schema, _sliced(rows.to_batches(), statement.offset, statement.limit))
+        rows = _sort_rows(scan.to_arrow(), scan.projection(), keys)
+        return _select_columns(columns, schema, _slice_batches(rows.to_batches(), statement.offset, statement.limit))
     if statement.limit is not None:
         scan = replace(scan, limit=statement.offset + statement.limit)
-    return _selected(columns, schema, _sliced(scan.to_arrow_batch_reader(), statement.offset, statement.limit))
+    return _select_columns(columns, schema, _slice_batches(scan.to_arrow_batch_reader(), statement.offset, statement.limit))
 
 
 def run_on_metadata_table(statement: SelectStatement, table: MetadataTable) -> RowBatches:
@@ -154,12 +154,12 @@ def run_on_metadata_table(statement: SelectStatement, table: MetadataTable) -> R
     rows = table.to_arrow()
     rows = rows.filter(arrow_mask(bound, rows))
     if statement.counts is not None:
-        return _counted(statement, rows.num_rows)
-    columns = _resolved(statement, table.schema)
+        return _count_row(statement, rows.num_rows)
+    columns = _resolve_columns(statement, table.schema)
     keys = [(_path_in(table.schema, key.path), key) for key in statement.keys]
     if keys:
-        rows = _sorted(rows, table.schema, keys)
-    return _selected(columns, table.schema, _sliced(rows.to_batches(), statement.offset, statement.limit))
+        rows = _sort_rows(rows, table.schema, keys)
+    return _select_columns(columns, table.schema, _slice_batches(rows.to_batches(), statement.offset, statement.limit))
 
 
 def scan_of(table: TableReader, version: str | None) -> DataScan:
@@ -269,7 +269,7 @@ def _number(clause: Any, name: str) -> int | None:
     return int(value.this)
 
 
-def _resolved(statement: SelectStatement, schema: Schema) -> list[tuple[Path, str]]:
+def _resolve_columns(statement: SelectStatement, schema: Schema) -> list[tuple[Path, str]]:
     """Return the paths of the selected columns as the schema spells them, with their names in the result."""
     if statement.columns is None:
         return [((field.name,), field.name) for field in schema.fields]
@@ -280,26 +280,26 @@ def _resolved(statement: SelectStatement, schema: Schema) -> list[tuple[Path, st
 def _path_in(schema: Schema, path: Path) -> Path:
     """Return a path as the schema spells it; only fields of structs have one. Raises `InvalidSchemaError`, `NeedsSparkError`."""
     schema.find_field(".".join(path), case_sensitive=False)  # raises an error that names the columns
-    fields, found = schema.fields, []
+    fields, spelled = schema.fields, []
     for place, name in enumerate(path):
         field = next((item for item in fields if item.name == name), None) or next(
             (f for f in fields if f.name.lower() == name.lower()), None
         )
         if field is None:
             raise NeedsSparkError(f"{'.'.join(path)} is in a list or map")
-        found.append(field.name)
+        spelled.append(field.name)
         if place < len(path) - 1:
             if not isinstance(field.field_type, StructType):
                 raise NeedsSparkError(f"{'.'.join(path)} is in a list or map")
             fields = field.field_type.fields
-    return tuple(found)
+    return tuple(spelled)
 
 
 def _kind_at(schema: Schema, path: Path) -> IcebergType:
     return schema.find_field(".".join(path)).field_type
 
 
-def _sorted(rows: Any, schema: Schema, keys: list[tuple[Path, OrderByKey]]) -> Any:
+def _sort_rows(rows: Any, schema: Schema, keys: list[tuple[Path, OrderByKey]]) -> Any:
     columns, fields, order = [], [], []
     for number, (path, key) in enumerate(keys, start=1):
         kind = _kind_at(schema, path)
@@ -329,7 +329,7 @@ def _comparable(column: Any) -> Any:
     return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), pc.add(column, pa.scalar(0.0, column.type)))
 
 
-def _sliced(batches: Any, offset: int, limit: int | None) -> Iterator[Any]:
+def _slice_batches(batches: Any, offset: int, limit: int | None) -> Iterator[Any]:
     """Yield the rows after the first `offset`, at most `limit`; no batch is read that is not needed."""
     left = limit
     for batch in batches:
@@ -344,7 +344,7 @@ def _sliced(batches: Any, offset: int, limit: int | None) -> Iterator[Any]:
             yield part
 
 
-def _selected(columns: list[tuple[Path, str]], schema: Schema, batches: Iterator[Any]) -> RowBatches:
+def _select_columns(columns: list[tuple[Path, str]], schema: Schema, batches: Iterator[Any]) -> RowBatches:
     kinds = tuple(_kind_at(schema, path) for path, _ in columns)
     return RowBatches(
         names=tuple(name for _, name in columns),
@@ -364,7 +364,7 @@ def _column_at(rows: Any, path: Path) -> Any:
     return column if len(path) == 1 else pc.struct_field(column, list(path[1:]))
 
 
-def _counted(statement: SelectStatement, count: int) -> RowBatches:
+def _count_row(statement: SelectStatement, count: int) -> RowBatches:
     total = max(0, 1 - statement.offset) if statement.limit is None else min(statement.limit, max(0, 1 - statement.offset))
     name = statement.counts or ""
     return RowBatches(

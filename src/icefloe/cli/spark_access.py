@@ -31,7 +31,7 @@ def start_spark() -> Any:
     """
     logging.getLogger().addHandler(_WARNINGS)
     if threading.current_thread() is not threading.main_thread():
-        return _started()
+        return _start_session()
     previous_handler, interrupted = signal.getsignal(signal.SIGINT), threading.Event()
 
     def defer(_number: int, _frame: object) -> None:
@@ -42,7 +42,7 @@ def start_spark() -> Any:
 
     signal.signal(signal.SIGINT, defer)
     try:
-        session = _started()
+        session = _start_session()
     finally:
         signal.signal(signal.SIGINT, previous_handler)
     if interrupted.is_set():
@@ -50,7 +50,7 @@ def start_spark() -> Any:
     return session
 
 
-def _started() -> Any:
+def _start_session() -> Any:
     session = spark_module("runtime.start_session").session()
     # Registered last, so that it runs first at exit: a session stopped before its JVM ends logs no lost connection.
     atexit.register(stop_spark)

@@ -77,10 +77,10 @@ def validate(
             depths = depths_of(files=files, data=data, values=values)
             arguments = ValidationArguments(current_only=current_only, snapshot=snapshot, depths=depths, most_findings=max_findings)
             result = validate_table(name, metadata_file_of(name, io), io, arguments, progress)
-            found = Validation(name=name, tables=(result,))
+            validation = Validation(name=name, tables=(result,))
         else:
             opened = open_catalog(choice)
-            found = validated(
+            validation = validated(
                 opened,
                 name or None,
                 current_only=current_only,
@@ -92,10 +92,10 @@ def validate(
                 most_findings=max_findings,
                 progress=progress,
             )
-    found = replace(found, fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value))
+    validation = replace(validation, fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value))
     if sarif:
-        sys.stdout.write(json_text(found.to_sarif()) + "\n")
+        sys.stdout.write(json_text(validation.to_sarif()) + "\n")
     else:
-        show(found, as_json=as_json, everything=everything)
-    if found.has_faults:
+        show(validation, as_json=as_json, everything=everything)
+    if validation.has_faults:
         raise typer.Exit(REFUSED)

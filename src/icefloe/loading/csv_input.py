@@ -225,21 +225,23 @@ class CsvInput:
             (_bad_row(path, records, int(row), other_encoding) for row in np.flatnonzero(is_kept & ~is_utf8)),
         ]
         is_kept &= is_utf8
-        kept = np.flatnonzero(is_kept)
-        if not len(kept):
-            return pa.table({name: pa.array([], pa.string()) for name in names}), kept, faults
+        row_numbers = np.flatnonzero(is_kept)
+        if not len(row_numbers):
+            return pa.table({name: pa.array([], pa.string()) for name in names}), row_numbers, faults
         if is_kept.all() and not self._options.comment and not records.faults:
             data: Any = memoryview(records.data)[int(records.starts[0]) : int(records.ends[-1])]
         else:
-            data = b"\n".join(records.data[start:end] for start, end in zip(records.starts[kept], records.ends[kept], strict=True))
+            data = b"\n".join(
+                records.data[start:end] for start, end in zip(records.starts[row_numbers], records.ends[row_numbers], strict=True)
+            )
         texts = self._read(data, names)
-        if texts.num_rows != len(kept):
+        if texts.num_rows != len(row_numbers):
             raise InvalidInputError(
-                f"Arrow reads {texts.num_rows} rows where {len(kept)} are",
+                f"Arrow reads {texts.num_rows} rows where {len(row_numbers)} are",
                 path=path,
                 next_step="this is a fault of Icefloe: please report it",
             )
-        return texts, kept, faults
+        return texts, row_numbers, faults
 
     def _read(self, data: Any, names: Sequence[str], *, can_be_null: bool = True) -> pa.Table:
         null_value = self._options.null_value

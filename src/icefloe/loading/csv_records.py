@@ -187,7 +187,7 @@ def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
     if not at_end:
         # What follows the last byte is in the next block.
         wrong_closing = wrong_closing[wrong_closing < len(text) - 1]
-    wrong = [int(found[0]) for found in (wrong_opening, wrong_closing) if len(found)]
+    wrong = [int(offsets[0]) for offsets in (wrong_opening, wrong_closing) if len(offsets)]
     return min(wrong, default=-1)
 
 
@@ -217,11 +217,11 @@ def _split_by_pattern(
     end_of_text, count = len(data), len(breaks)
     position = start
     while position < end_of_text:
-        found = dialect.record.match(data, position)
-        end = found.end() if found else -1
-        if found and not at_end and (end == end_of_text or (data[end] == _CR and end + 1 == end_of_text)):
+        record = dialect.record.match(data, position)
+        end = record.end() if record else -1
+        if record and not at_end and (end == end_of_text or (data[end] == _CR and end + 1 == end_of_text)):
             break
-        if found is None:
+        if record is None:
             index = int(np.searchsorted(breaks, position))
             is_open = dialect.quote and dialect.open_quote.match(data, position) is not None
             if not at_end and (index == count or is_open):

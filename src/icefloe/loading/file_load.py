@@ -90,8 +90,8 @@ def load_files(
     if file_format is not None and file_format not in list(InputFormat):
         raise InvalidInputError(f"{file_format!r} is not a format that can be loaded", next_step=f"choose one of {', '.join(InputFormat)}")
     texts = [files] if isinstance(files, str) else list(files)
-    found = find_files(texts, None if file_format is None else InputFormat(file_format), catalog.properties)
-    load = FileLoad(catalog, table, found, LoadRequest(**request))
+    input_files = find_files(texts, None if file_format is None else InputFormat(file_format), catalog.properties)
+    load = FileLoad(catalog, table, input_files, LoadRequest(**request))
     with load.all_or_nothing():
         load.open(progress)
         return load.write(load.rows(progress))
@@ -206,7 +206,7 @@ class FileLoad:
         self._check_names()
         transaction = self._transaction = self._catalog.transaction()
         if self._existing is None:
-            self._member = self._staged(transaction)
+            self._member = self._stage_changes(transaction)
         else:
             self._member = transaction.load_table(self.name)
             self._fit(self._member)
@@ -229,9 +229,9 @@ class FileLoad:
         options = spark_options(self.options, self.files.format)
         if isinstance(self._input, CsvInput):
             # Spark matches the columns of CSV files by position.
-            known = {field.name: field for field in columns.fields}
+            fields_by_name = {field.name: field for field in columns.fields}
             names = enumerate(self._input.names, start=1)
-            read_as = schema_of(known.get(name, NestedField(number, name, StringType())) for number, name in names)
+            read_as = schema_of(fields_by_name.get(name, NestedField(number, name, StringType())) for number, name in names)
             counter = ProgressCounter(progress, "columns", self.files.size)
             options["multiLine"] = str(self._input.has_line_breaks(counter)).lower()
         return SparkRequest(paths=self.files.paths, file_format=self.files.format.value, columns=columns, read_as=read_as, options=options)
@@ -346,7 +346,7 @@ class FileLoad:
                 f"--upsert: the files have no column {', '.join(map(repr, missing))}", next_step=f"they have {', '.join(names)}"
             )
 
-    def _staged(self, transaction: CatalogTransaction) -> TableInTransaction:
+    def _stage_changes(self, transaction: CatalogTransaction) -> TableInTransaction:
         check_letter_case(Schema(), self.schema, dotted(self.name))
         schema = assign_fresh_ids(self.schema)
         request = self._request

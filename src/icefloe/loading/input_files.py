@@ -98,8 +98,8 @@ def find_files(texts: Sequence[str], file_format: InputFormat | None, properties
         if scheme_of(text) == "file" and os.path.exists(local_path(text)) and not os.path.isdir(local_path(text)):
             # An error of its own for a pipe or a device; `text` may have characters of patterns.
             size_of(io, text)
-        found = files_of(io, text)
-        paths += found if found == [text] else [path for path in found if not path.endswith(BAD_ROWS_ENDING)]
+        locations = files_of(io, text)
+        paths += locations if locations == [text] else [path for path in locations if not path.endswith(BAD_ROWS_ENDING)]
     if not paths:
         raise InvalidInputError(f"there are no files in {', '.join(texts)}", next_step="name files, or a folder that contains some")
     places = Counter(map(qualified, paths))

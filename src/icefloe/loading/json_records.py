@@ -127,7 +127,7 @@ def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[Js
 def has_objects_on_lines(block: bytes) -> bool:
     """Return True if the text has an object on each line. A damaged first line counts as one."""
     lines = [line for line in block.split(b"\n", _EXAMINED_LINES)[:_EXAMINED_LINES] if line.strip(_SPACE)]
-    first = _parsed(lines[0]) if lines else None
+    first = _parse_line(lines[0]) if lines else None
     if isinstance(first, dict) or (isinstance(first, list) and len(lines) > 1):
         return True
     if lines and lines[0].lstrip(_SPACE)[:1] == b"[":
@@ -135,14 +135,14 @@ def has_objects_on_lines(block: bytes) -> bool:
     if not lines or lines[0].lstrip(_SPACE)[:1] != b"{":
         # Text without a bracket at its start has no objects over several lines.
         return True
-    if not any(isinstance(_parsed(line), dict) for line in lines[1:] if line[:1] == b"{"):
+    if not any(isinstance(_parse_line(line), dict) for line in lines[1:] if line[:1] == b"{"):
         return False
     records = JsonRecords()
     _cut(block, 1, records, is_array=False, has_ended=False)
     return bool(records.faults)
 
 
-def _parsed(line: bytes) -> Any:
+def _parse_line(line: bytes) -> Any:
     try:
         return _DECODER.decode(line.strip(_SPACE))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -149,13 +149,13 @@ def _of_type(values: list[Any], python: type, kind: str, rows: Sequence[int], re
     """Return the values of a Python type; others are rejected and None."""
     if not set(map(type, values)) - {python, type(None)}:
         return values
-    kept: list[Any] = []
+    members: list[Any] = []
     for row, value in zip(rows, values, strict=True):
         if value is not None and type(value) is not python:
             reject(row, f"is not {kind}")
             value = None  # noqa: PLW2901
-        kept.append(value)
-    return kept
+        members.append(value)
+    return members
 
 
 def _struct(values: list[Any], kind: StructType, rows: Sequence[int], reject: Reject) -> pa.Array:
@@ -215,13 +215,13 @@ def _primitives(values: list[Any], kind: PrimitiveType, rows: Sequence[int], rej
         try:
             return pa.array(whole, target)
         except (pa.ArrowInvalid, OverflowError):
-            return pa.array(_checked(whole, lambda value: -limit <= value < limit, name, rows, reject), target)
+            return pa.array(_check_values(whole, lambda value: -limit <= value < limit, name, rows, reject), target)
     if isinstance(kind, FloatType | DoubleType):
-        return pa.array([None if value is None else float(value) for value in _checked(values, _is_float, name, rows, reject)], target)
+        return pa.array([None if value is None else float(value) for value in _check_values(values, _is_float, name, rows, reject)], target)
     if isinstance(kind, UnknownType):
-        return pa.array(_checked(values, lambda _: False, "null, and the column has no type yet", rows, reject), target)
+        return pa.array(_check_values(values, lambda _: False, "null, and the column has no type yet", rows, reject), target)
     if isinstance(kind, DecimalType):
-        numbers = _checked(values, lambda value: type(value) in (int, float, str, ExactNumber), name, rows, reject)
+        numbers = _check_values(values, lambda value: type(value) in (int, float, str, ExactNumber), name, rows, reject)
         values = [None if value is None else value.text if type(value) is ExactNumber else str(value) for value in numbers]
     texts = _of_type(values, str, name, rows, reject)
     if isinstance(kind, BinaryType):
@@ -232,14 +232,14 @@ def _primitives(values: list[Any], kind: PrimitiveType, rows: Sequence[int], rej
     return converted
 
 
-def _checked(values: list[Any], fits: Callable[[Any], bool], kind: str, rows: Sequence[int], reject: Reject) -> list[Any]:
-    kept: list[Any] = []
+def _check_values(values: list[Any], fits: Callable[[Any], bool], kind: str, rows: Sequence[int], reject: Reject) -> list[Any]:
+    accepted: list[Any] = []
     for row, value in zip(rows, values, strict=True):
         if value is not None and not fits(value):
             reject(row, f"is not {kind}")
             value = None  # noqa: PLW2901
-        kept.append(value)
-    return kept
+        accepted.append(value)
+    return accepted
 
 
 def _is_float(value: Any) -> bool:

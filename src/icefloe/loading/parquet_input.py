@@ -92,8 +92,8 @@ class ParquetInput:
                 file, _ = open_parquet_for_rows(source, path, coerce_int96_timestamp_unit="us")
                 first_row, rows = 0, max(1, file.metadata.num_rows)
                 # A name with a dot would be read as a path, so the columns are chosen after reading where there is one.
-                wanted = names if not any("." in name for name in names) else None
-                for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+                columns_to_read = names if not any("." in name for name in names) else None
+                for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns_to_read):
                     columns = [_column(batch, field) for field in target]
                     yield self._sound(pa.RecordBatch.from_arrays(columns, schema=target), fields, bad_rows, path, first_row)
                     first_row += batch.num_rows

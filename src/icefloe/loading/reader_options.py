@@ -93,7 +93,7 @@ def reader_options(options: Mapping[str, str], file_format: InputFormat) -> Read
     for given, value in options.items():
         name = next((name for name in known if name.lower() == given.lower()), None)
         if name is None:
-            raise _refused(given, known, file_format)
+            raise _unknown_option_error(given, known, file_format)
         name = _SYNONYMS.get(name, name)
         if name in by_name:
             raise InvalidInputError(f"--option {name} is given twice", next_step="give it once")
@@ -145,7 +145,7 @@ def _character(options: Mapping[str, str], name: str, default: str, *, may_be_em
     raise InvalidInputError(f"--option {name}: {value!r} is not one character of ASCII", next_step=f"write it as --option {name}=';'")
 
 
-def _refused(given: str, known: tuple[str, ...], file_format: InputFormat) -> InvalidInputError:
+def _unknown_option_error(given: str, known: tuple[str, ...], file_format: InputFormat) -> InvalidInputError:
     overridden = next((name for name in _OVERRIDDEN if name.lower() == given.lower()), None)
     if overridden is not None:
         return InvalidInputError(f"--option {overridden} cannot be set, because load sets it itself", next_step=_OVERRIDDEN[overridden])

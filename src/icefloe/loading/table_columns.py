@@ -27,7 +27,9 @@ def with_table_types(fields: Sequence[NestedField], table_fields: Sequence[Neste
     known = {field.name: field for field in table_fields}
     return [
         replace(
-            field, field_type=_joined(known[field.name].field_type, field.field_type, only_known=True), required=known[field.name].required
+            field,
+            field_type=_join_types(known[field.name].field_type, field.field_type, only_known=True),
+            required=known[field.name].required,
         )
         if field.name in known
         else field
@@ -39,7 +41,7 @@ def with_new_columns(table_fields: Sequence[NestedField], fields: Sequence[Neste
     """Return the table's fields, unchanged, followed by those of files that the table does not have, which are optional; also within structs."""
     given = {field.name: field for field in fields}
     old = [
-        replace(field, field_type=_joined(field.field_type, given[field.name].field_type, only_known=False))
+        replace(field, field_type=_join_types(field.field_type, given[field.name].field_type, only_known=False))
         if field.name in given
         else field
         for field in table_fields
@@ -48,14 +50,14 @@ def with_new_columns(table_fields: Sequence[NestedField], fields: Sequence[Neste
     return [*old, *(replace(field, required=False) for field in fields if field.name not in known)]
 
 
-def _joined(table_type: IcebergType, file_type: IcebergType, *, only_known: bool) -> IcebergType:
+def _join_types(table_type: IcebergType, file_type: IcebergType, *, only_known: bool) -> IcebergType:
     if isinstance(table_type, StructType) and isinstance(file_type, StructType):
         join = (
             with_table_types(file_type.fields, table_type.fields) if only_known else with_new_columns(table_type.fields, file_type.fields)
         )
         return StructType(*join)
     if isinstance(table_type, ListType) and isinstance(file_type, ListType):
-        return replace(table_type, element=_joined(table_type.element, file_type.element, only_known=only_known))
+        return replace(table_type, element=_join_types(table_type.element, file_type.element, only_known=only_known))
     return table_type
 
 

@@ -179,7 +179,7 @@ class TextTypes:
 
 def nearest_type(texts: Texts) -> PrimitiveType | None:
     """Return the first type that nearly all of some texts have; None if there is none, as for numbers with a leading zero."""
-    trimmed, most_wrong = _trimmed(texts), int((1 - NEAR_SHARE) * len(texts))
+    trimmed, most_wrong = _trim(texts), int((1 - NEAR_SHARE) * len(texts))
     # A column of words is known by its beginnings: the conversions below take a hundred times as long, for each column of a wide file.
     typed = pc.sum(pc.match_substring_regex(trimmed, _BEGINNING)).as_py() or 0
     if not len(texts) or len(texts) - trimmed.null_count - typed > most_wrong or _has_leading_zero(trimmed):
@@ -226,7 +226,7 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
         raise UnsupportedTypeError(
             f"text cannot be loaded into a column of type {kind}", next_step="load it as string, or load JSON or Parquet files"
         )
-    trimmed = _trimmed(texts)
+    trimmed = _trim(texts)
     try:
         return convert(trimmed, kind), None
     except (pa.ArrowInvalid, ValueError):
@@ -236,7 +236,7 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
         return values, np.asarray(is_wrong.to_numpy(zero_copy_only=False), bool)
 
 
-def _trimmed(texts: Texts) -> Texts:
+def _trim(texts: Texts) -> Texts:
     """Return texts without spaces around them, and null for empty ones: only a column of strings has empty values."""
     trimmed = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)

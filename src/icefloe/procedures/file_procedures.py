@@ -68,7 +68,9 @@ def path_of_source(text: str) -> str:
 
 def _of_partition(locations: Sequence[str], partition_filter: Mapping[str, str]) -> list[str]:
     """Return the locations that are below a folder `name=value` for every entry of the filter."""
-    wanted = {name: None if value == HIVE_NULL else value for name, value in partition_filter.items()}
+    partition = {name: None if value == HIVE_NULL else value for name, value in partition_filter.items()}
     return [
-        location for location in locations if wanted.items() <= {name: hive_value(text) for name, text in folders_in_path(location)}.items()
+        location
+        for location in locations
+        if partition.items() <= {name: hive_value(text) for name, text in folders_in_path(location)}.items()
     ]

@@ -55,8 +55,8 @@ def maintain_catalog(
         def run(name: str = name, own: MaintenanceArguments = own) -> MaintenanceReport:
             return TableMaintenanceRun(catalog.load_table(name), own, deadline, progress).run()
 
-        reports.append(_reported(name, run, dry_run=arguments.dry_run))
-    return tuple(sorted(reports, key=lambda one: one.table))
+        reports.append(_report_of(name, run, dry_run=arguments.dry_run))
+    return tuple(sorted(reports, key=lambda report: report.table))
 
 
 def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArguments) -> dict[str, int]:
@@ -65,17 +65,17 @@ def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArgum
     for name in names:
         try:
             run = TableMaintenanceRun(catalog.load_table(name), arguments, None, MaintenanceProgress())
-            work += [(name, one) for one in run.work()]
+            work += [(name, piece) for piece in run.work()]
         except Exception:
             LOG.info("%s cannot be looked at, which the run reports", name, exc_info=True)
-    names_of = {id(one): name for name, one in work}
+    names_of = {id(piece): name for name, piece in work}
     budgets: dict[str, int] = {}
-    for one in within_budget([one for _, one in work], arguments.max_bytes):
-        budgets[names_of[id(one)]] = budgets.get(names_of[id(one)], 0) + one.cost_bytes
+    for piece in within_budget([piece for _, piece in work], arguments.max_bytes):
+        budgets[names_of[id(piece)]] = budgets.get(names_of[id(piece)], 0) + piece.cost_bytes
     return budgets
 
 
-def _reported(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
+def _report_of(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
     try:
         return run()
     except Exception as error:  # noqa: BLE001  it is in the report

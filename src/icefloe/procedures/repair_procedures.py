@@ -59,21 +59,22 @@ def repair(
     result = planned.apply() if apply and planned.chosen else None
     rows = [
         (
-            one.repair,
-            one.is_chosen,
-            one.is_chosen and result is not None,
-            ", ".join(one.rules),
-            one.count,
-            sum(one.rows_lost.values()),
-            sum(one.rows_back.values()),
-            one.text,
-            one.named_because or None,
-            result.snapshot_id if result is not None and one.is_chosen else None,
-            planned.undo or None if one.is_chosen else None,
+            repair.repair,
+            repair.is_chosen,
+            repair.is_chosen and result is not None,
+            ", ".join(repair.rules),
+            repair.count,
+            sum(repair.rows_lost.values()),
+            sum(repair.rows_back.values()),
+            repair.text,
+            repair.named_because or None,
+            result.snapshot_id if result is not None and repair.is_chosen else None,
+            planned.undo or None if repair.is_chosen else None,
         )
-        for one in planned.repairs
+        for repair in planned.repairs
     ]
     left = [
-        ("none", False, False, one.rule, one.count, 0, 0, f"{one.why}; next: {one.next_step}", None, None, None) for one in planned.left
+        ("none", False, False, repair.rule, repair.count, 0, 0, f"{repair.why}; next: {repair.next_step}", None, None, None)
+        for repair in planned.left
     ]
     return [*rows, *left]

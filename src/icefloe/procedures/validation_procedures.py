@@ -55,20 +55,20 @@ def validate(
     results = validate_catalog(catalog, namespace or "", arguments) if table is None else (validate_named(catalog, table, arguments),)
     return [
         (
-            one.table,
-            one.severity.value,
-            one.rule,
-            one.message,
-            one.snapshot_id,
-            one.file,
-            one.where,
-            one.entry,
-            one.path,
-            one.field_id,
-            None if one.expected is None else str(one.expected),
-            None if one.actual is None else str(one.actual),
-            one.next_step,
+            finding.table,
+            finding.severity.value,
+            finding.rule,
+            finding.message,
+            finding.snapshot_id,
+            finding.file,
+            finding.where,
+            finding.entry,
+            finding.path,
+            finding.field_id,
+            None if finding.expected is None else str(finding.expected),
+            None if finding.actual is None else str(finding.actual),
+            finding.next_step,
         )
         for result in results
-        for one in result.findings
+        for finding in result.findings
     ]
