@@ -97,7 +97,7 @@ def test_this_process_does_all_work_where_spark_is_not_used() -> None:
         choice.for_statements("merge")
 
 
-def test_a_name_goes_before_the_amount_of_work() -> None:
+def test_a_name_comes_before_the_amount_of_work() -> None:
     assert EngineChoice(bytes_to_start=1).for_bytes(10, "in-process") is IN_PROCESS
     assert EngineChoice().for_many(10, 1, "in-process") is IN_PROCESS
     for choose in (EngineChoice().for_bytes, lambda size, name: EngineChoice().for_many(size, 1, name)):

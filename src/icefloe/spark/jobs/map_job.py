@@ -29,7 +29,7 @@ class TaskFunction:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, item: Any) -> Any:
-        """Return the result of the function for an item. The error of a file that does not exist tells that a worker may be another machine."""
+        """Return the result of the function for an item. The error of a file that does not exist shows that a worker may be another machine."""
         with self.errors.carried():
             try:
                 return self.function(item)

@@ -1,7 +1,8 @@
 """Encoding of Arrow columns as records: by the compiled writer, which runs steps over Arrow's buffers, or value by value with `avro_encoder.py`.
 
 The compiled writer can also splice: copy encoded records with a few spans of each replaced, as when some fields of all records of a file change; the header
-and all other fields keep their bytes, unknown fields too. `avro_columns.py` reads records. Spec: Apache Avro, Binary Encoding; Object Container Files.
+and all other fields keep their bytes, unknown fields too. `avro_columns.py` reads records.
+Spec: Apache Avro, Binary Encoding; Apache Avro, Object Container Files.
 """
 
 from array import array

@@ -1,7 +1,7 @@
 """Writing of manifest lists: from manifests, or by prepending new manifests to an old list without decoding it.
 
 Before, the manifests of a v3 snapshot get their row ids; `spec/manifest/inheritance.py` assigns those of the files of a manifest.
-Spec: Manifest Lists; Sequence Numbers; First Row ID Assignment; Row Lineage.
+Spec: Manifest Lists; Sequence Numbers; First Row ID Assignment; Row Lineage; Row lineage example.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
