@@ -132,9 +132,6 @@ def step(text: str, poll: Poll | None = None, unit: str = "tasks", *, in_pipes: 
     Yields:
         The work, whose state the bar shows.
     """
-    if not in_pipes and not sys.stderr.isatty():  # nothing is drawn, and rich is not imported
-        yield Work(0, poll)
-        return
     target = console(to_errors=True)
     text = in_one_line(text)
     started = time.monotonic()
@@ -142,6 +139,8 @@ def step(text: str, poll: Poll | None = None, unit: str = "tasks", *, in_pipes: 
         with bar_on(target, text, unit, poll) as work:
             yield work
         target.print(rich_text.Text.assemble(("✓ ", "green"), text, (f"  {time.monotonic() - started:.1f} s", "dim")))
+    elif not in_pipes:
+        yield Work(0, poll)
     else:
         target.print(rich_text.Text(f"{text} …"), end=" ")
         try:
