@@ -12,8 +12,8 @@ from tests.postgres import postgres, postgres_database, postgres_uri
 from tests.spark_session import spark
 
 # For every Spark that tests start, also in other processes: the JVM's second compiler takes longer than it saves in sessions this short, and code of the
-# first takes more of the stack.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -Xss4m")
+# first takes more of the stack. One thread collects garbage, because the workers of pytest share the cores.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m")
 
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True)
