@@ -81,7 +81,9 @@ class ConnectorMethod:
     def _values(self, receiver: str, message: Any) -> list[Any]:
         try:
             if not isinstance(message, str):
-                return [json.loads(argument) if isinstance(argument, str) else argument for argument in message]
+                # Py4J learns of the end of an iteration by a Java exception, which PySpark compares with every class of errors.
+                members = message if isinstance(message, list | tuple) else [message.get(index) for index in range(message.size())]
+                return [json.loads(argument) if isinstance(argument, str) else argument for argument in members]
             value = json.loads(message)
         except (ValueError, TypeError, RecursionError) as error:
             raise MessageError(f"the message to {receiver}.{self.name} is not JSON: {type(error).__name__}: {error}") from error

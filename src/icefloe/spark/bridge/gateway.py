@@ -5,7 +5,6 @@
 
 import logging
 from collections.abc import Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,8 @@ _CLASSES_ATTRIBUTE = "_icefloe_java_classes"
 _SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
 _CONSTRUCTORS_ATTRIBUTE = "_icefloe_constructors"
+_METHODS_ATTRIBUTE = "_icefloe_static_methods"
+_FORMATS_ATTRIBUTE = "_icefloe_formats"
 _FOLDER_ATTRIBUTE = "_icefloe_class_folder"
 NO_JVM = "this session is one of Spark Connect, or has no JVM in this process for another reason; SQL on attached catalogs, UPDATE and MERGE need it"
 
@@ -72,11 +73,12 @@ def java_class(spark: SparkSession, path: str) -> Any:
 
 
 def class_behind(gateway: Any, path: str) -> Any:
-    """Return a Java class by its full name, looked up once per JVM: for each package in the name Spark searches its jars."""
+    """Return a Java class by its full name, looked up once per JVM."""
     # A gateway returns a package of Java for any attribute, so only its own dictionary is read.
     classes = gateway.__dict__.setdefault(_CLASSES_ATTRIBUTE, {})
     if path not in classes:
-        classes[path] = reduce(getattr, path.split("."), gateway.jvm)
+        # By its whole name: member by member, Spark would search its jars for a class named as each package.
+        classes[path] = getattr(gateway.jvm, path)
     return classes[path]
 
 
@@ -126,8 +128,11 @@ def static_method(spark: SparkSession, class_name: str, method_name: str, *argum
         EngineError: As `new_object`.
     """
     gateway = gateway_of(spark)
-    methods = class_loader(spark).loadClass(f"icefloe.{class_name}").getMethods()
-    return next(method for method in methods if method.getName() == method_name).invoke(None, _object_array(gateway, arguments))
+    methods = gateway.__dict__.setdefault(_METHODS_ATTRIBUTE, {})
+    if (class_name, method_name) not in methods:
+        of_class = class_loader(spark).loadClass(f"icefloe.{class_name}").getMethods()
+        methods[class_name, method_name] = next(method for method in of_class if method.getName() == method_name)
+    return methods[class_name, method_name].invoke(None, _object_array(gateway, arguments))
 
 
 def _object_array(gateway: Any, members: Sequence[Any]) -> Any:
@@ -188,14 +193,15 @@ def add_formats(spark: SparkSession) -> None:
     """Let every session find the data sources in `FORMATS` by their names; further calls change nothing."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
-    if not takes_folders(gateway.jvm, loader):
+    if _FORMATS_ATTRIBUTE in gateway.__dict__ or not takes_folders(gateway.jvm, loader):
         return
+    gateway.__dict__[_FORMATS_ATTRIBUTE] = True
     folder = gateway.__dict__[_FOLDER_ATTRIBUTE]
-    loader.addURL(gateway.jvm.java.io.File(f"{folder}/{FORMATS_FOLDER}/").toURI().toURL())
+    loader.addURL(class_behind(gateway, "java.io.File")(f"{folder}/{FORMATS_FOLDER}/").toURI().toURL())
     # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
     conf = spark._jsparkSession.sessionState().conf()
     try:
-        found = gateway.jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("iceberg", conf).getName()
+        found = class_behind(gateway, "org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource("iceberg", conf).getName()
     except Py4JError as error:
         LOG.warning(
             "the format iceberg is found in lower case only, because Spark cannot load a data source of another library: %s",
@@ -203,7 +209,7 @@ def add_formats(spark: SparkSession) -> None:
         )
         return
     if found == ICEBERG_SOURCE:
-        loader.addURL(gateway.jvm.java.io.File(f"{folder}/{SERVICES_FOLDER}/").toURI().toURL())
+        loader.addURL(class_behind(gateway, "java.io.File")(f"{folder}/{SERVICES_FOLDER}/").toURI().toURL())
 
 
 def executors_have_classes(spark: SparkSession) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from icefloe.spark.bridge.gateway import jvm_of, new_object
+from icefloe.spark.bridge.gateway import java_class, new_object
 from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
@@ -13,11 +13,11 @@ def install_rule(spark: SparkSession) -> None:
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
     experimental = spark._jsparkSession.experimental()
-    rules: Any = jvm_of(spark).java.util.ArrayList()
+    rules: Any = java_class(spark, "java.util.ArrayList")()
     present = experimental.extraOptimizations()
     for index in range(present.size()):
         rules.add(present.apply(index))
-    if any(rule.getClass().getName() == "icefloe.SparkRule" for rule in rules):
+    if any(rules.get(index).getClass().getName() == "icefloe.SparkRule" for index in range(rules.size())):
         return
     rules.add(new_object(spark, "SparkRule"))
-    getattr(experimental, "extraOptimizations_$eq")(jvm_of(spark).org.apache.spark.api.python.PythonUtils.toSeq(rules))
+    getattr(experimental, "extraOptimizations_$eq")(java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(rules))

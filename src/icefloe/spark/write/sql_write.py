@@ -3,6 +3,7 @@
 A write is one commit, also where it adds columns. `write_options.py` has the options. Spec: Writing Data Files; Schema Evolution; Snapshots.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.sql.types import MapType as SparkMap
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.operations.staging import branch_named
 from icefloe.operations.write_result import WriteResult
+from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
@@ -53,7 +55,7 @@ class Write:
 
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
     """Return the options of a write, completed by the session's settings. Warn of settings that have no effect. Raises as `write_options`."""
-    settings = spark.conf.getAll
+    settings = json.loads(static_method(spark, "PythonBridge", "settings", spark._jsparkSession.sessionState().conf()))
     warn_of_settings(spark, settings, SETTINGS)
     return write_options(options, settings, metadata, table_name)
 

@@ -11,6 +11,7 @@ import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -82,6 +83,11 @@ public final class PythonBridge {
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }
+  }
+
+  /** Returns the JSON of the settings of a session that reads and writes look at. */
+  public static String settings(SQLConf session) {
+    return json(PythonProxy.settings(session));
   }
 
   static String[] strings(Object list) {

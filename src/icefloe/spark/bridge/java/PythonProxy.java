@@ -419,16 +419,17 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     LinkedHashMap map = new LinkedHashMap();
     map.put("options", options.asCaseSensitiveMap());
     map.put("zone", SQLConf.get().sessionLocalTimeZone());
-    map.put("settings", settings());
+    map.put("settings", settings(SQLConf.get()));
     map.put("split_bytes", Long.valueOf(SQLConf.get().filesMaxPartitionBytes()));
     map.put("groups_partitions", Boolean.valueOf(SQLConf.get().v2BucketingEnabled()));
     map.put("uses_statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
     return map;
   }
 
-  private static Map settings() {
+  /** Returns the settings of a session that reads and writes look at. */
+  static Map settings(SQLConf session) {
     LinkedHashMap settings = new LinkedHashMap();
-    scala.collection.Iterator entries = SQLConf.get().getAllConfs().iterator();
+    scala.collection.Iterator entries = session.getAllConfs().iterator();
     while (entries.hasNext()) {
       scala.Tuple2 entry = (scala.Tuple2) entries.next();
       String name = (String) entry._1();
