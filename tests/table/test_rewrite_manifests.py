@@ -169,8 +169,9 @@ def test_a_filter_by_any_partition_field_opens_few_of_the_rewritten_manifests(tm
     by_shop = opened("shop = 5")[0]
     assert (by_day <= 3, by_shop > total - 3, total > 8) == (True, True, True)
     table.rewrite_manifests()
-    both = [opened(row_filter)[0] for row_filter in ("day = 5", "shop = 5")]
-    assert max(both) <= 2 * total // 3
-    assert sum(both) < by_day + by_shop
+    # The number of manifests depends on how well their bytes are compressed, so shares are compared.
+    shares = [some / all_of_them for some, all_of_them in (opened("day = 5"), opened("shop = 5"))]
+    assert max(shares) < 0.4
+    assert sum(shares) < 0.7 * (by_day + by_shop) / total
     assert opened("day = 5 and shop = 5")[0] <= 4
     assert table.scan("day = 5").count() == 16
