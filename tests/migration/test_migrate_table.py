@@ -10,7 +10,7 @@ from tests.maintenance.test_rewrite_table_path import files_below
 from tests.migration.test_snapshot_table import write
 
 from icefloe import SqlCatalog
-from icefloe.catalog import catalog_views
+from icefloe.catalog import catalog as catalog_module
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import (
     CommitConflictError,
@@ -206,8 +206,8 @@ def test_a_failure_of_any_read_or_write_leaves_the_source_as_it_was(
     for number in range(3):
         write(folder / f"day={number}", [number])
     before, faults = files_below(folder), Faults()
-    load, files_of = catalog_views.load_file_io, existing_files.files_of
-    for module in (catalog_views, existing_files):
+    load, files_of = catalog_module.load_file_io, existing_files.files_of
+    for module in (catalog_module, existing_files):
         monkeypatch.setattr(module, "load_file_io", lambda *arguments, **named: FaultyFileIO(load(*arguments, **named), faults))
     monkeypatch.setattr(existing_files, "files_of", lambda io, folder: files_of(load(lake.properties), folder))
     failed = 0

@@ -342,12 +342,12 @@ def test_a_folder_that_becomes_a_link_after_the_plan_is_not_followed(lake: SqlCa
             folder.symlink_to(stranger)
 
     catalog_table = lake.load_table("db.t")
-    done = catalog_table._commit_then  # type: ignore[attr-defined]
+    apply = catalog_table.apply
 
-    def commit_then(action: Any, afterwards: Any) -> Any:
-        return done(action, lambda: (swap(), afterwards())[1])
+    def apply_and_swap(action: Any, afterwards: Any) -> Any:
+        return apply(action, lambda: (swap(), afterwards())[1])
 
-    catalog_table._commit_then = commit_then  # type: ignore[method-assign]
+    catalog_table.apply = apply_and_swap  # type: ignore[method-assign]
     report = expire(catalog_table)
     assert victim.read_text() == "mine"
     assert report.outside_files == 1
