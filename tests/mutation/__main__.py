@@ -21,7 +21,7 @@ from typing import Any
 from tests.mutation.mutants import Mutant, drawn, found_again, with_switches
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("spec", "scan", "commit", "table", "stores", "datafile", "spark", "maintenance")
+PACKAGES = ("spec", "scan", "commit", "operations", "table", "stores", "datafile", "spark", "maintenance")
 DEFAULT_TESTS = "not oracle and not slow"
 # Tests of one mutant run in portions of so many seconds by the map, so that a mutant that the cheap tests kill costs little.
 PORTIONS_S = (5, 60, float("inf"))
