@@ -3,21 +3,23 @@
 `import icefloe` loads no Arrow, no SQLAlchemy and no SQL parser. There are two mechanisms: a public package exports its names through `lazy_exports`, which
 reads them from the imports under `if TYPE_CHECKING` that mypy, editors and import-linter read; and a module that only some calls need is a `lazy_module`. The
 latter takes the module's name as text, so that its import is repeated under `if TYPE_CHECKING`, and tests/architecture/test_lazy_imports.py compares the two.
+The imports of a package are read from its compiled code, because Pyodide, PyInstaller and archives of `.pyc` files have no source.
 """
 
-import ast
 import builtins
+import dis
 import sys
 from collections.abc import Callable, Collection
 from functools import cache
 from importlib import import_module
+from types import CodeType
 from typing import Any
 
 
 def lazy_exports(package: str, *, unlisted: Collection[str] = ()) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package that imports its exported names at first use (PEP 562).
 
-    The names are those that the package's source imports under `if TYPE_CHECKING`.
+    The names are those that the package, whose code calls this function, imports under `if TYPE_CHECKING`.
 
     Args:
         package: The `__name__` of the package.
@@ -27,9 +29,10 @@ def lazy_exports(package: str, *, unlisted: Collection[str] = ()) -> tuple[Calla
     Returns:
         The two functions.
     """
+    code = sys._getframe(1).f_code
 
     def import_name(name: str) -> Any:
-        places = _places_of_exports(package)
+        places = _places_of_exports(code)
         if name == "__all__":  # for `from package import *`: no part of the package, and no name that Python has itself, as `open`
             return sorted(export for export, (module, _) in places.items() if module != package and not hasattr(builtins, export))
         if name not in places:
@@ -40,23 +43,30 @@ def lazy_exports(package: str, *, unlisted: Collection[str] = ()) -> tuple[Calla
         return value
 
     def list_names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *(_places_of_exports(package).keys() - set(unlisted))})
+        return sorted({*vars(sys.modules[package]), *(_places_of_exports(code).keys() - set(unlisted))})
 
     return import_name, list_names
 
 
 @cache
-def _places_of_exports(package: str) -> dict[str, tuple[str, str]]:
-    """Return the module and the attribute of each name that the source of a package imports under `if TYPE_CHECKING`."""
-    loader: Any = sys.modules[package].__loader__
-    return {
-        alias.asname or alias.name: (statement.module or "", alias.name)
-        for branch in ast.parse(loader.get_source(package)).body
-        if isinstance(branch, ast.If) and isinstance(branch.test, ast.Name) and branch.test.id == "TYPE_CHECKING"
-        for statement in branch.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
+def _places_of_exports(code: CodeType) -> dict[str, tuple[str, str]]:
+    """Return the module and the attribute of each name that the code of a package imports under `if TYPE_CHECKING`."""
+    places = {}
+    module = attribute = ""
+    tested, branch_end = False, 0
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == "TYPE_CHECKING" and instruction.opname == "LOAD_NAME":
+            tested = True
+        elif tested and "JUMP" in instruction.opname:
+            tested, branch_end = False, instruction.argval
+        elif instruction.offset < branch_end:
+            if instruction.opname == "IMPORT_NAME":
+                module = instruction.argval
+            elif instruction.opname == "IMPORT_FROM":
+                attribute = instruction.argval
+            elif instruction.opname == "STORE_NAME":
+                places[instruction.argval] = module, attribute
+    return places
 
 
 class _LazyModule:

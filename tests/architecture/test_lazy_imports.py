@@ -3,7 +3,9 @@
 import ast
 import fractions
 import json
+import math
 import pickle
+import py_compile
 import re
 import subprocess
 import sys
@@ -209,6 +211,28 @@ def test_a_name_that_a_package_does_not_export_is_an_attribute_error() -> None:
         icefloe.load_catalogue  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ImportError, match="load_catalogue"):
         exec("from icefloe.catalog import load_catalogue")  # noqa: S102
+
+
+def test_a_package_without_source_exports_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "compiled_package"
+    package.mkdir()
+    source = tmp_path / "source.py"
+    source.write_text(
+        "from os import sep\nfrom typing import TYPE_CHECKING\nfrom icefloe.lazy_imports import lazy_exports\n"
+        "if TYPE_CHECKING:\n    from fractions import Fraction as Ratio\n    from math import floor as open, gcd as gcd\n"
+        "    from compiled_package import part as part\n"
+        "else:\n    __getattr__, __dir__ = lazy_exports(__name__)\nfrom os import pathsep\n"
+    )
+    for file in (package / "__init__.pyc", package / "part.pyc"):
+        py_compile.compile(str(source), str(file), optimize=2, doraise=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    compiled = import_module("compiled_package")
+    assert compiled.__file__ == str(package / "__init__.pyc")
+    assert {"Ratio", "open", "gcd", "part"} <= set(dir(compiled))
+    assert compiled.__all__ == ["Ratio", "gcd"]
+    assert (compiled.Ratio, compiled.open, compiled.gcd) == (fractions.Fraction, math.floor, math.gcd)
+    assert compiled.part is sys.modules.pop("compiled_package.part")
+    del sys.modules["compiled_package"]
 
 
 def test_a_lazy_module_is_pickled_by_its_name() -> None:
