@@ -23,6 +23,7 @@ from itertools import count
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import msgspec
+from py4j.java_collections import JavaList
 from py4j.java_gateway import JavaObject
 
 from icefloe.errors import EngineError, Problem
@@ -82,7 +83,7 @@ class ConnectorMethod:
         try:
             if not isinstance(message, str):
                 # Py4J learns of the end of an iteration by a Java exception, which PySpark compares with every class of errors.
-                members = message if isinstance(message, list | tuple) else [message.get(index) for index in range(message.size())]
+                members = [message.get(index) for index in range(message.size())] if isinstance(message, JavaList) else message
                 return [json.loads(argument) if isinstance(argument, str) else argument for argument in members]
             value = json.loads(message)
         except (ValueError, TypeError, RecursionError) as error:

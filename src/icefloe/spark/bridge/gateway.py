@@ -195,7 +195,6 @@ def add_formats(spark: SparkSession) -> None:
     loader = class_loader(spark)
     if _FORMATS_ATTRIBUTE in gateway.__dict__ or not takes_folders(gateway.jvm, loader):
         return
-    gateway.__dict__[_FORMATS_ATTRIBUTE] = True
     folder = gateway.__dict__[_FOLDER_ATTRIBUTE]
     loader.addURL(class_behind(gateway, "java.io.File")(f"{folder}/{FORMATS_FOLDER}/").toURI().toURL())
     # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
@@ -210,6 +209,7 @@ def add_formats(spark: SparkSession) -> None:
         return
     if found == ICEBERG_SOURCE:
         loader.addURL(class_behind(gateway, "java.io.File")(f"{folder}/{SERVICES_FOLDER}/").toURI().toURL())
+    gateway.__dict__[_FORMATS_ATTRIBUTE] = True
 
 
 def executors_have_classes(spark: SparkSession) -> bool:
