@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -58,10 +59,19 @@ def test_a_cache_of_no_values_keeps_none() -> None:
     assert cache.get_or_load("a", lambda: (2, 0)) == 2
 
 
-def test_a_pickled_cache_arrives_empty_with_its_limits() -> None:
-    cache: BoundedCache[str, int] = BoundedCache(1)
+class Squares(BoundedCache[str, int]):
+    """A cache with a constructor of its own."""
+
+    def __init__(self, most_squares: int) -> None:
+        super().__init__(most_squares)
+
+
+@pytest.mark.parametrize("kind", [BoundedCache, Squares])
+def test_a_pickled_cache_arrives_empty_with_its_limits(kind: Callable[[int], BoundedCache[str, int]]) -> None:
+    cache = kind(1)
     cache.put("a", 1)
     copy = pickle.loads(pickle.dumps(cache))
+    assert type(copy) is type(cache)
     assert copy.get("a") is None
     copy.put("a", 1)
     copy.put("b", 2)
@@ -98,3 +108,24 @@ def test_a_load_that_fails_is_repeated_and_none_is_a_value() -> None:
         cache.get_or_load("a", fail)
     assert cache.get_or_load("a", lambda: (None, 0)) is None
     assert cache.get_or_load("a", fail) is None
+
+
+def test_a_thread_that_waits_for_a_load_that_fails_loads_the_value_itself() -> None:
+    cache: BoundedCache[str, int] = BoundedCache()
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def fail() -> tuple[int, int]:
+        has_begun.set()
+        may_end.wait()
+        raise ValueError("cannot load")
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(cache.get_or_load, "a", fail)
+        has_begun.wait()
+        second = threads.submit(cache.get_or_load, "a", lambda: (2, 0))
+        may_end.set()
+        assert second.result() == 2
+        with pytest.raises(ValueError, match="cannot load"):
+            first.result()
+    assert cache.get("a") == 2
+    assert cache._loads == {}

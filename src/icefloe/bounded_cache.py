@@ -154,4 +154,6 @@ def _empty(
     expiry_s: float | None,
     clock: Callable[[], float],
 ) -> BoundedCache[Any, Any]:
-    return kind(most, most_cost=most_cost, largest=largest, expiry_s=expiry_s, clock=clock)
+    cache = kind.__new__(kind)  # a subclass may have a constructor of its own
+    BoundedCache.__init__(cache, most, most_cost=most_cost, largest=largest, expiry_s=expiry_s, clock=clock)
+    return cache

@@ -1,9 +1,12 @@
-"""The databases of the search for orphan files: what is compared, and what a full disk does."""
+"""The databases of the search for orphan files: what is compared, and what a full disk does; and the links beside referenced files."""
+
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from icefloe.errors import InvalidInputError, StorageFullError
+from icefloe.operations.orphans.linked_files import LinkedFiles
 from icefloe.operations.orphans.path_database import LISTED, FoundOrphans, PathDatabase
 from icefloe.operations.orphans.path_keys import PathKeys, PrefixMismatch
 
@@ -43,3 +46,14 @@ def test_a_full_disk_is_an_error_of_the_storage() -> None:
         rows = pa.table([[f"/t/{number}" for number in range(10_000)], [1] * 10_000, [2] * 10_000], schema=LISTED)
         with pytest.raises(StorageFullError, match="full"):
             orphans.write(rows)
+
+
+def test_links_are_searched_once_in_local_folders_and_folders_of_a_store_take_no_memory(tmp_path: Path) -> None:
+    file = tmp_path.resolve() / "file"
+    file.touch()
+    file.with_name("link").symlink_to(file)
+    locations = [*(f"s3://b/t/{number}/x" for number in range(3)), f"{file.parent}/link", f"{file.parent}/other"]
+    links = LinkedFiles()
+    assert list(links.behind(locations)) == [str(file)]
+    assert list(links.behind(locations)) == []
+    assert links._listed == {str(file.parent)}

@@ -25,12 +25,11 @@ class LinkedFiles:
         Raises:
             StorageError: A folder cannot be listed, so that it is not known which files are links.
         """
-        for location in locations:
-            folder = location.rpartition("/")[0]
-            if folder not in self._listed:
+        for folder in dict.fromkeys(location.rpartition("/")[0] for location in locations):
+            # Folders of an object store are not remembered: with hashed paths there are nearly as many as files.
+            if scheme_of(folder) == "file" and folder not in self._listed:
                 self._listed.add(folder)
-                if scheme_of(folder) == "file":
-                    yield from _behind_links(folder)
+                yield from _behind_links(folder)
 
 
 def _behind_links(folder: str) -> Iterator[str]:
