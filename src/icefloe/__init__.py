@@ -132,7 +132,59 @@ if TYPE_CHECKING:
     from icefloe.version import __version__ as __version__
     from icefloe.view.view import View as View
 else:
-    __getattr__, __dir__ = lazy_exports(__name__, unlisted=("spark",))
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.catalog": "",
+            "icefloe.catalog.catalog": "Catalog",
+            "icefloe.catalog.catalog_loader": "load_catalog, open_location as open",
+            "icefloe.catalog.in_memory_catalog": "InMemoryCatalog",
+            "icefloe.catalog.sql_catalog": "SqlCatalog",
+            "icefloe.datafile": "",
+            "icefloe.display": "",
+            "icefloe.errors": (
+                "AlreadyExistsError, CommitConflictError, CommitInvalidatedError, CommitUnknownError, EngineError, "
+                "FormatError, FormatWarning, IcefloeError, InvalidFilterError, InvalidIdentifierError, InvalidInputError, "
+                "InvalidPartitionSpecError, InvalidPropertyError, InvalidSchemaError, NamespaceAlreadyExistsError, "
+                "NamespaceNotEmptyError, NoSuchCatalogError, NoSuchFileError, NoSuchNamespaceError, NoSuchSnapshotError, "
+                "NoSuchTableError, NoSuchViewError, NotFoundError, ReadOnlyTableError, SchemaMismatchError, StorageError, "
+                "TableAlreadyExistsError, UnsupportedError, ViewAlreadyExistsError"
+            ),
+            "icefloe.inspect": "",
+            "icefloe.io": "",
+            "icefloe.loading": "",
+            "icefloe.procedures": "",
+            "icefloe.spark": "",
+            "icefloe.spec": "",
+            "icefloe.spec.expressions.predicate": (
+                "AlwaysFalse, AlwaysTrue, And, EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNaN, IsNull, LessThan, "
+                "LessThanOrEqual, Not, NotEqualTo, NotIn, NotNaN, NotNull, NotStartsWith, Or, StartsWith"
+            ),
+            "icefloe.spec.limits": "Limits, set_limits",
+            "icefloe.spec.partitioning.partition_spec": "UNPARTITIONED_SPEC, PartitionField, PartitionSpec",
+            "icefloe.spec.partitioning.sort_order": "UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder",
+            "icefloe.spec.partitioning.transforms": (
+                "BucketTransform, DayTransform, HourTransform, IdentityTransform, MonthTransform, TruncateTransform, "
+                "VoidTransform, YearTransform"
+            ),
+            "icefloe.spec.schema.schema": "Schema",
+            "icefloe.spec.types": (
+                "BinaryType, BooleanType, DateType, DecimalType, DoubleType, FixedType, FloatType, GeographyType, "
+                "GeometryType, IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType, "
+                "TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType, UnknownType, UUIDType, "
+                "VariantType"
+            ),
+            "icefloe.spec.variant": "variant_from_python, variant_to_json, variant_to_python",
+            "icefloe.stores": "",
+            "icefloe.table": "",
+            "icefloe.table.static_table": "StaticTable",
+            "icefloe.table.table": "Table",
+            "icefloe.version": "__version__",
+            "icefloe.view": "",
+            "icefloe.view.view": "View",
+        },
+        unlisted=("spark",),
+    )
 
 # Every process imports this package, also the Python workers of Spark, and `spec` does not read environment variables.
 set_limits(limits_from_environment(os.environ))

@@ -1,72 +1,56 @@
 """Imports that happen at first use, so that a process pays only for the packages that it works with.
 
-`import icefloe` loads no Arrow, no SQLAlchemy and no SQL parser. There are two mechanisms: a public package exports its names through `lazy_exports`, which
-reads them from the imports under `if TYPE_CHECKING` that mypy, editors and import-linter read; and a module that only some calls need is a `lazy_module`. The
-latter takes the module's name as text, so that its import is repeated under `if TYPE_CHECKING`, and tests/architecture/test_lazy_imports.py compares the two.
-The imports of a package are read from its compiled code, because Pyodide, PyInstaller and archives of `.pyc` files have no source.
+`import icefloe` loads no Arrow, no SQLAlchemy and no SQL parser. There are two mechanisms: a public package exports its names through `lazy_exports`, and a
+module that only some of its calls need is a `lazy_module`. Both take the names of modules as text, which import-linter cannot read. The same imports are
+therefore repeated under `if TYPE_CHECKING` for import-linter and mypy, and tests/architecture/test_lazy_imports.py compares the two.
 """
 
 import builtins
-import dis
 import sys
-from collections.abc import Callable, Collection
-from functools import cache
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
-from types import CodeType
 from typing import Any
 
 
-def lazy_exports(package: str, *, unlisted: Collection[str] = ()) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(
+    package: str, imports: Mapping[str, str], *, unlisted: Collection[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the functions `__getattr__` and `__dir__` of a package that imports its exported names at first use (PEP 562).
-
-    The names are those that the package, whose code calls this function, imports under `if TYPE_CHECKING`.
 
     Args:
         package: The `__name__` of the package.
+        imports: By module, what is imported from it, as in an import statement: `"name, other as alias"`. An empty text is the module itself, a part of the
+            package.
         unlisted: Names that `dir` leaves out until they are imported. `help` and `inspect.getmembers` read every name that is listed, so that one whose
             import fails without an extra would end them.
 
     Returns:
         The two functions.
     """
-    code = sys._getframe(1).f_code
+    places: dict[str, tuple[str, str]] = {}
+    for module, names in imports.items():
+        for clause in filter(None, names.split(", ")):
+            name, _, alias = clause.partition(" as ")
+            places[alias or name] = (module, name)
+        if not names:
+            places[module.rpartition(".")[2]] = (module, "")
 
     def import_name(name: str) -> Any:
-        places = _places_of_exports(code)
         if name == "__all__":  # for `from package import *`: no part of the package, and no name that Python has itself, as `open`
-            return sorted(export for export, (module, _) in places.items() if module != package and not hasattr(builtins, export))
+            return sorted(export for export, (_, attribute) in places.items() if attribute and not hasattr(builtins, export))
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, attribute = places[name]
-        value = import_module(f"{package}.{attribute}") if module == package else getattr(import_module(module), attribute)
+        value = import_module(module)
+        if attribute:
+            value = getattr(value, attribute)
         setattr(sys.modules[package], name, value)
         return value
 
     def list_names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *(_places_of_exports(code).keys() - set(unlisted))})
+        return sorted({*vars(sys.modules[package]), *(places.keys() - set(unlisted))})
 
     return import_name, list_names
-
-
-@cache
-def _places_of_exports(code: CodeType) -> dict[str, tuple[str, str]]:
-    """Return the module and the attribute of each name that the code of a package imports under `if TYPE_CHECKING`."""
-    places = {}
-    module = attribute = ""
-    tested, branch_end = False, 0
-    for instruction in dis.get_instructions(code):
-        if instruction.argval == "TYPE_CHECKING" and instruction.opname == "LOAD_NAME":
-            tested = True
-        elif tested and "JUMP" in instruction.opname:
-            tested, branch_end = False, instruction.argval
-        elif instruction.offset < branch_end:
-            if instruction.opname == "IMPORT_NAME":
-                module = instruction.argval
-            elif instruction.opname == "IMPORT_FROM":
-                attribute = instruction.argval
-            elif instruction.opname == "STORE_NAME":
-                places[instruction.argval] = module, attribute
-    return places
 
 
 class _LazyModule:

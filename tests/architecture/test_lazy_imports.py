@@ -94,8 +94,16 @@ def calls(tree: ast.AST, function: str) -> Iterator[ast.Call]:
 
 
 def imports_by_name(tree: ast.Module) -> set[tuple[str, str, str]]:
-    """Return (module, name, alias) of everything that `lazy_module` imports."""
+    """Return (module, name, alias) of everything that `lazy_exports` and `lazy_module` import."""
     found = set()
+    for call in calls(tree, "lazy_exports"):
+        for module, names in ast.literal_eval(call.args[1]).items():
+            if not names:  # a part of the package
+                package, _, name = module.rpartition(".")
+                found.add((package, name, name))
+            for clause in filter(None, names.split(", ")):
+                name, _, alias = clause.partition(" as ")
+                found.add((module, name, alias or name))
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and list(calls(node, "lazy_module")):
             assert isinstance(node.value, ast.Call)
@@ -123,9 +131,10 @@ def test_every_lazy_module_is_assigned_where_it_is_declared() -> None:
 
 
 def test_a_difference_between_lazy_imports_and_those_of_type_checkers_is_found() -> None:
-    tree = ast.parse("if TYPE_CHECKING:\n    from a import b\nelse:\n    b = lazy_module('a.c')")
-    assert imports_for_type_checking(tree) == {("a", "b", "b")}
-    assert imports_by_name(tree) == {("a", "c", "b")}
+    source = "if TYPE_CHECKING:\n    from a import b\nelse:\n    b = lazy_module('a.c')\n"
+    source += "__getattr__, __dir__ = lazy_exports(__name__, {'d': 'e as f, g', 'h.i': ''})"
+    assert imports_for_type_checking(ast.parse(source)) == {("a", "b", "b")}
+    assert imports_by_name(ast.parse(source)) == {("a", "c", "b"), ("d", "e", "f"), ("d", "g", "g"), ("h", "i", "i")}
 
 
 def test_no_other_module_imports_by_name() -> None:
@@ -219,9 +228,10 @@ def test_a_package_without_source_exports_its_names(tmp_path: Path, monkeypatch:
     source = tmp_path / "source.py"
     source.write_text(
         "from os import sep\nfrom typing import TYPE_CHECKING\nfrom icefloe.lazy_imports import lazy_exports\n"
-        "if TYPE_CHECKING:\n    from fractions import Fraction as Ratio\n    from math import floor as open, gcd as gcd\n"
+        "if TYPE_CHECKING:\n    from fractions import Fraction as Ratio\n    from math import tau as open, gcd as gcd\n"
         "    from compiled_package import part as part\n"
-        "else:\n    __getattr__, __dir__ = lazy_exports(__name__)\nfrom os import pathsep\n"
+        "else:\n    names = {'fractions': 'Fraction as Ratio', 'math': 'tau as open, gcd', 'compiled_package.part': ''}\n"
+        "    __getattr__, __dir__ = lazy_exports(__name__, names)\nfrom os import pathsep\n"
     )
     for file in (package / "__init__.pyc", package / "part.pyc"):
         py_compile.compile(str(source), str(file), optimize=2, doraise=True)
@@ -230,7 +240,7 @@ def test_a_package_without_source_exports_its_names(tmp_path: Path, monkeypatch:
     assert compiled.__file__ == str(package / "__init__.pyc")
     assert {"Ratio", "open", "gcd", "part"} <= set(dir(compiled))
     assert compiled.__all__ == ["Ratio", "gcd"]
-    assert (compiled.Ratio, compiled.open, compiled.gcd) == (fractions.Fraction, math.floor, math.gcd)
+    assert (compiled.Ratio, compiled.open, compiled.gcd) == (fractions.Fraction, math.tau, math.gcd)
     assert compiled.part is sys.modules.pop("compiled_package.part")
     del sys.modules["compiled_package"]
 

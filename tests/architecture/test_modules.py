@@ -145,14 +145,15 @@ def is_re_export(node: ast.stmt) -> bool:
 
 
 def is_lazy_export(node: ast.stmt) -> bool:
-    """Return True for the imports at first use: their mechanism, and the branch with the re-exports that it reads, as type checkers do."""
+    """Return True for the imports at first use: their mechanism, and the branch with the re-exports for type checkers and the same as text."""
     if isinstance(node, ast.ImportFrom):
         return ast.unparse(node) in ("from typing import TYPE_CHECKING", "from icefloe.lazy_imports import lazy_exports")
     return (
         isinstance(node, ast.If)
         and ast.unparse(node.test) == "TYPE_CHECKING"
         and all(is_re_export(imported) for imported in node.body)
-        and list(map(ast.dump, node.orelse)) == [ast.dump(ast.parse("__getattr__, __dir__ = lazy_exports(__name__)").body[0])]
+        and [ast.unparse(statement).partition(" = lazy_exports(__name__, ")[0].strip("()") for statement in node.orelse]
+        == ["__getattr__, __dir__"]
     )
 
 

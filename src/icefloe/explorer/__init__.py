@@ -15,4 +15,9 @@ if TYPE_CHECKING:
     from icefloe.explorer.standalone import HtmlPage as HtmlPage
     from icefloe.explorer.standalone import html_page as html_page
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.explorer.standalone": "HtmlPage, html_page",
+        },
+    )

@@ -32,4 +32,14 @@ if TYPE_CHECKING:
     from icefloe.spec.expressions.predicate import UnaryPredicate as UnaryPredicate
     from icefloe.spec.expressions.predicate import UnboundPredicate as UnboundPredicate
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.expressions.literals": "literal",
+            "icefloe.spec.expressions.predicate": (
+                "AlwaysFalse, AlwaysTrue, And, BooleanExpression, EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNaN, IsNull, "
+                "LessThan, LessThanOrEqual, LiteralPredicate, Not, NotEqualTo, NotIn, NotNaN, NotNull, NotStartsWith, Or, "
+                "Reference, SetPredicate, StartsWith, UnaryPredicate, UnboundPredicate"
+            ),
+        },
+    )

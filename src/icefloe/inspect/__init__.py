@@ -40,4 +40,27 @@ if TYPE_CHECKING:
     from icefloe.metadata_tables.metadata_table_registry import MetadataTable as MetadataTable
     from icefloe.metadata_tables.metadata_table_registry import metadata_table as metadata_table
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.checks.table_health": "health",
+            "icefloe.inspect.branches_and_tags": "properties, refs",
+            "icefloe.inspect.catalog_contents": "catalog, listing",
+            "icefloe.inspect.commit_explanation": "explain_commit",
+            "icefloe.inspect.commit_graph": "log",
+            "icefloe.inspect.data_file_contents": "data_file",
+            "icefloe.inspect.manifest_contents": "manifest, manifest_list",
+            "icefloe.inspect.metadata_file": "metadata",
+            "icefloe.inspect.metadata_overhead": "overhead",
+            "icefloe.inspect.scan_trace": "trace",
+            "icefloe.inspect.snapshot_history": "snapshots",
+            "icefloe.inspect.table_diff": "diff",
+            "icefloe.inspect.table_overview": "table",
+            "icefloe.inspect.table_statistics": "statistics",
+            "icefloe.inspect.table_tree": "tree",
+            "icefloe.inspect.validation": "validate",
+            "icefloe.inspect.view_contents": "view_history, view_listing",
+            "icefloe.metadata_tables.changes": "changes",
+            "icefloe.metadata_tables.metadata_table_registry": "METADATA_TABLES, MetadataTable, metadata_table",
+        },
+    )

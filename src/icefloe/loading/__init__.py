@@ -16,4 +16,13 @@ if TYPE_CHECKING:
     from icefloe.loading.load_request import LoadRequest as LoadRequest
     from icefloe.loading.load_request import LoadResult as LoadResult
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.loading.bad_rows": "BadRow, BadRows",
+            "icefloe.loading.csv_input": "MixedColumn",
+            "icefloe.loading.file_load": "load_files",
+            "icefloe.loading.load_progress": "LoadProgress",
+            "icefloe.loading.load_request": "LoadRequest, LoadResult",
+        },
+    )

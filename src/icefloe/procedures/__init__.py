@@ -13,4 +13,9 @@ if TYPE_CHECKING:
     from icefloe.procedures.procedure_registry import procedure_named as procedure_named
     from icefloe.procedures.procedure_registry import procedure_names as procedure_names
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.procedures.procedure_registry": "call, procedure_named, procedure_names",
+        },
+    )

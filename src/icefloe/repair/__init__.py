@@ -14,4 +14,9 @@ if TYPE_CHECKING:
     from icefloe.repair.repairs import plan as plan
     from icefloe.repair.repairs import undo as undo
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.repair.repairs": "plan, undo",
+        },
+    )

@@ -18,4 +18,12 @@ if TYPE_CHECKING:
     from icefloe.spark.connect.register import register as register
     from icefloe.spark.session_with_catalogs import session as session
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.spark.attach_catalog": "attach",
+            "icefloe.spark.connect.connect_table": "Reading, reading_of, table",
+            "icefloe.spark.connect.register": "register",
+            "icefloe.spark.session_with_catalogs": "session",
+        },
+    )

@@ -18,4 +18,16 @@ if TYPE_CHECKING:
     from icefloe.table.table_property_names import TableProperties as TableProperties
     from icefloe.table.transaction import Transaction as Transaction
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.operations.data_scan": "DataScan",
+            "icefloe.operations.staging": "write_audit_publish",
+            "icefloe.operations.write_result": "UpsertResult",
+            "icefloe.scan.file_scan_task": "FileScanTask",
+            "icefloe.table.static_table": "StaticTable",
+            "icefloe.table.table": "Table",
+            "icefloe.table.table_property_names": "TableProperties",
+            "icefloe.table.transaction": "Transaction",
+        },
+    )

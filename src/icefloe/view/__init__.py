@@ -12,4 +12,10 @@ if TYPE_CHECKING:
     from icefloe.spec.view.view_version import ViewVersion as ViewVersion
     from icefloe.view.view import View as View
 else:
-    __getattr__, __dir__ = lazy_exports(__name__)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "icefloe.spec.view.view_version": "SQLViewRepresentation, ViewVersion",
+            "icefloe.view.view": "View",
+        },
+    )
