@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.postgres import postgres, postgres_database, postgres_uri
+from tests.repetitions import examples
 from tests.spark_session import spark
 
 # For every Spark that tests start, also in other processes: the JVM's second compiler takes longer than it saves in sessions this short, and code of the
@@ -16,7 +17,7 @@ from tests.spark_session import spark
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m")
 
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
-settings.register_profile("icefloe", deadline=None, print_blob=True)
+settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("icefloe")
 
 __all__ = ["postgres", "postgres_database", "postgres_uri", "spark"]  # fixtures
