@@ -17,7 +17,14 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """Start the session in the folder of the repository: its workers find the modules of the tests by the folder that it was started in."""
-    conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "2", "spark.ui.enabled": "false"}
+    conf = {
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "2",
+        "spark.ui.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
     with chdir(ROOT):
         started = import_module("icefloe.spark.runtime.start_session").session(conf, master="local[2]", app_name="icefloe tests")
     yield started

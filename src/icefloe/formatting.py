@@ -73,7 +73,7 @@ def within(path: str, location: str) -> str:
     return path.removeprefix(location.rstrip("/") + "/") or "not named"
 
 
-def shortened(text: str) -> str:
+def short_text(text: str) -> str:
     """Return a text of at most `LONGEST_TEXT` characters, for values that any writer may have made long."""
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 

@@ -96,7 +96,7 @@ def install_command(extra: str) -> str:
         return f"{_python()} -m ensurepip && {_python()} -m pip install {requirement}"
     # uv installs into the activated environment; any other one has to be named.
     is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
-    return f"uv pip install {'' if is_active else f'--python {_quoted(sys.executable)} '}{requirement}"
+    return f"uv pip install {'' if is_active else f'--python {_quote(sys.executable)} '}{requirement}"
 
 
 def _is_installed(package: str) -> bool:
@@ -119,7 +119,7 @@ def _python() -> str:
         found = shutil.which(name)
         if found is not None and _same_folder(found, sys.executable) and os.path.realpath(found) == os.path.realpath(sys.executable):
             return name
-    return _quoted(sys.executable)
+    return _quote(sys.executable)
 
 
 def _same_folder(one: str, other: str) -> bool:
@@ -127,5 +127,5 @@ def _same_folder(one: str, other: str) -> bool:
     return os.path.realpath(os.path.dirname(one)) == os.path.realpath(os.path.dirname(other))
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     return f'"{path}"' if os.name == "nt" else shlex.quote(path)

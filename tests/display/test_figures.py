@@ -13,9 +13,9 @@ from icefloe.display.figures.bars import Bar, Bars, mini_bars
 from icefloe.display.figures.blocks import Block, Blocks, Level
 from icefloe.display.figures.cells import Cell, Cells
 from icefloe.display.figures.commit_lanes import lane_cells
-from icefloe.display.figures.figure import VEGA_LITE, Figure, fitted
+from icefloe.display.figures.figure import VEGA_LITE, Figure, fit_text
 from icefloe.display.figures.ranges import Ranges, Span
-from icefloe.display.markup import MOST_CHARACTERS, Markup, element, escaped, joined
+from icefloe.display.markup import MOST_CHARACTERS, Markup, element, escape_text, fragment
 
 TEXT = st.text(max_size=40)
 COUNT = st.integers(0, 10**12)
@@ -90,9 +90,9 @@ def test_text_in_markup_is_escaped_visible_and_short(hostile: str) -> None:
 
 
 def test_markup_is_kept_and_text_is_not() -> None:
-    assert joined(element("b", "<"), "<") == "<b>&lt;</b>&lt;"
-    assert escaped("a") == "a"
-    assert fitted("a long name", 30) in ("a l…", "a lo…", "")
+    assert fragment(element("b", "<"), "<") == "<b>&lt;</b>&lt;"
+    assert escape_text("a") == "a"
+    assert fit_text("a long name", 30) in ("a l…", "a lo…", "")
 
 
 def test_a_figure_is_html_text_and_a_plot_in_a_notebook() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from icefloe import SqlCatalog
 from icefloe.display import progress as module
-from icefloe.display.progress import counted, progress
+from icefloe.display.progress import count_pieces, progress
 
 
 class Terminal(io.StringIO):
@@ -109,7 +109,7 @@ def test_names_cannot_control_the_terminal(terminal: Terminal) -> None:
 
 
 def test_counted_pieces_are_the_pieces(terminal: Terminal) -> None:
-    assert list(counted("read", "files", iter("abc"), 3)) == ["a", "b", "c"]
+    assert list(count_pieces("read", "files", iter("abc"), 3)) == ["a", "b", "c"]
 
 
 def test_an_interrupted_write_of_a_stream_ends_its_progress(notebook: io.StringIO, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

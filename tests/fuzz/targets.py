@@ -22,7 +22,7 @@ from icefloe.datafile.deletes.delete_file_reader import read_delete_columns, rea
 from icefloe.errors import EngineError, FormatError, IcefloeError, NoSuchFileError, Problem, PuffinFormatError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.scan.file_scan_task import FileScanTask
-from icefloe.spark.jobs.task_errors import error_in, sealed
+from icefloe.spark.jobs.task_errors import error_in, seal
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.expression_json import expression_from_json, expression_to_json
 from icefloe.spec.expressions.filter_parser import parse_filter
@@ -279,7 +279,7 @@ TARGETS: dict[str, Target] = {
     "deletion-vector": Target(seeds=corpus.vectors, damage=mutate.vector, read=_vector, share=12),
     "theta-sketch": Target(seeds=corpus.sketches, damage=mutate.any_bytes, read=_sketch, share=4),
     "failure-of-task": Target(
-        seeds=lambda: [f"{error}\n{sealed(error, _SIGNED_FOR, _SIGNING_KEY)}\n  at x".encode() for error in _SIGNED],
+        seeds=lambda: [f"{error}\n{seal(error, _SIGNED_FOR, _SIGNING_KEY)}\n  at x".encode() for error in _SIGNED],
         damage=mutate.any_bytes,
         read=_failure_of_task,
         share=4,

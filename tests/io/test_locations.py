@@ -17,7 +17,7 @@ from icefloe.io.locations import (
     local_path,
     place_of_file,
     place_of_folder,
-    qualified,
+    qualify,
     scheme_of,
 )
 
@@ -93,22 +93,22 @@ def test_every_spelling_of_a_local_folder_is_one_folder_and_its_normal_form_has_
     assert is_same_folder(location, f"{linked}/lake")
     assert place_of_folder(location) == Place("file", f"{linked}/lake")
     assert place_of_file(f"{location}/x") == Place("file", f"{linked}/lake/x")
-    assert qualified(location).endswith(f"{linked}/lake")
-    assert local_path(qualified(location)) == f"{linked}/lake"
+    assert qualify(location).endswith(f"{linked}/lake")
+    assert local_path(qualify(location)) == f"{linked}/lake"
     assert not is_same_folder(location, f"{linked}/lake2")
     assert not is_same_folder(location, f"{linked}/other/lake")
 
 
 def test_two_dots_after_a_link_lead_where_the_file_system_leads(linked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = f"{linked}/link/../lake/./db"
-    assert qualified(location) == f"{linked}/other/lake/db"
+    assert qualify(location) == f"{linked}/other/lake/db"
     assert is_same_folder(location, f"{linked}/other/lake/db")
     assert not is_same_folder(location, f"{linked}/lake/db")
     assert not LocationScope(folders_of([f"{linked}/lake"])).contains(f"{location}/x")
     assert LocationScope(folders_of([f"{linked}/other"]), folders_of([f"/{linked}/other/lake"])).contains(f"{location}/x") is False
     monkeypatch.chdir(linked)
-    assert qualified("link/../lake/db") == f"{linked}/other/lake/db"
-    assert qualified("link/./x/") == f"{linked}/link/x", "a link stays: the user may lead it elsewhere"
+    assert qualify("link/../lake/db") == f"{linked}/other/lake/db"
+    assert qualify("link/./x/") == f"{linked}/link/x", "a link stays: the user may lead it elsewhere"
 
 
 @pytest.mark.parametrize(

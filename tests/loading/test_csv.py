@@ -290,7 +290,7 @@ def test_the_type_of_texts_is_the_narrowest_of_all(texts: list[str], kind: str) 
     types.observe(pa.array(texts))
     for text in texts:
         in_blocks.observe(pa.array([text, None]))
-    assert (str(types.chosen()), str(in_blocks.chosen())) == (kind, kind)
+    assert (str(types.narrowest_type()), str(in_blocks.narrowest_type())) == (kind, kind)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.maintenance.clustering_depth import clustering_depths, unclustered
+from icefloe.maintenance.clustering_depth import clustering_depths, is_unclustered
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue
@@ -68,9 +68,11 @@ def test_files_are_unclustered_if_they_overlap_with_most_others_in_every_column(
     table = made(tmp_path)
     for place in range(5):  # clustered by a
         append(table, [place * 10, place * 10 + 10], [0.0, 9.0], ["a", "b"])
-    assert not unclustered(planned(table), field_ids=[1, 2], schema=table.schema()).any()
+    assert not is_unclustered(planned(table), field_ids=[1, 2], schema=table.schema()).any()
     for _ in range(4):
         append(table, [0, 50], [0.0, 9.0], ["a", "b"])
-    mask = unclustered(planned(table), field_ids=[1, 2], schema=table.schema())
+    mask = is_unclustered(planned(table), field_ids=[1, 2], schema=table.schema())
     assert mask.sum() == 4
-    assert not unclustered(planned(table), field_ids=[4], schema=table.schema()).any()  # one value throughout: no order separates the files
+    assert not is_unclustered(
+        planned(table), field_ids=[4], schema=table.schema()
+    ).any()  # one value throughout: no order separates the files

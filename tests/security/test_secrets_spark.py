@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from icefloe.io.object_store_options import SECRETS as STORAGE_SECRETS
-from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, is_secret, shown, warn_of_shown_secrets
+from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, is_secret, setting_text, warn_of_shown_secrets
 from icefloe.stores.glue_client import SECRETS as GLUE_SECRETS
 from icefloe.stores.rest.settings import REST_SECRETS
 
@@ -44,10 +44,10 @@ def test_secret_settings_are_recognised_by_name_or_by_value() -> None:
         *((f"spark.sql.catalog.lake.{name}", "x") for name in (*REST_SECRETS, *GLUE_SECRETS, *STORAGE_SECRETS) if name != "s3.proxy-uri"),
     ):
         assert is_secret(name, value), name
-        assert shown(name, value) != value
-    assert shown("spark.sql.catalog.lake.warehouse", "s3://lake/x") == "s3://lake/x"
-    assert shown("spark.sql.catalog.lake.rest.auth.type", "oauth2") == "oauth2"
-    assert shown("spark.driver.memory", None) is None
+        assert setting_text(name, value) != value
+    assert setting_text("spark.sql.catalog.lake.warehouse", "s3://lake/x") == "s3://lake/x"
+    assert setting_text("spark.sql.catalog.lake.rest.auth.type", "oauth2") == "oauth2"
+    assert setting_text("spark.driver.memory", None) is None
 
 
 def test_a_session_that_shows_a_secret_is_warned_of_by_the_setting_s_name_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ from icefloe.errors import (
     StoragePermissionError,
 )
 from icefloe.spark.jobs.spark_jobs import engine_error
-from icefloe.spark.jobs.task_errors import MOST_PROBLEMS, MOST_TEXT, TaskError, TaskErrors, error_in, key_of_this_process, sealed
+from icefloe.spark.jobs.task_errors import MOST_PROBLEMS, MOST_TEXT, TaskError, TaskErrors, error_in, key_of_this_process, seal
 
 KEY, JOB = b"k" * 32, "the job"
 KINDS = sorted(
@@ -67,12 +67,12 @@ def test_an_error_of_any_kind_arrives_whole(
     around: tuple[str, str],
 ) -> None:
     error = kind(message, table=table, path=path, snapshot_id=snapshot_id, problems=problems, next_step=next_step)
-    decoded = error_in(around[0] + sealed(error, JOB, KEY) + around[1], JOB, KEY)
+    decoded = error_in(around[0] + seal(error, JOB, KEY) + around[1], JOB, KEY)
     assert decoded is not None
     assert fields_of(decoded) == fields_of(error)
 
 
-@given(st.lists(TEXTS | st.sampled_from([sealed(FormatError("old"), "other", KEY), sealed(FormatError("x"), JOB, b"other")]), max_size=8))
+@given(st.lists(TEXTS | st.sampled_from([seal(FormatError("old"), "other", KEY), seal(FormatError("x"), JOB, b"other")]), max_size=8))
 def test_no_text_decodes_that_was_not_signed_for_this_job_with_this_key(parts: list[str]) -> None:
     assert error_in("".join(parts), JOB, KEY) is None
 
@@ -80,7 +80,7 @@ def test_no_text_decodes_that_was_not_signed_for_this_job_with_this_key(parts: l
 @given(st.data())
 def test_a_signed_error_cannot_be_altered(data: st.DataObject) -> None:
     error = NoSuchFileError("gone", path="/a", next_step="look")
-    text = list(sealed(error, JOB, KEY))
+    text = list(seal(error, JOB, KEY))
     for _ in range(data.draw(st.integers(1, 3))):
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.characters())
     decoded = error_in("".join(text), JOB, KEY)
@@ -88,9 +88,9 @@ def test_a_signed_error_cannot_be_altered(data: st.DataObject) -> None:
 
 
 def test_the_error_of_an_earlier_job_is_not_taken_for_one_of_this_job() -> None:
-    replayed = sealed(NoSuchFileError("gone"), "an earlier job", KEY)
+    replayed = seal(NoSuchFileError("gone"), "an earlier job", KEY)
     assert error_in(replayed, JOB, KEY) is None
-    genuine = sealed(StoragePermissionError(f"cannot read {replayed}", path=replayed), JOB, KEY)
+    genuine = seal(StoragePermissionError(f"cannot read {replayed}", path=replayed), JOB, KEY)
     decoded = error_in(f"{replayed}\n{genuine}", JOB, KEY)
     assert isinstance(decoded, StoragePermissionError)
     assert decoded.path == replayed
@@ -140,7 +140,7 @@ def test_codes_name_no_other_constructor() -> None:
 
 def test_a_long_error_is_cut_with_the_amount_that_was_cut() -> None:
     error = ManifestFormatError("m" * 10**6, path="p" * 10**6, problems=[Problem(where="w" * 10**5, what="x" * 10**5)] * 10_000)
-    text = sealed(error, JOB, KEY)
+    text = seal(error, JOB, KEY)
     assert len(text) < 1_000_000
     decoded = error_in(text, JOB, KEY)
     assert decoded is not None
@@ -155,14 +155,14 @@ def test_a_text_of_many_forgeries_takes_time_in_proportion() -> None:
 
 
 def test_an_error_outside_a_job_of_icefloe_is_raised_as_it_is() -> None:
-    with pytest.raises(InvalidInputError) as caught, TaskErrors(KEY).carried():
+    with pytest.raises(InvalidInputError) as caught, TaskErrors(KEY).carry():
         raise InvalidInputError("mine")
     assert str(caught.value) == "mine"
 
 
 def test_a_sealed_error_has_its_message_in_plain_words_and_never_the_key() -> None:
     carried = TaskErrors(job=JOB)
-    with pytest.raises(TaskError, match="the folder is locked") as caught, carried.carried():
+    with pytest.raises(TaskError, match="the folder is locked") as caught, carried.carry():
         raise StoragePermissionError("the folder is locked")
     key = key_of_this_process()
     for shown in (str(caught.value), repr(carried), repr(caught.value)):

@@ -84,7 +84,7 @@ def in_job(spark: SparkSession, function: Callable[[int], Any]) -> Any:
     errors = TaskErrors()
 
     def task(number: int) -> Any:
-        with errors.carried():
+        with errors.carry():
             return function(number)
 
     return run_job(spark, "test", spark.sparkContext.parallelize([1], 1).map(task).collect)

@@ -120,7 +120,7 @@ def test_positions_arrive_by_path() -> None:
     deleted = DeletedPositions()
     deleted.add(pa.array(["/a", "/b", "/a"]), pa.array([2**40, 0, 7]))
     deleted.add(pa.array(["/a"]), pa.array([8]))
-    packed = VALUES.from_bytes(VALUES.to_bytes(dict(deleted.packed())), dict)
+    packed = VALUES.from_bytes(VALUES.to_bytes(dict(deleted.pack())), dict)
     found = joined_positions([packed, {}])
     assert {path: positions.tolist() for path, positions in found.items()} == {"/a": [7, 8, 2**40], "/b": [0]}
     assert all(positions.dtype == np.int64 for positions in found.values())

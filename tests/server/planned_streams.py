@@ -63,4 +63,4 @@ def reader() -> TaskReader:
 def read(content: bytes) -> ScanPlan:
     """Return the plan that a client makes of a stream. Raises `MetadataFormatError`."""
     tasks = reader()
-    return tasks.plan([tasks.page(*tasks.streamed(content, ScanTasks))])
+    return tasks.plan([tasks.page(*tasks.read_stream(content, ScanTasks))])

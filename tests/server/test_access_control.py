@@ -289,7 +289,7 @@ def test_an_access_token_is_of_one_server_one_secret_and_one_hour() -> None:
     assert tokens.user_of(token) is user
     assert AccessTokens(USERS, b"b").user_of(token) is None
     assert AccessTokens(USERS, b"a").user_of(AccessTokens(USERS, b"a", lifetime_s=-1).token_of(user)) is None
-    assert tokens.user_of(PREFIX + SignedText(b"a", "plan").sealed({"user": "reader"})) is None
+    assert tokens.user_of(PREFIX + SignedText(b"a", "plan").seal({"user": "reader"})) is None
     changed = Users.of([User(name="reader", token_sha256=token_digest("other"), grants=user.grants)])
     assert AccessTokens(changed, b"a").user_of(token) is None
     head, signed = token.split(".")

@@ -187,7 +187,7 @@ def test_bodies_are_decoded_and_responses_encoded_beside_the_event_loop(served: 
         return call
 
     monkeypatch.setattr(RequestHandler, "_content", recorded(RequestHandler._content))
-    monkeypatch.setattr(Answer, "encoded", recorded(Answer.encoded))
+    monkeypatch.setattr(Answer, "encode", recorded(Answer.encode))
     served.create()
     served.ask("GET", "/namespaces/db/tables/t")
     assert len(beside) == 6

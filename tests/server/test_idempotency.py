@@ -180,7 +180,7 @@ def test_two_requests_of_a_key_at_once_run_once() -> None:
     may_end.set()
     for thread in threads:
         thread.join()
-    assert [answer.encoded().body for answer in answers] == [b'{"run":1}'] * 5
+    assert [answer.encode().body for answer in answers] == [b'{"run":1}'] * 5
 
 
 def test_a_retry_of_a_request_that_still_runs_has_to_wait() -> None:
@@ -210,7 +210,7 @@ def test_responses_are_dropped_after_their_time_and_are_of_one_user() -> None:
         runs.append(1)
         return Answer(content=len(runs))
 
-    assert [once(store, act, user).encoded().body for user in ("u", "u", "other")] == [b"1", b"1", b"2"]
+    assert [once(store, act, user).encode().body for user in ("u", "u", "other")] == [b"1", b"1", b"2"]
     now[0] = 11.0
     assert once(store, act).content == 3
 

@@ -106,10 +106,10 @@ def described(plan: ScanPlan) -> list[tuple[Any, ...]]:
 
 def both_plans(scan: DataScan, **options: Any) -> tuple[ScanPlan, ScanPlan]:
     """Return the plans that the server sent as a stream and as JSON."""
-    with mock.patch.object(TaskReader, "streamed", autospec=True, side_effect=TaskReader.streamed) as streams:
+    with mock.patch.object(TaskReader, "read_stream", autospec=True, side_effect=TaskReader.read_stream) as streams:
         streamed = scan.plan(**options)
         assert streams.called == bool(streamed.parts)
-    with mock.patch.object(scan_planner, "ACCEPT", {}), mock.patch.object(TaskReader, "streamed") as streams:
+    with mock.patch.object(scan_planner, "ACCEPT", {}), mock.patch.object(TaskReader, "read_stream") as streams:
         from_json = scan.plan(**options)
         assert not streams.called
     return streamed, from_json

@@ -15,7 +15,7 @@ from icefloe.io.locations import LocationPolicy, LocationScope, Place
 from icefloe.server import storage_access
 from icefloe.server.error_response import RefusedRequest
 from icefloe.server.request import Call
-from icefloe.server.request_signing import SignRequest, check_request, signed, signed_digest
+from icefloe.server.request_signing import SignRequest, check_request, sign, signed_digest
 from icefloe.server.server_settings import Delegation
 from icefloe.server.storage_access import StorageAccess, folder_policy
 from icefloe.server.storage_operations import load_credentials
@@ -173,7 +173,7 @@ def test_an_upload_is_signed_with_the_digest_of_the_client_or_without_one() -> N
     pytest.importorskip("botocore", reason="the package that signs requests is not installed: pip install 'icefloe[s3]'")
     keys = {"s3.access-key-id": "id", "s3.secret-access-key": "secret"}
     for request, digest in ((sign_request(), "UNSIGNED-PAYLOAD"), (sign_request("x"), hashlib.sha256(b"x").hexdigest())):
-        headers = signed(request, keys)
+        headers = sign(request, keys)
         assert headers["X-Amz-Content-SHA256"] == [digest]
         assert "x-amz-content-sha256" in headers["Authorization"][0]
 
@@ -198,7 +198,7 @@ def test_the_server_signs_and_requests_credentials_with_the_keys_that_open_its_f
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "machine")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "machine")
-    assert "Credential=key/" in signed(sign_request(), properties)["Authorization"][0]
+    assert "Credential=key/" in sign(sign_request(), properties)["Authorization"][0]
     access = StorageAccess({**properties, "client.region": "eu-west-1"}, Delegation(sts_role="arn:x", signs_requests=False))
     client = access._sts()
     used = client._request_signer._credentials.get_frozen_credentials()
@@ -210,7 +210,7 @@ def test_the_server_signs_and_requests_credentials_with_the_keys_that_open_its_f
 def test_a_profile_that_is_missing_is_an_error_that_names_the_setting() -> None:
     pytest.importorskip("botocore", reason="the package that signs requests is not installed: pip install 'icefloe[s3]'")
     with pytest.raises(StorageUnavailableError, match=r"could not be loaded: ProfileNotFound\n  Next: check the profile"):
-        signed(sign_request(), {"s3.profile-name": "nowhere"})
+        sign(sign_request(), {"s3.profile-name": "nowhere"})
 
 
 def test_a_policy_allows_the_folder_of_the_table_alone() -> None:

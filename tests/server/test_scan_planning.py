@@ -231,7 +231,7 @@ def test_a_cancelled_plan_is_cancelled(later: Served) -> None:
 
 def test_the_id_of_a_scan_with_a_long_filter_is_known() -> None:
     ids, content = SignedText(b"k", "plan"), {"filter": "x" * 3_000_000}
-    assert ids.opened(ids.sealed(content)) == content
+    assert ids.open(ids.seal(content)) == content
 
 
 def test_a_copy_of_a_table_has_plans_of_its_own(planned: Served) -> None:
@@ -254,7 +254,7 @@ def test_ids_of_other_servers_and_other_tables_are_not_known(later: Served) -> N
     plan_id = later.ask("POST", PLAN)["plan-id"]
     first = result(later, plan_id)
     assert later.ask("GET", f"/namespaces/db/tables/other/plan/{plan_id}", expect=404)["error"]["type"] == "NoSuchPlanIdException"
-    forged = SignedText(b"another key", "plan").sealed({"table": "x", "snapshot": None})
+    forged = SignedText(b"another key", "plan").seal({"table": "x", "snapshot": None})
     for text in ("x", forged, plan_id[:-4], "%00"):
         assert later.ask("GET", f"{PLAN}/{text}", expect=404)["error"]["type"] == "NoSuchPlanIdException"
     error = later.ask("POST", "/namespaces/db/tables/other/tasks", {"plan-task": first["plan-tasks"][0]}, expect=404)

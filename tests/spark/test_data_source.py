@@ -29,7 +29,7 @@ from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
 from icefloe.spark.connect.connect_table import table as spark_table
 from icefloe.spark.connect.parquet_reader import keeps_its_name, spark_path
-from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource, packed
+from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource, pack_tasks
 from icefloe.spark.connect.register import register
 from icefloe.spark.connect.table_writer import FilesMessage
 from icefloe.spark.scan.table_selector import timestamp_ms
@@ -229,19 +229,19 @@ def task(size: int, *offsets: int, form: FileFormat = FileFormat.PARQUET) -> Fil
 
 
 def test_large_files_are_split_at_row_groups_and_small_ones_combined() -> None:
-    groups = list(packed([task(100, 4, 30, 60, 90)], bytes_per_task=40))
+    groups = list(pack_tasks([task(100, 4, 30, 60, 90)], bytes_per_task=40))
     assert [[part.start for part in group] for group in groups] == [[0], [30], [60]]
-    assert [len(group) for group in packed([task(10) for _ in range(7)], bytes_per_task=40)] == [
+    assert [len(group) for group in pack_tasks([task(10) for _ in range(7)], bytes_per_task=40)] == [
         1
     ] * 7  # opening one costs as much as reading 4 MB
-    assert [len(group) for group in packed([task(1) for _ in range(40)])] == [32, 8]
-    assert len(list(packed([task(100, 4, 30, 60, 90, form=FileFormat.ORC)], bytes_per_task=40))) == 1
+    assert [len(group) for group in pack_tasks([task(1) for _ in range(40)])] == [32, 8]
+    assert len(list(pack_tasks([task(100, 4, 30, 60, 90, form=FileFormat.ORC)], bytes_per_task=40))) == 1
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.lists(st.integers(0, 600), max_size=9)), max_size=6), st.integers(1, 300))
 def test_every_row_group_is_read_once(files: list[tuple[int, list[int]]], bytes_per_task: int) -> None:
     tasks = [replace(task(size, *offsets), spec_id=number) for number, (size, offsets) in enumerate(files)]
-    parts = [part for group in packed(tasks, bytes_per_task=bytes_per_task) for part in group]
+    parts = [part for group in pack_tasks(tasks, bytes_per_task=bytes_per_task) for part in group]
     for number, (_, offsets) in enumerate(files):
         for offset in offsets:
             assert sum(part.start <= offset < part.start + part.length for part in parts if part.spec_id == number) == (

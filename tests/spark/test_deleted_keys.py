@@ -79,7 +79,7 @@ def test_lookups_find_the_keys_of_a_plain_model(spark: SparkSession, monkeypatch
         rows = frame.select(is_not_deleted.alias("kept")).toArrow()["kept"].to_pylist()
         sets = [{*one.numbers.tolist(), *([None] if one.has_null else [])} for one in lists]
         assert rows == [key not in sets[place] for key, place in zip(asked, places, strict=True)]
-        one = DeletedKeys(LongType(), (KeyList.joined(lists),)).is_not_deleted(spark, F.col("key"), None)
+        one = DeletedKeys(LongType(), (KeyList.union(lists),)).is_not_deleted(spark, F.col("key"), None)
         rows = frame.select(one.alias("kept")).toArrow()["kept"].to_pylist()
         assert rows == [key not in set().union(*sets) for key in asked]
 

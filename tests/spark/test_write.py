@@ -152,8 +152,7 @@ def test_spark_has_one_key_for_each_partition_in_any_time_zone(spark: SparkSessi
     try:
         frame = events(spark).union(spark.sql("SELECT -9L, null, null, null"))
         keys = {
-            text: SourceColumns(frame, EVENTS).transformed(spec.fields[0].source_id, spec.fields[0].transform)
-            for text, spec in specs.items()
+            text: SourceColumns(frame, EVENTS).transform(spec.fields[0].source_id, spec.fields[0].transform) for text, spec in specs.items()
         }
         physical = ("id", "kind", F.unix_micros("at").alias("at"), F.expr("cast(wall AS string)").alias("wall"))
         rows = frame.select(*physical, *(key.alias(text) for text, key in keys.items())).collect()
@@ -323,7 +322,7 @@ def _carried(spark: SparkSession, function: Any) -> Any:
     errors = TaskErrors()
 
     def task(value: Any) -> Any:
-        with errors.carried():
+        with errors.carry():
             return function(value)
 
     return spark.sparkContext.parallelize([1], 1).map(task).collect()

@@ -97,7 +97,7 @@ def test_a_response_that_claims_any_size_is_refused(garbage: str) -> None:
     ],
 )
 def test_failures_of_a_metastore_become_errors_by_what_to_do_next(kind: str, text: str, expected: type[Exception]) -> None:
-    error = MetastoreError(kind, text).translated("table 'db.t' was not created")
+    error = MetastoreError(kind, text).as_icefloe_error("table 'db.t' was not created")
     assert type(error) is expected
     assert error.next_step
 

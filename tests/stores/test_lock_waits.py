@@ -7,7 +7,7 @@ import time
 import pytest
 
 from icefloe.stores import lock_waits
-from icefloe.stores.sql_store import watched
+from icefloe.stores.sql_store import report_long_wait
 
 
 def watching() -> list[threading.Thread]:
@@ -22,11 +22,11 @@ def wait_until(condition: object) -> None:
 
 def test_each_block_that_is_late_is_reported_once_and_no_other() -> None:
     reports: list[str] = []
-    with watched(3600, lambda: reports.append("never")):
+    with report_long_wait(3600, lambda: reports.append("never")):
         for _ in range(1000):
-            with watched(3600, lambda: reports.append("never")):
+            with report_long_wait(3600, lambda: reports.append("never")):
                 pass
-        with watched(0.05, lambda: reports.append("outer")), watched(0.01, lambda: reports.append("inner")):
+        with report_long_wait(0.05, lambda: reports.append("outer")), report_long_wait(0.01, lambda: reports.append("inner")):
             wait_until(lambda: len(reports) == 2)
         assert len(watching()) == 1
     assert sorted(reports) == ["inner", "outer"]
@@ -34,9 +34,9 @@ def test_each_block_that_is_late_is_reported_once_and_no_other() -> None:
 
 def test_an_error_in_a_block_ends_its_watch() -> None:
     reports: list[str] = []
-    with pytest.raises(ValueError, match="wrong"), watched(0.05, lambda: reports.append("late")):
+    with pytest.raises(ValueError, match="wrong"), report_long_wait(0.05, lambda: reports.append("late")):
         raise ValueError("wrong")
-    with watched(0.1, lambda: reports.append("second")):
+    with report_long_wait(0.1, lambda: reports.append("second")):
         wait_until(lambda: reports)
     assert reports == ["second"]
 
@@ -47,7 +47,7 @@ def test_the_thread_ends_without_blocks_and_begins_again(monkeypatch: pytest.Mon
     lock_waits._begin_anew()
     reports: list[str] = []
     for number in range(1, 4):
-        with watched(0.01, lambda: reports.append("late")):
+        with report_long_wait(0.01, lambda: reports.append("late")):
             wait_until(lambda count=number: len(reports) == count)
         own = lock_waits.Process.waits
         wait_until(lambda watch=own: not watch._is_running)
@@ -64,7 +64,7 @@ def test_blocks_of_many_threads_are_watched_while_the_thread_ends_and_begins(mon
     def run(number: int) -> None:
         for _ in range(30):
             done = threading.Event()
-            with watched(0.001, done.set):
+            with report_long_wait(0.001, done.set):
                 if not done.wait(60):
                     missed.append(number)
 
@@ -79,10 +79,10 @@ def test_blocks_of_many_threads_are_watched_while_the_thread_ends_and_begins(mon
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_watches_its_own_blocks() -> None:
-    with watched(3600, lambda: None):
+    with report_long_wait(3600, lambda: None):
         child = os.fork()
         if child == 0:
             done = threading.Event()
-            with watched(0.01, done.set):
+            with report_long_wait(0.01, done.set):
                 os._exit(0 if done.wait(60) and len(lock_waits.Process.waits.blocks) == 0 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

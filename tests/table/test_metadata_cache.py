@@ -252,20 +252,20 @@ def test_the_cache_is_bounded_in_bytes_and_in_tables(parsed: list[str]) -> None:
     cache = MetadataCache(max_bytes=100_000, max_tables=3)
     files = [write_table_metadata(replace(made_up_table(), table_uuid=f"u-{number}")) for number in range(5)]
     for number, content in enumerate(files):
-        cache.parsed(content, f"file{number}")
+        cache.parse(content, f"file{number}")
     assert len(parsed) == 5
     for number in (4, 3, 2):
-        cache.parsed(files[number], f"file{number}")
+        cache.parse(files[number], f"file{number}")
     assert len(parsed) == 5
-    cache.parsed(files[0], "file0")  # in the place of file 4, the least recently used
-    cache.parsed(files[4], "file4")
+    cache.parse(files[0], "file0")  # in the place of file 4, the least recently used
+    cache.parse(files[4], "file4")
     assert parsed[5:] == ["file0", "file4"]
     large = write_table_metadata(with_snapshots(1_000))
     assert len(large) > 100_000
     for _ in range(2):
-        cache.parsed(large, "large")
+        cache.parse(large, "large")
     assert parsed[7:] == ["large", "large"]
-    cache.parsed(files[4], "file4")
+    cache.parse(files[4], "file4")
     assert len(parsed) == 9
 
 
@@ -279,9 +279,9 @@ def test_a_compressed_file_counts_with_its_text(parsed: list[str], written: bool
         if written:
             cache.keep(table_metadata_parts(metadata, gzip=True), "file", metadata, metadata)
         else:
-            cache.parsed(packed, "file")
+            cache.parse(packed, "file")
         parsed.clear()
-        assert cache.parsed(packed, "file") == metadata
+        assert cache.parse(packed, "file") == metadata
         assert parsed == ([] if is_kept else ["file"])
 
 
@@ -292,28 +292,28 @@ def test_a_file_that_was_written_in_pages_is_compared_byte_by_byte(parsed: list[
     assert all(isinstance(part, mmap) for part in parts)
     content = b"".join(parts)
     cache.keep(parts, "file", metadata, metadata)
-    assert cache.parsed(content, "file") == metadata
+    assert cache.parse(content, "file") == metadata
     assert parsed == []
-    assert cache.parsed(content[:-1] + b"\n", "file") == metadata
+    assert cache.parse(content[:-1] + b"\n", "file") == metadata
     assert parsed == ["file"]
 
 
 def test_a_newer_file_of_a_table_takes_the_place_of_the_older(parsed: list[str]) -> None:
     cache = MetadataCache()
     older, newer = with_snapshots(1), with_snapshots(2)
-    cache.parsed(write_table_metadata(older), "older")
-    assert cache.parsed(write_table_metadata(newer), "newer") == newer
-    assert cache.parsed(write_table_metadata(newer), "newer") == newer
-    assert cache.parsed(write_table_metadata(older), "older") == older
+    cache.parse(write_table_metadata(older), "older")
+    assert cache.parse(write_table_metadata(newer), "newer") == newer
+    assert cache.parse(write_table_metadata(newer), "newer") == newer
+    assert cache.parse(write_table_metadata(older), "older") == older
     assert parsed == ["older", "newer", "older"]
 
 
 def test_a_newer_file_by_another_writer_shares_the_history_with_the_one_before(parsed: list[str]) -> None:
     cache = MetadataCache()
     older, newer = with_snapshots(64), with_snapshots(65)
-    first = cache.parsed(write_table_metadata(older), "older")
+    first = cache.parse(write_table_metadata(older), "older")
     texts = first.snapshots.texts(), first.snapshot_log.texts()
-    second = cache.parsed(write_table_metadata(newer), "newer")
+    second = cache.parse(write_table_metadata(newer), "newer")
     assert (second.snapshots.texts()[0] is texts[0][0], second.snapshot_log.texts()[0] is texts[1][0]) == (True, True)
     assert (second, write_table_metadata(second)) == (newer, write_table_metadata(newer))
     assert parsed == ["older", "newer"]
@@ -322,11 +322,11 @@ def test_a_newer_file_by_another_writer_shares_the_history_with_the_one_before(p
 @pytest.mark.slow
 def test_files_by_another_writer_do_not_stay_in_memory_with_the_history_that_they_share(parsed: list[str]) -> None:
     cache = MetadataCache()
-    cache.parsed(write_table_metadata(with_snapshots(500)), "0")
+    cache.parse(write_table_metadata(with_snapshots(500)), "0")
     tracemalloc.start()
     try:
         for newer in range(1, 21):
-            cache.parsed(write_table_metadata(with_snapshots(500 + newer)), str(newer))
+            cache.parse(write_table_metadata(with_snapshots(500 + newer)), str(newer))
         gc.collect()  # what nothing refers to is not kept
         # Other threads of the process, such as those of Spark, allocate too.
         own = tracemalloc.take_snapshot().filter_traces(

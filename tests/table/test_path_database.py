@@ -15,7 +15,7 @@ def unreferenced(listed: list[str], referenced: list[str], mismatch: PrefixMisma
     with PathDatabase(PathKeys()) as database:
         database.add_listed(listed, [1] * len(listed), [None] * len(listed))
         database.add_referenced(referenced)
-        return sorted(path for table in database.unreferenced(mismatch) for path in table["path"].to_pylist())
+        return sorted(path for table in database.unreferenced_files(mismatch) for path in table["path"].to_pylist())
 
 
 @pytest.mark.parametrize("mismatch", PrefixMismatch)

@@ -28,7 +28,7 @@ from icefloe.errors import (
     UnfinishedDropError,
 )
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.locations import LocationPolicy, join, qualified
+from icefloe.io.locations import LocationPolicy, join, qualify
 from icefloe.io.manifest_cache import CacheSettings
 from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.expiry.purge_table import PurgeReport, purge_table
@@ -234,7 +234,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
                 table=dotted(name),
                 next_step="load it, or drop it first",
             )
-        return qualified((location or self._default_location(name)).rstrip("/"))
+        return qualify((location or self._default_location(name)).rstrip("/"))
 
     def replace_table(
         self,
@@ -320,7 +320,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             schema=table_schema,
             spec=spec,
             sort_order=order,
-            location=None if location is None else qualified(location.rstrip("/")),
+            location=None if location is None else qualify(location.rstrip("/")),
             properties=self.configured_properties(properties),
             new_uuid=RandomIds().uuid(),
         )
@@ -444,7 +444,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             CommitConflictError: with `overwrite`, another writer committed to the table of this name meanwhile.
             NoSuchFileError, MetadataFormatError: the file is missing or damaged.
         """
-        return self._register(self.resolve_name(identifier), qualified(metadata_location), overwrite)
+        return self._register(self.resolve_name(identifier), qualify(metadata_location), overwrite)
 
     def _register(self, name: Identifier, metadata_location: str, overwrite: bool) -> Table:
         handle = self._handle(name, metadata_location)

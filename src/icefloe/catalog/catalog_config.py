@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from icefloe.errors import InvalidPropertyError
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.optional_packages import optional_module
 from icefloe.similar_names import similar_name
 
@@ -121,7 +121,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         similar = similar_name(str(key), FILE_KEYS)
         if similar is not None:
             raise InvalidPropertyError(
-                f"the configuration file has the unknown key {shortened(str(key))!r}", path=str(path), next_step=f"write {similar!r}"
+                f"the configuration file has the unknown key {short_text(str(key))!r}", path=str(path), next_step=f"write {similar!r}"
             )
     return content
 

@@ -21,7 +21,7 @@ from icefloe.catalog.glue_catalog import GlueCatalog
 from icefloe.catalog.hive_catalog import HiveCatalog
 from icefloe.catalog.options import check_names
 from icefloe.errors import InvalidInputError, NoSuchCatalogError, StorageError, UnsupportedFeatureError, in_one_line
-from icefloe.io.locations import local_path, qualified, scheme_of
+from icefloe.io.locations import local_path, qualify, scheme_of
 from icefloe.lazy_imports import lazy_module
 from icefloe.stores.database_uri import JDBC, uri_of_jdbc
 
@@ -128,7 +128,7 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     if name is None and not configured_properties and configured_default_name() is None:
         catalog_name = only_catalog_name(uri, prefers_default=True, creates_tables=is_true(settings, "init_catalog_tables", default=True))
     if settings.get("warehouse"):
-        settings["warehouse"] = qualified(settings["warehouse"])
+        settings["warehouse"] = qualify(settings["warehouse"])
     return _sql_catalog(catalog_name, settings, uri)
 
 
@@ -188,7 +188,7 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
         if path and not os.path.isfile(path):
             raise NoSuchCatalogError(f"there is no catalog database {path}", next_step="check the path")
         return _open_database(text, None)
-    path = local_path(qualified(text))
+    path = local_path(qualify(text))
     if os.path.isfile(path) and not path.endswith(_METADATA_ENDINGS):
         return _open_database(_sqlite_url(path), None)
     if os.path.isfile(os.path.join(path, CATALOG_FILE)):

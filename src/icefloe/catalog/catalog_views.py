@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from icefloe.catalog.catalog_base import CatalogBase, Name
 from icefloe.errors import InvalidInputError, InvalidSchemaError, NoSuchViewError, UnsupportedFeatureError, ViewAlreadyExistsError
-from icefloe.io.locations import LocationPolicy, qualified
+from icefloe.io.locations import LocationPolicy, qualify
 from icefloe.operations.metadata_cache import has_no_file
 from icefloe.spec.identifier import Identifier, dotted, to_identifier
 from icefloe.spec.ports import FileIO, StorageAccess
@@ -116,7 +116,7 @@ class CatalogViews(CatalogBase, ABC):
             NoSuchNamespaceError: the namespace does not exist.
             InvalidPropertyError: the catalog has no warehouse, and no folder is given.
         """
-        return qualified((location or self._default_location(self.resolve_name(identifier))).rstrip("/"))
+        return qualify((location or self._default_location(self.resolve_name(identifier))).rstrip("/"))
 
     def replace_view(
         self,
@@ -154,7 +154,7 @@ class CatalogViews(CatalogBase, ABC):
         name = self.resolve_name(identifier)
         definition = _definition(name, sql, schema, dialect, default_namespace, default_catalog)
         view = self.load_view(name)
-        folder = None if location is None else qualified(location.rstrip("/"))
+        folder = None if location is None else qualify(location.rstrip("/"))
         view.replace(definition, properties={**(properties or {}), **self._properties_with(OVERRIDE_PREFIX)}, location=folder)
         return view
 
@@ -249,7 +249,7 @@ class CatalogViews(CatalogBase, ABC):
         """
         name = self.resolve_name(identifier)
         views = self._views()
-        location = qualified(metadata_location)
+        location = qualify(metadata_location)
         handle = self._view_handle(views, name, location)
         metadata = read_view_metadata(handle.io.read(location), location)
         views.create(name, location)

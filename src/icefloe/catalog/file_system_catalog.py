@@ -10,7 +10,7 @@ from icefloe.catalog.options import check_names
 from icefloe.errors import InvalidPropertyError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import SchemeFileIO, load_file_io
 from icefloe.io.local_folders import LocalFolders
-from icefloe.io.locations import LocationPolicy, is_same_folder, qualified, scheme_of
+from icefloe.io.locations import LocationPolicy, is_same_folder, qualify, scheme_of
 from icefloe.io.object_folders import ObjectFolders
 from icefloe.io.object_store_file_io import CREATES_EXCLUSIVELY, PROTOCOLS
 from icefloe.operations.metadata_cache import load_metadata
@@ -44,7 +44,7 @@ class FileSystemCatalog(Catalog):
                 f"the warehouse {warehouse} of catalog {name!r} is neither a folder of this machine nor in S3, Google Cloud Storage or Azure",
                 next_step="use a SQL catalog, which is safe over any storage",
             )
-        folder = qualified(warehouse.rstrip("/"))
+        folder = qualify(warehouse.rstrip("/"))
         if is_true(properties, UNIQUE_TABLE_LOCATION):
             raise InvalidPropertyError(
                 f"catalog {name!r} keeps a table in the folder of its name, which {UNIQUE_TABLE_LOCATION} does not allow",
@@ -78,7 +78,7 @@ class FileSystemCatalog(Catalog):
         location = static_table.metadata.location.rstrip("/")
         if scheme_of(folder) != "file" or not is_same_folder(location, folder):
             return static_table
-        location = qualified(location)
+        location = qualify(location)
         warehouse, namespace, name = location.rsplit("/", 2)
         catalog = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
         # The caller did not choose the folder above as a warehouse, so it vouches for nothing.

@@ -3,7 +3,7 @@
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.options import check_names
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.hive_store import HiveCatalogStore
 from icefloe.stores.metastore_store import folder_of_database
@@ -21,7 +21,7 @@ class HiveCatalog(Catalog):
     def __init__(self, name: str, **properties: str) -> None:
         check_names(properties, name)
         if properties.get("warehouse"):
-            properties["warehouse"] = qualified(properties["warehouse"])
+            properties["warehouse"] = qualify(properties["warehouse"])
         store = HiveCatalogStore(name, properties, load_file_io(properties, properties.get("warehouse")))
         super().__init__(name, store, properties)
 

@@ -9,7 +9,7 @@ from icefloe.catalog.catalog import DEFAULT_NAMESPACE, TABLE_DEFAULT_PREFIX, TAB
 from icefloe.catalog.catalog_views import DEFAULT_PREFIX, OVERRIDE_PREFIX
 from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.errors import InvalidPropertyError
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.io.storage_options import LOCATION_OPTIONS, MANIFEST_CACHE_OPTIONS, STORAGE_OPTIONS
 from icefloe.option import Option
 from icefloe.similar_names import similar_name
@@ -119,6 +119,6 @@ def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
     misspelt = {name: similar for name in given if (similar := similar_name(name, known_names)) is not None}
     if misspelt:
         raise InvalidPropertyError(
-            f"catalog {catalog_name}: there is no property {', '.join(map(shortened, misspelt))}",
+            f"catalog {catalog_name}: there is no property {', '.join(map(short_text, misspelt))}",
             next_step=f"write {', '.join(misspelt.values())}",
         )

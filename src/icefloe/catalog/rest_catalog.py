@@ -13,7 +13,7 @@ from icefloe.catalog.created_tables import CreatedTables
 from icefloe.catalog.options import check_names
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES, load_file_io
-from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, listed, qualified, scheme_of
+from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, qualify, scheme_of, split_list
 from icefloe.operations.expiry.purge_table import PurgeReport
 from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.identifier import Identifier, dotted
@@ -136,7 +136,7 @@ class RestCatalog(Catalog):
             IcefloeError: the server refuses it.
         """
         name = self.resolve_name(identifier)
-        self._views().create(name, qualified(metadata_location))
+        self._views().create(name, qualify(metadata_location))
         return self.load_view(name)
 
     def list_functions(self, namespace: Name) -> list[Identifier]:
@@ -234,7 +234,7 @@ class RestCatalog(Catalog):
             identifier: the view's name.
             location: the folder, if the caller chooses one.
         """
-        return UNPLACED if location is None else qualified(location.rstrip("/"))
+        return UNPLACED if location is None else qualify(location.rstrip("/"))
 
     def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
         """Return the storage of a table. Raises `LocationNotAllowedError` for a file of this machine that a server elsewhere names."""
@@ -249,10 +249,10 @@ class RestCatalog(Catalog):
         return load_file_io(self._with_warehouse(storage), location or None, access=access)
 
     def _may_be_local(self, own: Mapping[str, str]) -> bool:
-        configured = [*listed(own.get(ALLOWED_LOCATIONS)), *([own[WAREHOUSE]] if _is_location(own.get(WAREHOUSE)) else [])]
+        configured = [*split_list(own.get(ALLOWED_LOCATIONS)), *([own[WAREHOUSE]] if _is_location(own.get(WAREHOUSE)) else [])]
         return (
             is_on_this_machine(own["uri"])
-            or "file" in listed(own.get(ALLOWED_SCHEMES))
+            or "file" in split_list(own.get(ALLOWED_SCHEMES))
             or any(scheme_of(place) == "file" for place in configured)
         )
 
@@ -280,4 +280,4 @@ def _is_location(text: str | None) -> bool:
 
 
 def _sent_location(location: str | None) -> str | None:
-    return None if location is None else qualified(location.rstrip("/"))
+    return None if location is None else qualify(location.rstrip("/"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import Remedy
 from icefloe.checks.manifest_check import NOT_CHECKED
-from icefloe.checks.rule import Depth, Level, Rule, shown
+from icefloe.checks.rule import Depth, Level, Rule, value_text
 from icefloe.errors import IcefloeError, StorageUnavailableError
 from icefloe.io.listing import files_of
 from icefloe.maintenance.table_maintenance import TableMaintenance
@@ -67,7 +67,7 @@ def location_findings(location: str, io: FileIO) -> Iterator[Finding]:
     for file in sorted(later, key=lambda file: metadata_version(file) or 0, reverse=True)[:1]:
         if _follows(file, name, io):
             yield METADATA_NEWER.finding(
-                f"the catalog names {shown(name)}, and {shown(file.rpartition('/')[2])} follows it",
+                f"the catalog names {value_text(name)}, and {value_text(file.rpartition('/')[2])} follows it",
                 file=location,
                 path=file,
                 expected=file,
@@ -106,11 +106,11 @@ def registered_twice(tables: Sequence[tuple[str, str | None, str | None]]) -> It
         key = (table_uuid.lower(), location.rpartition("/")[0]) if table_uuid else ("", location)
         owner = owners.setdefault(key, name)
         if owner != name:
-            same = f"both have the uuid {shown(table_uuid)} and one metadata folder" if table_uuid else "both have one metadata file"
+            same = f"both have the uuid {value_text(table_uuid)} and one metadata folder" if table_uuid else "both have one metadata file"
             yield (
                 name,
                 REGISTERED_TWICE.finding(
-                    f"{shown(name)} is the same table as {shown(owner)}: {same}", file=location, expected=owner, actual=name
+                    f"{value_text(name)} is the same table as {value_text(owner)}: {same}", file=location, expected=owner, actual=name
                 ),
             )
 
@@ -123,8 +123,8 @@ def orphan_findings(table: LoadedTable) -> Iterator[Finding]:
         raise
     except IcefloeError as error:
         yield NOT_CHECKED.finding(
-            f"the folder of the table cannot be searched for orphan files: {shown(error.message)}", file=table.metadata_location
+            f"the folder of the table cannot be searched for orphan files: {value_text(error.message)}", file=table.metadata_location
         )
         return
     for path in files["path"].to_pylist():
-        yield ORPHAN.finding(f"{shown(path)} is referenced by no metadata", file=path, path=path)
+        yield ORPHAN.finding(f"{value_text(path)} is referenced by no metadata", file=path, path=path)

@@ -14,7 +14,7 @@ from icefloe.checks.file_columns import ColumnValues, id_findings, ids_of, metri
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.manifest_check import unreadable
-from icefloe.checks.rule import Depth, Level, Place, Rule, RuleGroup, shown
+from icefloe.checks.rule import Depth, Level, Place, Rule, RuleGroup, value_text
 from icefloe.datafile.data_file_reader import identity_constants
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import MetricsMode, physical_value
@@ -156,7 +156,7 @@ def size_findings(layout: TableLayout, file: DataFile, place: Place, kind: str) 
 def _other_size(file: DataFile, size: int, place: Place) -> Iterator[Finding]:
     if size != file.file_size_in_bytes:
         yield FILE_SIZE.finding(
-            f"{shown(file.file_path)} has {size:,} bytes, and its entry states {file.file_size_in_bytes:,}",
+            f"{value_text(file.file_path)} has {size:,} bytes, and its entry states {file.file_size_in_bytes:,}",
             expected=size,
             actual=file.file_size_in_bytes,
             **place,
@@ -167,7 +167,7 @@ def row_count_findings(file: DataFile, rows: int, place: Place) -> Iterator[Find
     """Yield that a file has another number of rows than its entry states."""
     if rows != file.record_count:
         yield FILE_ROW_COUNT.finding(
-            f"{shown(file.file_path)} has {rows:,} rows, and its entry states {file.record_count:,}",
+            f"{value_text(file.file_path)} has {rows:,} rows, and its entry states {file.record_count:,}",
             expected=rows,
             actual=file.record_count,
             **place,
@@ -191,7 +191,7 @@ def _parquet_findings(layout: TableLayout, file: DataFile, place: Place) -> Iter
         size, checked, columns = _footer(layout.io, file.file_path)
     except FormatError:
         # This reader distinguishes an encrypted file from a damaged one.
-        with opened(layout, file):
+        with open_by_format(layout, file):
             raise
     yield from _other_size(file, size, place)
     footer = checked.metadata
@@ -287,11 +287,11 @@ def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place
             continue  # it depends on the row, or other rules report the transform
         if texts[0] != texts[1]:
             yield PARTITION_OF_MISSING_COLUMN.finding(
-                f"{shown(file.file_path)} lacks column {source_id}, so that the value of {shown(partition_field.name)} of its rows is {shown(texts[0])}, "
-                f"and its entry has {shown(texts[1])}",
+                f"{value_text(file.file_path)} lacks column {source_id}, so that the value of {value_text(partition_field.name)} of its rows "
+                f"is {value_text(texts[0])}, and its entry has {value_text(texts[1])}",
                 field_id=partition_field.field_id,
-                expected=shown(texts[0]),
-                actual=shown(texts[1]),
+                expected=value_text(texts[0]),
+                actual=value_text(texts[1]),
                 **place,
             )
 
@@ -300,16 +300,16 @@ def _offset_findings(file: DataFile, starts: Sequence[int], place: Place) -> Ite
     offsets = file.split_offsets
     if offsets and starts and not set(offsets) <= set(starts):
         yield SPLIT_OFFSETS.finding(
-            f"the split offsets {shown(list(offsets))} of {shown(file.file_path)} are not starts of row groups",
-            expected=shown(list(starts)),
-            actual=shown(list(offsets)),
+            f"the split offsets {value_text(list(offsets))} of {value_text(file.file_path)} are not starts of row groups",
+            expected=value_text(list(starts)),
+            actual=value_text(list(offsets)),
             **place,
         )
 
 
 def _other_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterator[Finding]:
     """Yield what is wrong with an ORC or Avro file, or with one that cannot be read."""
-    with opened(layout, file) as stored:
+    with open_by_format(layout, file) as stored:
         yield from _other_size(file, layout.io.size(file.file_path), place)
         yield from row_count_findings(file, stored.count_rows(), place)
         yield from id_findings(stored.schema, layout.name_mapping is not None, layout.schemas, place)
@@ -320,7 +320,7 @@ def _other_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterat
 
 
 @contextmanager
-def opened(layout: TableLayout, file: DataFile) -> Iterator[StoredFile]:
+def open_by_format(layout: TableLayout, file: DataFile) -> Iterator[StoredFile]:
     """Open a file by its format, whatever its entry states of its size and rows. Raises as `opened_stored_file`."""
     size = layout.io.size(file.file_path)
     task = FileScanTask(file=replace(file, file_size_in_bytes=size), residual=AlwaysTrue(), spec_id=file.spec_id, length=size)

@@ -11,11 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.checks.data_file_rules import READ_ERRORS, TableLayout, file_unreadable, opened, place_of, row_count_findings, size_findings
+from icefloe.checks.data_file_rules import (
+    READ_ERRORS,
+    TableLayout,
+    file_unreadable,
+    open_by_format,
+    place_of,
+    row_count_findings,
+    size_findings,
+)
 from icefloe.checks.file_columns import fields_by_id, id_findings
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
 from icefloe.datafile.deletes.delete_file_reader import (
     POSITION_DELETE_NAMES,
     POSITION_DELETE_SCHEMA,
@@ -124,7 +132,7 @@ def _framing_findings(io: FileIO, file: DataFile, place: Place) -> Iterator[Find
         head = source.read_at(min(length, 16), offset)
     if detect_framing(head) is VectorFraming.BARE:
         yield VECTOR_UNFRAMED.finding(
-            f"the deletion vector of {shown(file.referenced_data_file)} in {shown(file.file_path)} is a bitmap without frame",
+            f"the deletion vector of {value_text(file.referenced_data_file)} in {value_text(file.file_path)} is a bitmap without frame",
             where=f"byte {offset}",
             **place,
         )
@@ -144,10 +152,10 @@ def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
         return
     yield from row_count_findings(file, order.rows, place)
     if order.nulls:
-        yield DELETES_DAMAGED.finding(f"{order.nulls:,} rows of {shown(file.file_path)} have no path or no position", **place)
+        yield DELETES_DAMAGED.finding(f"{order.nulls:,} rows of {value_text(file.file_path)} have no path or no position", **place)
     if order.unsorted_at is not None:
         yield DELETES_UNSORTED.finding(
-            f"row {order.unsorted_at:,} of {shown(file.file_path)} is before the row that precedes it",
+            f"row {order.unsorted_at:,} of {value_text(file.file_path)} is before the row that precedes it",
             where=f"row {order.unsorted_at}",
             **place,
         )
@@ -160,7 +168,7 @@ def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
 
 def _as_stored(layout: TableLayout, file: DataFile) -> DataFile:
     """Return a file with the size and the number of rows that it has, so that the reader does not compare them."""
-    with opened(layout, file) as stored:
+    with open_by_format(layout, file) as stored:
         return replace(file, file_size_in_bytes=layout.io.size(file.file_path), record_count=stored.count_rows())
 
 
@@ -218,7 +226,7 @@ def _path_findings(file: DataFile, order: _Order, place: Place) -> Iterator[Find
         contains = stored <= path.encode() if name == "lower_bounds" else stored >= path.encode()
         if not contains:
             yield DELETES_BOUNDS.finding(
-                f"{name} of the paths in {shown(file.file_path)} is {shown(_text(stored))}, and the file has {shown(path)}",
+                f"{name} of the paths in {value_text(file.file_path)} is {value_text(_text(stored))}, and the file has {value_text(path)}",
                 where=name,
                 field_id=DELETE_FILE_PATH.field_id,
                 expected=path,
@@ -229,7 +237,7 @@ def _path_findings(file: DataFile, order: _Order, place: Place) -> Iterator[Find
     for path in {order.least, order.greatest}:
         if target is not None and plain_location(path) != plain_location(target):
             yield DELETES_TARGET.finding(
-                f"the entry of {shown(file.file_path)} refers to {shown(target)}, and the file has positions of {shown(path)}",
+                f"the entry of {value_text(file.file_path)} refers to {value_text(target)}, and the file has positions of {value_text(path)}",
                 where="referenced_data_file",
                 expected=path,
                 actual=target,
@@ -239,7 +247,7 @@ def _path_findings(file: DataFile, order: _Order, place: Place) -> Iterator[Find
 
 def _row_column_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterator[Finding]:
     """Yield what is wrong with the deleted rows that a position delete file has."""
-    with opened(layout, file) as stored:
+    with open_by_format(layout, file) as stored:
         column = file_columns(stored.schema).by_id.get(DELETE_ROW_FIELD_ID)
         if column is None:
             return
@@ -247,15 +255,19 @@ def _row_column_findings(layout: TableLayout, file: DataFile, place: Place) -> I
         fields = [known[child.field_id] for child in column.inner if child.field_id is not None and child.field_id in known]
         if not pa.types.is_struct(column.arrow.type) or len(fields) < len(column.inner):
             unknown = [child.arrow.name for child in column.inner if child.field_id not in known]
-            what = f"with columns that the table does not have: {shown(unknown)}" if unknown else f"of type {shown(column.arrow.type)}"
-            yield DELETES_ROW.finding(f"{shown(file.file_path)} has deleted rows {what}", field_id=DELETE_ROW_FIELD_ID, **place)
+            what = (
+                f"with columns that the table does not have: {value_text(unknown)}"
+                if unknown
+                else f"of type {value_text(column.arrow.type)}"
+            )
+            yield DELETES_ROW.finding(f"{value_text(file.file_path)} has deleted rows {what}", field_id=DELETE_ROW_FIELD_ID, **place)
             return
         row = NestedField(DELETE_ROW_FIELD_ID, DELETE_ROW_NAME, StructType(*fields))
         batches = stored.batches((row,), AlwaysTrue())
         nulls = sum(batch.rows.column(columns_by_id(batch.rows.schema)[row.field_id][0]).null_count for batch in batches)
         if nulls:
             yield DELETES_ROW.finding(
-                f"{nulls:,} positions of {shown(file.file_path)} have no deleted row, and others have one",
+                f"{nulls:,} positions of {value_text(file.file_path)} have no deleted row, and others have one",
                 field_id=DELETE_ROW_FIELD_ID,
                 expected=0,
                 actual=nulls,
@@ -272,7 +284,7 @@ def equality_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
     file, place = listed.file, place_of(listed, manifest_place)
     yield from size_findings(layout, file, place, "delete file")
     try:
-        with opened(layout, file) as stored:
+        with open_by_format(layout, file) as stored:
             yield from row_count_findings(file, stored.count_rows(), place)
             yield from id_findings(stored.schema, layout.name_mapping is not None, layout.schemas, place)
         fields = [

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import Remedy
-from icefloe.checks.rule import Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Level, Place, RuleGroup, value_text
 from icefloe.datafile.deletes.delete_file_reader import plain_location, spellings
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
 from icefloe.scan.delete_file_index import PATH_BOUNDS, path_of_bounds
@@ -303,7 +303,7 @@ def _two_vectors(files: _SnapshotFiles) -> Iterator[Finding]:
         other = first.setdefault(delete.target, delete)
         if other is not delete:
             yield TWO_VECTORS.finding(
-                f"{shown(delete.target)} has deletion vectors in {shown(other.path)} and {shown(delete.path)}",
+                f"{value_text(delete.target)} has deletion vectors in {value_text(other.path)} and {value_text(delete.path)}",
                 expected=1,
                 actual=2,
                 **delete.place(files.snapshot_id),
@@ -316,33 +316,35 @@ def _replaced_deletes(files: _SnapshotFiles) -> Iterator[Finding]:
         vector = None if delete.is_vector or delete.target is None else vectors.get(delete.target)
         if vector is not None:
             yield REPLACED_DELETES.finding(
-                f"{shown(delete.path)} deletes from {shown(delete.target)}, which has the deletion vector in {shown(vector.path)}",
+                f"{value_text(delete.path)} deletes from {value_text(delete.target)}, which has the deletion vector in {value_text(vector.path)}",
                 actual=delete.target,
                 **delete.place(files.snapshot_id),
             )
 
 
 def _delete_findings(delete: _Delete, files: _SnapshotFiles) -> Iterator[Finding]:
-    path, place = shown(delete.path), delete.place(files.snapshot_id)
+    path, place = value_text(delete.path), delete.place(files.snapshot_id)
     if delete.target is not None:
         target = files.targets.get(delete.target)
         if target is None:
             if files.is_whole:
                 rule = DANGLING_VECTOR if delete.is_vector else DANGLING_DELETE
-                yield rule.finding(f"{path} deletes from {shown(delete.target)}, which is no live data file", actual=delete.target, **place)
+                yield rule.finding(
+                    f"{path} deletes from {value_text(delete.target)}, which is no live data file", actual=delete.target, **place
+                )
             return
         if target.partition != delete.partition:
             yield DELETE_PARTITION.finding(
-                f"{path} has the partition {shown(delete.partition[1:])} of spec {delete.partition[0]}, and its data file "
-                f"{shown(delete.target)} the partition {shown(target.partition[1:])} of spec {target.partition[0]}",
-                expected=shown(target.partition),
-                actual=shown(delete.partition),
+                f"{path} has the partition {value_text(delete.partition[1:])} of spec {delete.partition[0]}, and its data file "
+                f"{value_text(delete.target)} the partition {value_text(target.partition[1:])} of spec {target.partition[0]}",
+                expected=value_text(target.partition),
+                actual=value_text(delete.partition),
                 **place,
             )
             return
         if _is_older(delete, target.sequence_number):
             yield DANGLING_DELETE.finding(
-                f"{path} has sequence number {delete.sequence_number}, and its data file {shown(delete.target)} is newer: "
+                f"{path} has sequence number {delete.sequence_number}, and its data file {value_text(delete.target)} is newer: "
                 f"{target.sequence_number}",
                 actual=delete.sequence_number,
                 expected=target.sequence_number,

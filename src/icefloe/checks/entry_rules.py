@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from icefloe.checks.finding import Finding, Findings, Severity
 from icefloe.checks.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, Rule, RuleGroup, shown
+from icefloe.checks.rule import Level, Place, Rule, RuleGroup, value_text
 from icefloe.spec.arrow_values import array_of, fill_nulls, numpy_of, offsets_of, scalar_of
 
 _REWRITE = "remove the entry and add the file again, or restore the manifest from a copy"
@@ -215,7 +215,7 @@ class EntryReport:
         def one(position: int) -> Finding:
             path = self.entries.path(position)
             return rule.finding(
-                f"entry {position} ({shown(path)}) {message(position)}",
+                f"entry {position} ({value_text(path)}) {message(position)}",
                 snapshot_id=self.snapshot_id,
                 file=self.manifest_path,
                 where=where,
@@ -227,7 +227,7 @@ class EntryReport:
             )
 
         self.findings.add(map(one, kept))
-        self.findings.counted(rule.id, len(positions) - len(kept))
+        self.findings.add_count(rule.id, len(positions) - len(kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +257,9 @@ def check_entries(report: EntryReport, row: ManifestRow, context: EntryContext) 
     unreadable = {problem.where for problem in entries.problems}
     place = Place(file=report.manifest_path, snapshot_id=report.snapshot_id)
     report.findings.add(
-        ENTRY_FIELD.finding(f"the values of {shown(problem.where)} cannot be read: {shown(problem.what)}", where=problem.where, **place)
+        ENTRY_FIELD.finding(
+            f"the values of {value_text(problem.where)} cannot be read: {value_text(problem.what)}", where=problem.where, **place
+        )
         for problem in entries.problems
     )
     for name in _REQUIRED:
@@ -317,9 +319,9 @@ def _files(report: EntryReport, entries: ManifestEntries, row: ManifestRow, unre
         report.add(
             ENTRY_FORMAT,
             ~(is_file | (is_puffin & (contents == _POSITION_DELETES)) | entries.is_null("file_format")),
-            lambda at: f"has the format {shown(entries.columns['file_format'][at].as_py())}",
+            lambda at: f"has the format {value_text(entries.columns['file_format'][at].as_py())}",
             where="file_format",
-            actual=lambda at: shown(entries.columns["file_format"][at].as_py()),
+            actual=lambda at: value_text(entries.columns["file_format"][at].as_py()),
         )
     if "file_path" not in unreadable:
         is_absolute = numpy_of(fill_nulls(pc.match_substring_regex(entries.columns["file_path"], _ABSOLUTE), True))
@@ -406,7 +408,9 @@ def _offsets(report: EntryReport, entries: ManifestEntries) -> None:
     report.add(
         SPLIT_OFFSETS,
         mask,
-        lambda at: f"has the split offsets {shown(lists[at].as_py()[:20])} in {value_at(entries.numbers('file_size_in_bytes'), at)} bytes",
+        lambda at: (
+            f"has the split offsets {value_text(lists[at].as_py()[:20])} in {value_at(entries.numbers('file_size_in_bytes'), at)} bytes"
+        ),
         where="split_offsets",
     )
 
@@ -433,13 +437,13 @@ def _deletes(report: EntryReport, entries: ManifestEntries, row: ManifestRow, co
         report.add(
             EQUALITY_FIELD,
             is_keyless & is_equality,
-            lambda at: f"has the key {shown(ids[at].as_py()[:20])}, of which a column cannot be in a key",
+            lambda at: f"has the key {value_text(ids[at].as_py()[:20])}, of which a column cannot be in a key",
             where="equality_ids",
         )
         report.add(
             EQUALITY_IDS,
             mask & is_equality,
-            lambda at: f"has equality_ids {shown(ids[at].as_py()[:20])}, of which not all are in a schema",
+            lambda at: f"has equality_ids {value_text(ids[at].as_py()[:20])}, of which not all are in a schema",
             where="equality_ids",
         )
     if not (contents != _DATA).any():
@@ -452,7 +456,7 @@ def _deletes(report: EntryReport, entries: ManifestEntries, row: ManifestRow, co
         VECTOR_FIELDS,
         is_vector & lacks,
         lambda at: (
-            f"is a deletion vector of {shown(entries.columns['referenced_data_file'][at].as_py())} at byte {value_at(offset, at)} "
+            f"is a deletion vector of {value_text(entries.columns['referenced_data_file'][at].as_py())} at byte {value_at(offset, at)} "
             f"of {value_at(size, at)} bytes"
         ),
         where="content_offset",

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.checks.finding import Finding, Severity
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
 from icefloe.datafile.field_ids import columns_without_ids, has_ids_on_some
 from icefloe.datafile.footer_columns import type_fault
 from icefloe.datafile.projection import FileColumn, file_columns
@@ -160,20 +160,20 @@ def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema],
     """
     root = file_columns(arrow_schema)
     if root.inner and not has_mapping and not ids_of(root):
-        yield FIELD_IDS_MISSING.finding(f"{shown(place.get('path'))} has no field ids, and the table has no name mapping", **place)
+        yield FIELD_IDS_MISSING.finding(f"{value_text(place.get('path'))} has no field ids, and the table has no name mapping", **place)
     # A long history of schemas is looked up for few files: nearly all have ids on every column, or on none.
     looked_up = schemas if has_ids_on_some(arrow_schema) else ()
     without = dict.fromkeys(name for schema in looked_up for name in columns_without_ids(arrow_schema, mapping_for(schema)))
     if without:
-        names = ", ".join(map(shown, islice(without, _MOST_NAMED)))
+        names = ", ".join(map(value_text, islice(without, _MOST_NAMED)))
         yield FIELD_IDS_MISSING.finding(
-            f"{shown(place.get('path'))} has field ids, but none on {names}", where=next(iter(without)), **place
+            f"{value_text(place.get('path'))} has field ids, but none on {names}", where=next(iter(without)), **place
         )
-    for number, (name, other, field_id) in enumerate(_repeated(root, ())):
+    for number, (name, other, field_id) in enumerate(_repeated_field_ids(root, ())):
         if number == _MOST_OF_A_FILE:
             return
         yield FIELD_ID_TWICE.finding(
-            f"the columns {shown(name)} and {shown(other)} of {shown(place.get('path'))} have the field id {field_id}",
+            f"the columns {value_text(name)} and {value_text(other)} of {value_text(place.get('path'))} have the field id {field_id}",
             field_id=field_id,
             where=name,
             **place,
@@ -186,7 +186,7 @@ def ids_of(column: FileColumn) -> frozenset[int]:
     return frozenset(ids.union(*map(ids_of, column.inner)))
 
 
-def _repeated(column: FileColumn, path: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
+def _repeated_field_ids(column: FileColumn, path: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
     names: dict[int, str] = {}
     for child in column.inner:
         name = ".".join((*path, child.arrow.name))
@@ -194,7 +194,7 @@ def _repeated(column: FileColumn, path: tuple[str, ...]) -> Iterator[tuple[str, 
             yield name, names[child.field_id], child.field_id
         elif child.field_id is not None:
             names[child.field_id] = name
-        yield from _repeated(child, (*path, child.arrow.name))
+        yield from _repeated_field_ids(child, (*path, child.arrow.name))
 
 
 def type_findings(
@@ -230,7 +230,7 @@ def type_findings(
         is_required = all(any(other.field_id == field.field_id and other.required for other in schema.fields) for schema in schemas)
         if is_required and field.initial_default is None and field.field_id not in by_id and field.field_id not in constants:
             yield COLUMN_MISSING.finding(
-                f"{shown(place.get('path'))} lacks the required column {shown(field.name)} (field id {field.field_id})",
+                f"{value_text(place.get('path'))} lacks the required column {value_text(field.name)} (field id {field.field_id})",
                 field_id=field.field_id,
                 **place,
             )
@@ -257,7 +257,7 @@ def _type_findings(
         # ORC and some writers of Parquet store times as plain numbers.
         if fault is not None and not (isinstance(field.field_type, TimeType) and pa.types.is_int64(arrow)):
             yield COLUMN_TYPE.finding(
-                f"the column {shown(field.name)} of {shown(place.get('path'))} {shown(fault)}",
+                f"the column {value_text(field.name)} of {value_text(place.get('path'))} {value_text(fault)}",
                 field_id=field.field_id,
                 expected=str(field.field_type),
                 actual=str(child.arrow.type),
@@ -267,7 +267,7 @@ def _type_findings(
             isinstance(field.field_type, LongType) and pa.types.is_uint64(arrow)
         ):
             yield COLUMN_UNSIGNED.finding(
-                f"the column {shown(field.name)} ({field.field_type}) of {shown(place.get('path'))} is stored as {arrow}",
+                f"the column {value_text(field.name)} ({field.field_type}) of {value_text(place.get('path'))} is stored as {arrow}",
                 field_id=field.field_id,
                 expected=str(field.field_type),
                 actual=str(arrow),
@@ -290,7 +290,7 @@ def metrics_findings(file: DataFile, columns: Mapping[int, ColumnValues], place:
             count = None if stated is None else stated.get(field_id)
             if count is not None and actual is not None and count != actual:
                 yield rule.finding(
-                    f"column {field_id} of {shown(place.get('path'))} has {actual:,} {what}, and its entry states {count:,}",
+                    f"column {field_id} of {value_text(place.get('path'))} has {actual:,} {what}, and its entry states {count:,}",
                     field_id=field_id,
                     expected=actual,
                     actual=count,
@@ -309,25 +309,25 @@ def _bound_findings(file: DataFile, field_id: int, column: ColumnValues, place: 
         try:
             bound = from_bytes(column.kind, stored)
         except FormatError as error:
-            text, contains = shown(error.message), False
+            text, contains = value_text(error.message), False
         else:
-            text = shown(to_human(column.kind, bound))
+            text = value_text(to_human(column.kind, bound))
             contains = not _is_nan(bound) and (bound <= value if is_lower else bound >= value)
         if not contains:
             what = "lower" if is_lower else "upper"
             yield COLUMN_BOUNDS.finding(
-                f"the {what} bound of column {field_id} of {shown(place.get('path'))} is {text}, and the file has the value "
-                f"{shown(to_human(column.kind, value))}",
+                f"the {what} bound of column {field_id} of {value_text(place.get('path'))} is {text}, and the file has the value "
+                f"{value_text(to_human(column.kind, value))}",
                 where=name,
                 field_id=field_id,
-                expected=shown(to_human(column.kind, value)),
+                expected=value_text(to_human(column.kind, value)),
                 actual=text,
                 **place,
             )
         elif column.has_exact_zeros and value == 0 == bound and _is_negative(bound) != is_lower and _is_negative(value) == is_lower:
             what = "lower" if is_lower else "upper"
             yield ZERO_BOUNDS.finding(
-                f"the {what} bound of column {field_id} of {shown(place.get('path'))} is {bound}, and the file has the value {value}",
+                f"the {what} bound of column {field_id} of {value_text(place.get('path'))} is {bound}, and the file has the value {value}",
                 where=name,
                 field_id=field_id,
                 expected=str(value),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_check import ListedManifest, ManifestDigest, SnapshotManifests
-from icefloe.checks.rule import Level, Rule, shown
+from icefloe.checks.rule import Level, Rule, value_text
 
 FILE_TWICE = Rule(
     id="file-twice",
@@ -64,17 +64,17 @@ class LiveFiles:
         counts = [len(digest.live_paths) for digest in digests]
         self._numbers = np.repeat(np.array([digest.number for digest in digests], np.int32), counts)
         self._digests = digests
-        self._paths = self._joined([digest.live_paths for digest in digests], np.int64)
-        self._positions = self._joined([digest.live_positions for digest in digests], np.int32)
+        self._paths = self._concatenate([digest.live_paths for digest in digests], np.int64)
+        self._positions = self._concatenate([digest.live_positions for digest in digests], np.int32)
 
     @staticmethod
-    def _joined(arrays: Sequence[NDArray[np.generic]], kind: type[np.generic]) -> "NDArray[np.int64]":
+    def _concatenate(arrays: Sequence[NDArray[np.generic]], kind: type[np.generic]) -> "NDArray[np.int64]":
         joined: NDArray[np.int64] = np.concatenate(arrays) if arrays else np.empty(0, kind)
         return joined
 
     def twice(self, snapshots: Sequence[SnapshotManifests], most: int) -> Iterator[Finding]:
         """Yield the files that a snapshot has more than once; of each pair of entries only the first snapshot that has both, and at most so many pairs."""
-        rows = _repeated(self._paths)
+        rows = _positions_of_repeats(self._paths)
         hashes, numbers = self._paths[rows], self._numbers[rows]
         reported: set[tuple[int, int]] = set()
         for listed in snapshots if len(rows) else ():
@@ -95,7 +95,8 @@ class LiveFiles:
             return
         manifest, earlier = self._manifests[other[0]], self._manifests[one[0]]
         yield FILE_TWICE.finding(
-            f"snapshot {snapshot_id} has {shown(path)} twice: entry {one[1]} of {shown(earlier.path)} and entry {other[1]} of {shown(manifest.path)}",
+            f"snapshot {snapshot_id} has {value_text(path)} twice: entry {one[1]} of {value_text(earlier.path)} "
+            f"and entry {other[1]} of {value_text(manifest.path)}",
             snapshot_id=snapshot_id,
             file=manifest.path,
             entry=other[1],
@@ -109,18 +110,18 @@ class LiveFiles:
 
     def changed_numbers(self, most: int) -> Iterator[Finding]:
         """Yield entries, at most so many, whose data sequence number is not that of another entry of the same file and the same adding snapshot."""
-        numbers = self._joined([digest.live_sequence_numbers for digest in self._digests], np.int64)
-        yield from self._changed(NUMBER_CHANGED, numbers, np.arange(len(numbers)), "sequence_number", most)
+        numbers = self._concatenate([digest.live_sequence_numbers for digest in self._digests], np.int64)
+        yield from self._differences(NUMBER_CHANGED, numbers, np.arange(len(numbers)), "sequence_number", most)
 
     def changed_row_ids(self, most: int) -> Iterator[Finding]:
         """Yield entries, at most so many, whose first row id is not that of another entry of the same file; one that is not assigned yet is none."""
-        row_ids = self._joined([digest.live_row_ids for digest in self._digests], np.int64)
-        yield from self._changed(ROW_ID_CHANGED, row_ids, np.flatnonzero(row_ids >= 0), "first_row_id", most)
+        row_ids = self._concatenate([digest.live_row_ids for digest in self._digests], np.int64)
+        yield from self._differences(ROW_ID_CHANGED, row_ids, np.flatnonzero(row_ids >= 0), "first_row_id", most)
 
-    def _changed(self, rule: Rule, values: NDArray[np.int64], compared: NDArray[np.int64], name: str, most: int) -> Iterator[Finding]:
+    def _differences(self, rule: Rule, values: NDArray[np.int64], compared: NDArray[np.int64], name: str, most: int) -> Iterator[Finding]:
         """Yield the compared entries whose value is not that of the first entry of the same file and adding snapshot."""
-        keys = self._joined([digest.live_keys for digest in self._digests], np.int64)
-        rows = compared[_repeated(keys[compared])]
+        keys = self._concatenate([digest.live_keys for digest in self._digests], np.int64)
+        rows = compared[_positions_of_repeats(keys[compared])]
         ordered = keys[rows]
         begins = np.ones(len(rows), bool)
         begins[1:] = ordered[1:] != ordered[:-1]
@@ -133,7 +134,7 @@ class LiveFiles:
                 continue
             manifest = self._manifests[self._place(other)[0]]
             yield rule.finding(
-                f"{shown(path)} has {name} {values[other]}, and {values[one]} in another manifest",
+                f"{value_text(path)} has {name} {values[other]}, and {values[one]} in another manifest",
                 snapshot_id=manifest.snapshot_id,
                 file=manifest.path,
                 where=name,
@@ -145,8 +146,8 @@ class LiveFiles:
 
     def overlapping_row_ids(self, most: int) -> Iterator[Finding]:
         """Yield data files, at most so many, whose row ids begin below the end of another file's."""
-        firsts = self._joined([digest.live_row_ids for digest in self._digests], np.int64)
-        counts = self._joined([digest.live_records for digest in self._digests], np.int64)
+        firsts = self._concatenate([digest.live_row_ids for digest in self._digests], np.int64)
+        counts = self._concatenate([digest.live_records for digest in self._digests], np.int64)
         rows = np.flatnonzero((firsts >= 0) & (counts > 0))
         order = rows[np.lexsort((self._paths[rows], firsts[rows]))]
         if len(order) < 2:
@@ -163,7 +164,7 @@ class LiveFiles:
             path, other = self._path_of(number, position), self._path_of(*self._place(owner))
             manifest = self._manifests[number]
             yield ROW_IDS_OVERLAP.finding(
-                f"{shown(path)} has row ids from {starts[at]} on, and {shown(other)} those below {furthest[at - 1]}",
+                f"{value_text(path)} has row ids from {starts[at]} on, and {value_text(other)} those below {furthest[at - 1]}",
                 snapshot_id=manifest.snapshot_id,
                 file=manifest.path,
                 where="first_row_id",
@@ -174,7 +175,7 @@ class LiveFiles:
             )
 
 
-def _repeated(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _positions_of_repeats(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the positions of values that occur more than once, ordered by value and then by position."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]

@@ -76,7 +76,7 @@ class Findings:
             self._keep(finding)
         self.counts.update(other.counts)
 
-    def counted(self, rule: str, count: int) -> None:
+    def add_count(self, rule: str, count: int) -> None:
         """Count findings of a rule that are not kept."""
         if count > 0:
             self.counts[rule] += count
@@ -91,6 +91,6 @@ class Findings:
             self.kept.append(replace(finding, table=finding.table or self.table))
 
 
-def bounded(text: str) -> str:
+def bounded_text(text: str) -> str:
     """Return a text of the table of at most `MOST_CHARACTERS` characters."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

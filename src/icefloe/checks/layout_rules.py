@@ -6,7 +6,7 @@ Spec: Schemas and Data Types; Schema Evolution; Partitioning; Sorting.
 from collections.abc import Iterator, Mapping
 
 from icefloe.checks.finding import Finding, Severity
-from icefloe.checks.rule import Level, RuleGroup, shown
+from icefloe.checks.rule import Level, RuleGroup, value_text
 from icefloe.checks.table_content import REQUIRED_FIELD, TableContent, ids_inside_of_lists_and_maps
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS
@@ -159,9 +159,9 @@ def _versions_and_changes(content: TableContent) -> Iterator[Finding]:
         for problem in schema_version_problems(schema, content.format_version):
             field_id = schema.find_id(problem.where) if problem.where not in schema.ambiguous_names else None
             yield SCHEMA_VERSION.finding(
-                f"column {shown(problem.where)} of schema {schema_id}: {shown(problem.what)}",
+                f"column {value_text(problem.where)} of schema {schema_id}: {value_text(problem.what)}",
                 file=path,
-                where=f"{SCHEMAS.key} {schema_id}, {shown(problem.where)}",
+                where=f"{SCHEMAS.key} {schema_id}, {value_text(problem.where)}",
                 field_id=field_id,
             )
         for names, field in walk(schema.fields):
@@ -171,9 +171,9 @@ def _versions_and_changes(content: TableContent) -> Iterator[Finding]:
             earlier, earlier_id = types.setdefault(field.field_id, (kind, schema_id))
             if not _is_same_or_promoted(earlier, kind):
                 yield TYPE_CHANGED.finding(
-                    f"column {shown('.'.join(names))} has type {kind} in schema {schema_id}, and {earlier} in schema {earlier_id}",
+                    f"column {value_text('.'.join(names))} has type {kind} in schema {schema_id}, and {earlier} in schema {earlier_id}",
                     file=path,
-                    where=f"{SCHEMAS.key} {schema_id}, {shown('.'.join(names))}",
+                    where=f"{SCHEMAS.key} {schema_id}, {value_text('.'.join(names))}",
                     field_id=field.field_id,
                     expected=str(earlier),
                     actual=str(kind),
@@ -187,13 +187,13 @@ def _changed_defaults(content: TableContent) -> Iterator[Finding]:
             earlier, earlier_id = defaults.setdefault(field.field_id, (field, schema_id))
             if earlier.field_type == field.field_type and repr(earlier.initial_default) != repr(field.initial_default):
                 yield DEFAULT_CHANGED.finding(
-                    f"column {shown('.'.join(names))} has the initial default {shown(field.initial_default)} in schema {schema_id}, "
-                    f"and {shown(earlier.initial_default)} in schema {earlier_id}",
+                    f"column {value_text('.'.join(names))} has the initial default {value_text(field.initial_default)} in schema {schema_id}, "
+                    f"and {value_text(earlier.initial_default)} in schema {earlier_id}",
                     file=content.metadata_location,
-                    where=f"{SCHEMAS.key} {schema_id}, {shown('.'.join(names))}",
+                    where=f"{SCHEMAS.key} {schema_id}, {value_text('.'.join(names))}",
                     field_id=field.field_id,
-                    expected=shown(earlier.initial_default),
-                    actual=shown(field.initial_default),
+                    expected=value_text(earlier.initial_default),
+                    actual=value_text(field.initial_default),
                 )
 
 
@@ -225,11 +225,11 @@ def _spec_fields(content: TableContent) -> Iterator[Finding]:
     for spec_id, spec in content.specs.items():
         is_default = spec_id == default_id
         for position, field in enumerate(spec.fields):
-            where = f"{PARTITION_SPECS.key} {spec_id}, {shown(field.name)}"
+            where = f"{PARTITION_SPECS.key} {spec_id}, {value_text(field.name)}"
             yield from _partition_sources(field, where, path, [current] if is_default and current is not None else schemas)
             if is_default and isinstance(field.transform, UnknownTransform):
                 yield PARTITION_TRANSFORM_UNKNOWN.finding(
-                    f"partition field {shown(field.name)} has the transform {shown(field.transform)}",
+                    f"partition field {value_text(field.name)} has the transform {value_text(field.transform)}",
                     file=path,
                     where=where,
                     field_id=field.field_id,
@@ -238,7 +238,7 @@ def _spec_fields(content: TableContent) -> Iterator[Finding]:
             earlier_names = {other.name for other in spec.fields[:position]}
             if field.name in earlier_names or (is_default and current is not None and _is_taken(field, current)):
                 yield PARTITION_NAME.finding(
-                    f"the name of partition field {field.field_id} ({shown(field.name)}) is also that of another field or column",
+                    f"the name of partition field {field.field_id} ({value_text(field.name)}) is also that of another field or column",
                     file=path,
                     where=where,
                     field_id=field.field_id,
@@ -262,9 +262,9 @@ def _partition_sources(field: PartitionField, where: str, path: str, schemas: li
         kind = next((schema.find_type(source_id) for schema in schemas if source_id in schema), None)
         if kind is None:
             yield PARTITION_SOURCE.finding(
-                f"partition field {shown(field.name)} has the source column {source_id}, which no schema has"
+                f"partition field {value_text(field.name)} has the source column {source_id}, which no schema has"
                 if len(schemas) > 1
-                else f"partition field {shown(field.name)} has the source column {source_id}, which the current schema does not have",
+                else f"partition field {value_text(field.name)} has the source column {source_id}, which the current schema does not have",
                 file=path,
                 where=where,
                 field_id=source_id,
@@ -272,7 +272,7 @@ def _partition_sources(field: PartitionField, where: str, path: str, schemas: li
             )
         elif not _fits(field.transform, kind) or source_id in inside:
             yield PARTITION_TRANSFORM_TYPE.finding(
-                f"partition field {shown(field.name)} is {shown(field.transform)} of a column of type {shown(kind)}"
+                f"partition field {value_text(field.name)} is {value_text(field.transform)} of a column of type {value_text(kind)}"
                 + (" inside of a list or map" if source_id in inside else ""),
                 file=path,
                 where=where,
@@ -303,9 +303,9 @@ def _field_ids(content: TableContent) -> Iterator[Finding]:
             meaning, earlier_id = meanings.setdefault(field.field_id, (field, spec_id))
             if not _is_same_field(meaning, field):
                 yield PARTITION_FIELD_ID.finding(
-                    f"partition field {field.field_id} is {shown(field)} in spec {spec_id}, and {shown(meaning)} in spec {earlier_id}",
+                    f"partition field {field.field_id} is {value_text(field)} in spec {spec_id}, and {value_text(meaning)} in spec {earlier_id}",
                     file=path,
-                    where=f"{PARTITION_SPECS.key} {spec_id}, {shown(field.name)}",
+                    where=f"{PARTITION_SPECS.key} {spec_id}, {value_text(field.name)}",
                     field_id=field.field_id,
                     expected=str(meaning),
                     actual=str(field),
@@ -325,9 +325,9 @@ def _reused_fields(content: TableContent) -> Iterator[Finding]:
             earlier, earlier_id = ids.setdefault((field.source_ids, str(field.transform), field.name), (field.field_id, spec_id))
             if earlier != field.field_id and not by_position:
                 yield PARTITION_FIELD_REUSE.finding(
-                    f"partition field {shown(field)} has the id {field.field_id} in spec {spec_id}, and {earlier} in spec {earlier_id}",
+                    f"partition field {value_text(field)} has the id {field.field_id} in spec {spec_id}, and {earlier} in spec {earlier_id}",
                     file=content.metadata_location,
-                    where=f"{PARTITION_SPECS.key} {spec_id}, {shown(field.name)}",
+                    where=f"{PARTITION_SPECS.key} {spec_id}, {value_text(field.name)}",
                     field_id=field.field_id,
                     expected=earlier,
                     actual=field.field_id,
@@ -341,7 +341,7 @@ def _repeated_ids(spec: PartitionSpec, spec_id: int, path: str) -> Iterator[Find
             yield PARTITION_FIELD_ID.finding(
                 f"spec {spec_id} has partition field id {field.field_id} twice",
                 file=path,
-                where=f"{PARTITION_SPECS.key} {spec_id}, {shown(field.name)}",
+                where=f"{PARTITION_SPECS.key} {spec_id}, {value_text(field.name)}",
                 field_id=field.field_id,
                 actual=field.field_id,
             )
@@ -384,7 +384,7 @@ def _sort_orders(content: TableContent) -> Iterator[Finding]:
                     and (isinstance(field.transform, UnknownTransform) or not _fits(field.transform, kind))
                 ):
                     yield SORT_ORDER_TRANSFORM.finding(
-                        f"sort order {order_id} has {shown(field.transform)} of a column of type {shown(kind)}",
+                        f"sort order {order_id} has {value_text(field.transform)} of a column of type {value_text(kind)}",
                         file=path,
                         where=where,
                         field_id=source_id,

@@ -17,7 +17,7 @@ from icefloe.checks.manifest_header_rules import HeaderContext, header_findings
 from icefloe.checks.manifest_row import ManifestRow
 from icefloe.checks.manifest_rules import MANIFEST_DAMAGED, MANIFEST_MISSING, count_findings, exact_sum, length_findings, summary_findings
 from icefloe.checks.metrics_rules import MetricsContext, check_metrics
-from icefloe.checks.rule import Level, Place, Rule, shown
+from icefloe.checks.rule import Level, Place, Rule, value_text
 from icefloe.errors import (
     FormatError,
     IcefloeError,
@@ -218,7 +218,7 @@ def _digest(manifest: ListedManifest, entries: ManifestEntries, findings: Findin
     is_countable = (live | entries.is_deleted).all() and ((entries.file_content > 0) == (manifest.row.content == 1)).all()
     empty = np.empty(0, np.int64)
     # The deletion vectors of one Puffin file have one path and different offsets.
-    paths = entries.path_hashes ^ (known(entries.numbers("content_offset")) * _MIX)
+    paths = entries.path_hashes ^ (without_nulls(entries.numbers("content_offset")) * _MIX)
     return ManifestDigest(
         number=manifest.number,
         findings=findings,
@@ -230,7 +230,7 @@ def _digest(manifest: ListedManifest, entries: ManifestEntries, findings: Findin
         live_keys=(paths ^ (entries.snapshot_ids * _MIX))[live],
         live_sequence_numbers=entries.data_sequence_numbers[live],
         live_row_ids=_row_ids(entries, manifest.row)[live] if with_row_ids else empty,
-        live_records=known(entries.numbers("record_count"))[live] if with_row_ids else empty,
+        live_records=without_nulls(entries.numbers("record_count"))[live] if with_row_ids else empty,
     )
 
 
@@ -240,7 +240,7 @@ def _row_ids(entries: ManifestEntries, row: ManifestRow) -> NDArray[np.int64]:
         return np.full(entries.length, -1, np.int64)
     stored = entries.numbers("first_row_id")
     inherits = (stored == NO_NUMBER) & entries.is_live
-    rows = np.where(inherits, known(entries.numbers("record_count")), 0)
+    rows = np.where(inherits, without_nulls(entries.numbers("record_count")), 0)
     return np.where(inherits, row.first_row_id + np.cumsum(rows) - rows, np.maximum(stored, -1))
 
 
@@ -248,7 +248,7 @@ def totals_of(entries: ManifestEntries, mask: NDArray[np.bool_]) -> FileTotals:
     """Return the counts of the entries of a mask."""
     if not mask.any():
         return FileTotals()
-    kinds, records, sizes = entries.file_content[mask], known(entries.numbers("record_count")[mask]), _sizes(entries)[mask]
+    kinds, records, sizes = entries.file_content[mask], without_nulls(entries.numbers("record_count")[mask]), _sizes(entries)[mask]
     data, positions, equality = kinds == 0, kinds == 1, kinds == 2
     return FileTotals(
         data_files=int(data.sum()),
@@ -262,12 +262,12 @@ def totals_of(entries: ManifestEntries, mask: NDArray[np.bool_]) -> FileTotals:
 
 def _sizes(entries: ManifestEntries) -> NDArray[np.int64]:
     """Return the bytes of each file; of a deletion vector those of its blob. JAVA: ContentFileUtil.contentSizeInBytes."""
-    sizes = known(entries.numbers("file_size_in_bytes"))
+    sizes = without_nulls(entries.numbers("file_size_in_bytes"))
     blobs = entries.numbers("content_size_in_bytes")
     return np.where(blobs == NO_NUMBER, sizes, blobs)
 
 
-def known(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def without_nulls(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return numbers with 0 for null."""
     return np.where(numbers == NO_NUMBER, 0, numbers)
 
@@ -292,12 +292,14 @@ def unreadable(error: IcefloeError | None, path: str, snapshot_id: int | None, m
     """Return the finding of a file that cannot be read: that it is missing, is damaged, or could not be checked."""
     message = getattr(error, "message", str(error))
     problems = getattr(error, "problems", ())
-    text = shown("; ".join([message.replace(path, "the file"), *(str(problem) for problem in problems if problem.what not in message)]))
+    text = value_text(
+        "; ".join([message.replace(path, "the file"), *(str(problem) for problem in problems if problem.what not in message)])
+    )
     where = next((problem.where for problem in problems if problem.where), None)
     if isinstance(error, NoSuchFileError):
-        return missing.finding(f"the {kind} {shown(path)} does not exist", snapshot_id=snapshot_id, file=path)
+        return missing.finding(f"the {kind} {value_text(path)} does not exist", snapshot_id=snapshot_id, file=path)
     if isinstance(error, InvalidInputError) and not isinstance(error, FormatError):
-        return missing.finding(f"the path {shown(path)} of the {kind} is no location of a file", snapshot_id=snapshot_id, file=path)
+        return missing.finding(f"the path {value_text(path)} of the {kind} is no location of a file", snapshot_id=snapshot_id, file=path)
     is_damaged = isinstance(error, FormatError) and not isinstance(error, UnsupportedError)
     rule = damaged if is_damaged else NOT_CHECKED
-    return rule.finding(f"the {kind} {shown(path)} cannot be read: {text}", snapshot_id=snapshot_id, file=path, where=where)
+    return rule.finding(f"the {kind} {value_text(path)} cannot be read: {text}", snapshot_id=snapshot_id, file=path, where=where)

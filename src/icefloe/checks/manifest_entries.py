@@ -106,14 +106,14 @@ class ManifestEntries:
     @cached_property
     def data_sequence_numbers(self) -> NDArray[np.int64]:
         """The data sequence number of each entry, inherited where readers inherit it."""
-        return self._inherited(self.numbers("sequence_number"))
+        return self._with_inheritance(self.numbers("sequence_number"))
 
     @cached_property
     def file_sequence_numbers(self) -> NDArray[np.int64]:
         """The file sequence number of each entry, inherited where readers inherit it."""
-        return self._inherited(self.numbers("file_sequence_number"))
+        return self._with_inheritance(self.numbers("file_sequence_number"))
 
-    def _inherited(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _with_inheritance(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         is_null = numbers == NO_NUMBER
         return np.where(is_null & self.is_added if self.sequence_number else is_null, self.sequence_number, numbers)
 
@@ -149,14 +149,14 @@ def read_manifest_entries(
     problems: list[Problem] = []
     length = sum(len(batch["status"]) for batch in batches)
     for field in (*ENTRY_FIELDS, *DELETE_FIELDS, *(WHOLE_FIELDS.field(name) for name in METRICS)):
-        columns[field.name] = _converted(field.name, [batch[field.name] for batch in batches], field.type, problems)
+        columns[field.name] = _convert(field.name, [batch[field.name] for batch in batches], field.type, problems)
     for part in partition_type.fields:
         name = partition_column(part.field_id)
         arrays = [batch[name] for batch in batches]
         if isinstance(part, UntypedPartition):
             columns[name] = _whole([untyped_array(array) for array in arrays], pa.string())
         else:
-            columns[name] = _converted(name, arrays, physical_arrow_type(primitive(part.field_type)), problems)
+            columns[name] = _convert(name, arrays, physical_arrow_type(primitive(part.field_type)), problems)
     return ManifestEntries(columns, tuple(problems), length, sequence_number, added_snapshot_id)
 
 
@@ -165,10 +165,10 @@ def read_paths(container: Container) -> Any:
     projection = Struct(
         (ProjectedField(2, ("data_file",), Struct((ProjectedField(100, ("file_path",), Value("file_path"), True),)), True),)
     )
-    return _converted("file_path", [batch["file_path"] for batch in read_arrays([container], projection)], pa.string(), [])
+    return _convert("file_path", [batch["file_path"] for batch in read_arrays([container], projection)], pa.string(), [])
 
 
-def _converted(name: str, arrays: Sequence[Any], kind: Any, problems: list[Problem]) -> Any:
+def _convert(name: str, arrays: Sequence[Any], kind: Any, problems: list[Problem]) -> Any:
     try:
         return _whole([typed_array(array, kind) for array in arrays], kind)
     except pa.ArrowException as error:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Level, Place, RuleGroup, value_text
 from icefloe.errors import IcefloeError
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
@@ -85,7 +85,7 @@ def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: Head
     version = texts.get("format-version")
     if version is not None and not (version.isascii() and version.isdigit() and 1 <= int(version[:9]) <= context.format_version):
         yield HEADER_VERSION.finding(
-            f"the manifest {_name(place)} has format version {shown(version)}, and the table {context.format_version}",
+            f"the manifest {_name(place)} has format version {value_text(version)}, and the table {context.format_version}",
             where="format-version",
             expected=context.format_version,
             actual=version,
@@ -94,7 +94,7 @@ def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: Head
     content = texts.get("content")
     if content is not None and row.content is not None and content != _CONTENTS[row.content]:
         yield HEADER_CONTENT.finding(
-            f"the manifest {_name(place)} has the content {shown(content)}, and its manifest list {_CONTENTS[row.content]}",
+            f"the manifest {_name(place)} has the content {value_text(content)}, and its manifest list {_CONTENTS[row.content]}",
             where="content",
             expected=_CONTENTS[row.content],
             actual=content,
@@ -107,7 +107,7 @@ def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, pl
     # That the list names a spec that does not exist is a finding of its own.
     if spec_id is not None and row.partition_spec_id in context.specs and spec_id != str(row.partition_spec_id):
         yield HEADER_SPEC.finding(
-            f"the manifest {_name(place)} has the spec id {shown(spec_id)}, and its manifest list {row.partition_spec_id}",
+            f"the manifest {_name(place)} has the spec id {value_text(spec_id)}, and its manifest list {row.partition_spec_id}",
             where="partition-spec-id",
             expected=row.partition_spec_id,
             actual=spec_id,
@@ -129,7 +129,7 @@ def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, pl
         return
     if stored is not None and spec is not None and not _is_same(stored, spec):
         yield HEADER_SPEC.finding(
-            f"the manifest {_name(place)} has the partition spec {shown(stored)}, and the table's spec {spec.spec_id} is {shown(spec)}",
+            f"the manifest {_name(place)} has the partition spec {value_text(stored)}, and the table's spec {spec.spec_id} is {value_text(spec)}",
             where="partition-spec",
             expected=str(spec),
             actual=str(stored),
@@ -162,7 +162,7 @@ def _promotions(written: Schema, spec: PartitionSpec | None, current: Schema | N
             if reason is not None:
                 yield PARTITION_PROMOTION.finding(
                     f"column {source_id} had type {before} when the manifest {_name(place)} was written, and has {after} now: partition field "
-                    f"{shown(field.name)} is {shown(field.transform)} of it, {reason}",
+                    f"{value_text(field.name)} is {value_text(field.transform)} of it, {reason}",
                     where="schema",
                     field_id=field.field_id,
                     expected=str(before),
@@ -179,9 +179,9 @@ def _schema(text: str) -> Schema:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, IcefloeError):
-        return shown("; ".join([error.message, *map(str, error.problems[:5])]))
-    return "it is nested too deeply" if isinstance(error, RecursionError) else shown(error)
+        return value_text("; ".join([error.message, *map(str, error.problems[:5])]))
+    return "it is nested too deeply" if isinstance(error, RecursionError) else value_text(error)
 
 
 def _name(place: Place) -> str:
-    return shown(place.get("file"))
+    return value_text(place.get("file"))

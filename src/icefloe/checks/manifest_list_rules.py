@@ -10,7 +10,7 @@ from typing import Any
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, shown
+from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.errors import FormatError
 from icefloe.spec.metadata.snapshot import Snapshot
@@ -146,7 +146,7 @@ def row_findings(
         )
     path = path_text(row)
     if path and has_relative_path(path):
-        yield METADATA_PATH.finding(f"{named} has the relative path {shown(path)}", where="manifest_path", actual=path, **place)
+        yield METADATA_PATH.finding(f"{named} has the relative path {value_text(path)}", where="manifest_path", actual=path, **place)
     for name in ("manifest_length", *_COUNTS):
         number = getattr(row, name)
         if number is not None and number < 0:
@@ -227,7 +227,7 @@ def _partitions(summaries: tuple[tuple[Any, ...], ...], kind: StructType, named:
         problem = bounds_problem(field.field_type, lower, upper)
         if problem:
             yield LIST_PARTITIONS.finding(
-                f"the partition summary of {named} for field {field.field_id} ({shown(field.name)}) has {problem}",
+                f"the partition summary of {named} for field {field.field_id} ({value_text(field.name)}) has {problem}",
                 where="partitions",
                 field_id=field.field_id,
                 **place,
@@ -239,11 +239,13 @@ def bounds_problem(kind: PrimitiveType, lower: bytes | None, upper: bytes | None
     try:
         low, high = (None if bound is None else from_bytes(kind, bound) for bound in (lower, upper))
     except FormatError as error:
-        return f"a bound that cannot be read: {shown(error.message)}"
+        return f"a bound that cannot be read: {value_text(error.message)}"
     if any(isinstance(value, float) and math.isnan(value) for value in (low, high)):
         return "a bound that is NaN"
     return (
-        f"the lower bound {shown(low)} above the upper bound {shown(high)}" if low is not None and high is not None and low > high else None
+        f"the lower bound {value_text(low)} above the upper bound {value_text(high)}"
+        if low is not None and high is not None and low > high
+        else None
     )
 
 
@@ -254,7 +256,7 @@ def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot
         is_assigned = name != "first_row_id" or None not in (first.first_row_id, row.first_row_id)
         if one != other and is_assigned:
             yield LIST_CONTRADICTION.finding(
-                f"entry {position} of the manifest list states {name} {other} of {shown(path_text(row))}, and another list {one}",
+                f"entry {position} of the manifest list states {name} {other} of {value_text(path_text(row))}, and another list {one}",
                 snapshot_id=snapshot.snapshot_id,
                 file=snapshot.manifest_list,
                 where=name,
@@ -268,7 +270,7 @@ def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot
 def twice_finding(row: ManifestRow, position: int, first: int, snapshot: Snapshot) -> Finding:
     """Return the finding of a manifest that an earlier entry of the list names, too."""
     return LIST_ENTRY_TWICE.finding(
-        f"entries {first} and {position} of the manifest list name {shown(path_text(row))}",
+        f"entries {first} and {position} of the manifest list name {value_text(path_text(row))}",
         snapshot_id=snapshot.snapshot_id,
         file=snapshot.manifest_list,
         entry=position,

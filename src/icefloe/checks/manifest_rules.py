@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Level, Place, RuleGroup, value_text
 from icefloe.spec.arrow_values import array_of, mask_array, numpy_of
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.partitioning.partition_spec import UntypedPartition
@@ -96,7 +96,7 @@ def length_findings(row: ManifestRow, size: int, place: Place) -> Iterator[Findi
     """Yield a wrong length in the manifest list. `place` has the arguments `snapshot_id` and `file` of the findings."""
     if row.manifest_length is not None and row.manifest_length != size:
         yield MANIFEST_LENGTH.finding(
-            f"the manifest {shown(place.get('file'))} has {size} bytes, and its manifest list states {row.manifest_length}",
+            f"the manifest {value_text(place.get('file'))} has {size} bytes, and its manifest list states {row.manifest_length}",
             where="manifest_length",
             expected=row.manifest_length,
             actual=size,
@@ -120,7 +120,7 @@ def count_findings(row: ManifestRow, entries: ManifestEntries, place: Place) -> 
             expected = getattr(row, key)
             if expected is not None and expected != actual:
                 yield rule.finding(
-                    f"the manifest {shown(place.get('file'))} has {actual} {name} {unit}, and its manifest list counts {expected}",
+                    f"the manifest {value_text(place.get('file'))} has {actual} {name} {unit}, and its manifest list counts {expected}",
                     where=key,
                     expected=expected,
                     actual=actual,
@@ -130,7 +130,7 @@ def count_findings(row: ManifestRow, entries: ManifestEntries, place: Place) -> 
     numbers = numbers[numbers != NO_NUMBER]
     if row.min_sequence_number is not None and len(numbers) and row.min_sequence_number > numbers.min():
         yield MIN_SEQUENCE_NUMBER.finding(
-            f"the manifest {shown(place.get('file'))} has a live entry of sequence number {numbers.min()}, and its manifest list states "
+            f"the manifest {value_text(place.get('file'))} has a live entry of sequence number {numbers.min()}, and its manifest list states "
             f"the minimum {row.min_sequence_number}",
             where="min_sequence_number",
             expected=row.min_sequence_number,
@@ -150,17 +150,17 @@ def summary_findings(row: ManifestRow, entries: ManifestEntries, partition_type:
         if isinstance(field, UntypedPartition) or not isinstance(field.field_type, PrimitiveType) or name in unreadable:
             continue
         values = entries.columns[name].filter(live)
-        problem = _uncovered(values, field.field_type, (has_null, has_nan, lower, upper))
+        problem = _contradiction(values, field.field_type, (has_null, has_nan, lower, upper))
         if problem:
             yield PARTITION_SUMMARY.finding(
-                f"the partition summary of {shown(place.get('file'))} for field {field.field_id} ({shown(field.name)}) {problem}",
+                f"the partition summary of {value_text(place.get('file'))} for field {field.field_id} ({value_text(field.name)}) {problem}",
                 where="partitions",
                 field_id=field.field_id,
                 **place,
             )
 
 
-def _uncovered(values: Any, kind: PrimitiveType, summary: tuple[bool, bool | None, bytes | None, bytes | None]) -> str | None:
+def _contradiction(values: Any, kind: PrimitiveType, summary: tuple[bool, bool | None, bytes | None, bytes | None]) -> str | None:
     has_null, has_nan, lower, upper = summary
     if values.null_count and not has_null:
         return "states that no value is null, and one is"
@@ -184,7 +184,7 @@ def _uncovered(values: Any, kind: PrimitiveType, summary: tuple[bool, bool | Non
         if (low == 0 and not np.signbit(low) and is_negative.any()) or (high == 0 and np.signbit(high) and not is_negative.all()):
             return f"has the bounds {low} and {high}, and a value is a zero of the other sign"
     if low > least or high < greatest:
-        return f"has the bounds {shown(low)} and {shown(high)}, and the values reach from {shown(least)} to {shown(greatest)}"
+        return f"has the bounds {value_text(low)} and {value_text(high)}, and the values reach from {value_text(least)} to {value_text(greatest)}"
     return None
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from icefloe.checks.finding import Finding, Severity
-from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, shown
-from icefloe.checks.table_content import TableContent, described, is_known_version
+from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, value_text
+from icefloe.checks.table_content import TableContent, is_known_version, json_value_text
 from icefloe.errors import IcefloeError, MetadataFormatError
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.spec.metadata.invariants import CLOCK_TOLERANCE_MS
@@ -213,7 +213,7 @@ def unreadable_metadata(error: MetadataFormatError, path: str) -> Finding:
     """Return the finding of a metadata file that is no JSON object."""
     what = "; ".join([error.message, *map(str, error.problems)])
     return METADATA_DAMAGED.finding(
-        f"the metadata file cannot be read: {shown(what)}", file=path, where=next((problem.where for problem in error.problems), None)
+        f"the metadata file cannot be read: {value_text(what)}", file=path, where=next((problem.where for problem in error.problems), None)
     )
 
 
@@ -237,10 +237,10 @@ def _identity(content: TableContent) -> Iterator[Finding]:
     path = content.metadata_location
     table_uuid = content.text("table-uuid")
     if table_uuid is not None and not _is_uuid(table_uuid):
-        yield TABLE_UUID.finding(f"table-uuid is {described(table_uuid)}", file=path, where="$.table-uuid", actual=table_uuid)
+        yield TABLE_UUID.finding(f"table-uuid is {json_value_text(table_uuid)}", file=path, where="$.table-uuid", actual=table_uuid)
     location = content.text("location")
     if location is not None and (not location or has_relative_path(location)):
-        yield TABLE_LOCATION.finding(f"location is {described(location)}", file=path, where="$.location", actual=location)
+        yield TABLE_LOCATION.finding(f"location is {json_value_text(location)}", file=path, where="$.location", actual=location)
 
 
 def _is_uuid(text: str) -> bool:
@@ -267,15 +267,15 @@ def _current_entries(content: TableContent) -> Iterator[Finding]:
         known_ids = content.ids(kind)
         if number not in known_ids and not (rule is DEFAULT_SORT_ORDER and number == 0 and not entries):
             yield rule.finding(
-                f"{key} is {number}, and {kind.key} has {_listed(known_ids)}",
+                f"{key} is {number}, and {kind.key} has {_ids_text(known_ids)}",
                 file=content.metadata_location,
                 where=f"$.{key}",
-                expected=_listed(known_ids),
+                expected=_ids_text(known_ids),
                 actual=number,
             )
 
 
-def _listed(ids: list[int]) -> str:
+def _ids_text(ids: list[int]) -> str:
     """Return the newest of many ids as text."""
     return ("… " if len(ids) > 5 else "") + (", ".join(map(str, ids[-5:])) or "none")
 
@@ -303,11 +303,11 @@ def _refs(content: TableContent) -> Iterator[Finding]:
             expected=current,
         )
     for name, ref in content.refs.items():
-        where = f"$.refs.{shown(name)}"
+        where = f"$.refs.{value_text(name)}"
         # What main and the current snapshot name is one fault.
         if ref.snapshot_id not in snapshot_ids and not (name == MAIN and ref.snapshot_id == current):
             yield REF_SNAPSHOT.finding(
-                f"the {ref.type} {shown(name)} names snapshot {ref.snapshot_id}, which is not in snapshots",
+                f"the {ref.type} {value_text(name)} names snapshot {ref.snapshot_id}, which is not in snapshots",
                 file=path,
                 where=where,
                 actual=ref.snapshot_id,
@@ -320,7 +320,7 @@ def _refs(content: TableContent) -> Iterator[Finding]:
         for key, value in settings.items():
             if value is not None and (value <= 0 or (not ref.is_branch and key != "max-ref-age-ms")):
                 yield REF_RETENTION.finding(
-                    f"the {ref.type} {shown(name)} has {key} {value}", file=path, where=f"{where}.{key}", actual=value
+                    f"the {ref.type} {value_text(name)} has {key} {value}", file=path, where=f"{where}.{key}", actual=value
                 )
 
 
@@ -445,7 +445,7 @@ def _name_mapping(content: TableContent) -> Iterator[Finding]:
             NAME_MAPPING.read({NAME_MAPPING.name: text})
         except (IcefloeError, RecursionError) as error:
             yield NAME_MAPPING_INVALID.finding(
-                f"{NAME_MAPPING.name} cannot be read: {shown(error.message if isinstance(error, IcefloeError) else 'it is nested too deeply')}",
+                f"{NAME_MAPPING.name} cannot be read: {value_text(error.message if isinstance(error, IcefloeError) else 'it is nested too deeply')}",
                 file=content.metadata_location,
                 where=f"$.properties.{NAME_MAPPING.name}",
                 actual=text,

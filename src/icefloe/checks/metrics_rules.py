@@ -144,7 +144,7 @@ def _counts(report: EntryReport, counts: Mapping[str, _Items], context: MetricsC
         numbers = _numbers(items)
         wrong = (numbers < 0) & (numbers != NO_NUMBER)
         if name != "value_counts":
-            total = _aligned(items, values, totals)
+            total = _align(items, values, totals)
             wrong |= (total != NO_NUMBER) & (numbers > total)
         _add(report, METRICS_COUNT, items, wrong, name, numbers)
     is_plain = _mask(values, context.top_level_ids)
@@ -157,7 +157,7 @@ def _numbers(items: _Items) -> NDArray[np.int64]:
     return numpy_of(fill_nulls(items.values, NO_NUMBER))
 
 
-def _aligned(items: _Items, others: _Items, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _align(items: _Items, others: _Items, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return for each item the number of the other map for the same entry and field id, `NO_NUMBER` where it has none."""
     places = _places(items, others)
     return np.where(places >= 0, numbers[places] if len(numbers) else NO_NUMBER, NO_NUMBER)
@@ -196,10 +196,12 @@ def _fields(report: EntryReport, maps: list[tuple[str, _Items]], context: Metric
 
 
 def _bounds(report: EntryReport, lower: _Items, upper: _Items, context: MetricsContext) -> None:
-    of_upper = {kind: (positions, _typed(report, upper, positions, kind, "upper_bounds")) for kind, positions in _by_type(upper, context)}
+    of_upper = {
+        kind: (positions, _read_bounds(report, upper, positions, kind, "upper_bounds")) for kind, positions in _by_type(upper, context)
+    }
     upper_places = _places(lower, upper)
     for kind, positions in _by_type(lower, context):
-        values = _typed(report, lower, positions, kind, "lower_bounds")
+        values = _read_bounds(report, lower, positions, kind, "lower_bounds")
         others, opposite = of_upper.get(kind, (positions[:0], values[:0]))
         places = upper_places[positions]
         if not np.array_equal(places, others):
@@ -229,7 +231,7 @@ def _by_type(items: _Items, context: MetricsContext) -> Iterator[tuple[Primitive
         yield kind, np.flatnonzero(is_of_type[items.ranks])
 
 
-def _typed(report: EntryReport, items: _Items, positions: NDArray[np.int64], kind: PrimitiveType, name: str) -> Any:
+def _read_bounds(report: EntryReport, items: _Items, positions: NDArray[np.int64], kind: PrimitiveType, name: str) -> Any:
     """Return the bounds of one type as values, null for invalid ones, which are findings."""
     stored = items.values.take(positions_array(positions))
     values = bounds_to_array(kind, stored)
@@ -250,15 +252,15 @@ def _add(report: EntryReport, rule: Rule, items: _Items, wrong: NDArray[np.bool_
     mask = np.zeros(report.entries.length, bool)
     mask[owners] = True
 
-    def described(at: int) -> str | int | None:
+    def value_text(at: int) -> str | int | None:
         value = items.values[first_of[at]].as_py() if numbers is None else int(numbers[first_of[at]])
         return value[:64].hex() if isinstance(value, bytes) else value
 
     report.add(
         rule,
         mask,
-        lambda at: f"has {name} {described(at)} for field id {items.keys[first_of[at]]}",
+        lambda at: f"has {name} {value_text(at)} for field id {items.keys[first_of[at]]}",
         where=name,
-        actual=described,
+        actual=value_text,
         field_id=lambda at: int(items.keys[first_of[at]]),
     )

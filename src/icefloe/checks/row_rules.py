@@ -19,7 +19,7 @@ from icefloe.checks.data_file_rules import (
     READ_ERRORS,
     TableLayout,
     file_unreadable,
-    opened,
+    open_by_format,
     place_of,
     row_count_findings,
 )
@@ -27,7 +27,7 @@ from icefloe.checks.file_columns import COLUMN_TYPE, FIELD_ID_TWICE, FIELD_IDS_M
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.manifest_check import NOT_CHECKED
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
 from icefloe.datafile.file_metrics import Leaf, MetricsMode, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.projection import Projector, columns_by_id
@@ -96,7 +96,7 @@ def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place,
         return
     place = place_of(listed, manifest_place)
     try:
-        with opened(layout, listed.file) as stored:
+        with open_by_format(layout, listed.file) as stored:
             stored_ids = columns_by_id(stored.schema)
             fields = tuple(field for field in layout.schemas[0].fields if field.field_id in stored_ids)
             lineage = tuple(field for field in LINEAGE_COLUMNS if field.field_id in stored_ids)
@@ -154,7 +154,7 @@ class _Rows:
             self._order = None  # one finding for each file
             row = first_row - (rows.num_rows - table.num_rows) + problem
             yield SORT_ORDER.finding(
-                f"row {row:,} of {shown(self._listed.file.file_path)} is not in the sort order {order.order_id} of its entry",
+                f"row {row:,} of {value_text(self._listed.file.file_path)} is not in the sort order {order.order_id} of its entry",
                 where=f"row {row}",
                 actual=order.order_id,
                 **self._place,
@@ -177,7 +177,7 @@ class _Rows:
                 self._row_ids = None  # one finding for each file
                 problem = f"has a value of {field.name} twice"
             if problem is not None:
-                path = shown(self._listed.file.file_path)
+                path = value_text(self._listed.file.file_path)
                 yield ROW_LINEAGE.finding(f"{path} {problem}", field_id=field.field_id, expected=most, actual=high, **self._place)
 
     def last_findings(self) -> Iterator[Finding]:
@@ -285,11 +285,11 @@ class _PartitionTest:
                 self._left.remove((field, value))
                 kind, text = other
                 yield PARTITION_VALUE.finding(
-                    f"a row of {shown(self._path)} has the partition value {shown(text)} of {shown(field.name)}, and its entry "
-                    f"{shown('null' if value is None else to_human(kind, value))}",
+                    f"a row of {value_text(self._path)} has the partition value {value_text(text)} of {value_text(field.name)}, and its entry "
+                    f"{value_text('null' if value is None else to_human(kind, value))}",
                     field_id=field.field_id,
-                    expected=shown(text),
-                    actual="null" if value is None else shown(to_human(kind, value)),
+                    expected=value_text(text),
+                    actual="null" if value is None else value_text(to_human(kind, value)),
                     **place,
                 )
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypedDict
 
-from icefloe.checks.finding import Finding, Severity, bounded
+from icefloe.checks.finding import Finding, Severity, bounded_text
 from icefloe.checks.issue import Remedy
 from icefloe.errors import in_one_line
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.io.locations import is_relative
 from icefloe.spec.tolerance import Deviation
 
@@ -92,7 +92,7 @@ class Rule:
         """Return a finding of this rule.
 
         Args:
-            message: What is wrong, in one sentence. Texts of the table in it are shortened by `shown`.
+            message: What is wrong, in one sentence. Texts of the table in it are shortened by `value_text`.
             snapshot_id: See `Finding`.
             file: See `Finding`.
             where: See `Finding`.
@@ -108,13 +108,13 @@ class Rule:
             message=message,
             next_step=self.next_step,
             snapshot_id=snapshot_id,
-            file=None if file is None else bounded(file),
-            where=None if where is None else bounded(where),
+            file=None if file is None else bounded_text(file),
+            where=None if where is None else bounded_text(where),
             entry=entry,
-            path=None if path is None else bounded(path),
+            path=None if path is None else bounded_text(path),
             field_id=field_id,
-            expected=bounded(expected) if isinstance(expected, str) else expected,
-            actual=bounded(actual) if isinstance(actual, str) else actual,
+            expected=bounded_text(expected) if isinstance(expected, str) else expected,
+            actual=bounded_text(actual) if isinstance(actual, str) else actual,
         )
 
 
@@ -165,9 +165,9 @@ class RuleGroup:
         )
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value of the table as text for a message: in one line, short, without control characters."""
-    return shortened(in_one_line(str(value)[:1000]))
+    return short_text(in_one_line(str(value)[:1000]))
 
 
 def has_relative_path(location: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_list_rules import METADATA_PATH
-from icefloe.checks.rule import Level, Place, RuleGroup, has_relative_path, shown
+from icefloe.checks.rule import Level, Place, RuleGroup, has_relative_path, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.spec.metadata.entry_kinds import SCHEMAS
 from icefloe.spec.metadata.invariants import CLOCK_TOLERANCE_MS
@@ -119,7 +119,7 @@ def _own_fields(snapshot: Snapshot, content: TableContent, schema_ids: set[int],
         yield SNAPSHOT_LIST.finding(f"{named} has both manifest-list and manifests", where=_at(snapshot, content, "manifests"), **place)
     if snapshot.manifest_list is not None and has_relative_path(snapshot.manifest_list):
         yield METADATA_PATH.finding(
-            f"the manifest list of {named} has the relative path {shown(snapshot.manifest_list)}",
+            f"the manifest list of {named} has the relative path {value_text(snapshot.manifest_list)}",
             where=_at(snapshot, content, "manifest-list"),
             actual=snapshot.manifest_list,
             **place,
@@ -132,7 +132,7 @@ def _own_fields(snapshot: Snapshot, content: TableContent, schema_ids: set[int],
     operation = snapshot.summary.get("operation")
     if operation not in tuple(Operation) and not (is_of_version_1 and not snapshot.summary):
         yield SNAPSHOT_OPERATION.finding(
-            f"{named} has the operation {shown(operation)}" if operation is not None else f"the summary of {named} has no operation",
+            f"{named} has the operation {value_text(operation)}" if operation is not None else f"the summary of {named} has no operation",
             where=_at(snapshot, content, "summary.operation"),
             expected=", ".join(Operation),
             actual=operation,
@@ -147,7 +147,7 @@ def _own_fields(snapshot: Snapshot, content: TableContent, schema_ids: set[int],
         )
     if snapshot.key_id is not None and snapshot.key_id not in key_ids:
         yield SNAPSHOT_KEY.finding(
-            f"{named} has the key {shown(snapshot.key_id)}, which is not in encryption-keys",
+            f"{named} has the key {value_text(snapshot.key_id)}, which is not in encryption-keys",
             where=_at(snapshot, content, "key-id"),
             actual=snapshot.key_id,
             **place,

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.checks.data_file_rules import READ_ERRORS, TableLayout, opened
+from icefloe.checks.data_file_rules import READ_ERRORS, TableLayout, open_by_format
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_check import unreadable
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, shown
+from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.datafile.field_ids import has_ids
 from icefloe.datafile.projection import columns_by_id, file_columns
@@ -111,12 +111,12 @@ def statistics_field_findings(content: TableContent) -> Iterator[Finding]:
             unknown = [field_id for field_id in blob.fields if field_id not in known]
             if unknown:
                 yield STATISTICS_FIELDS.finding(
-                    f"a blob of {shown(file.statistics_path)} is of the fields {shown(unknown)}, which no schema has",
+                    f"a blob of {value_text(file.statistics_path)} is of the fields {value_text(unknown)}, which no schema has",
                     snapshot_id=file.snapshot_id,
                     file=content.metadata_location,
                     path=file.statistics_path,
                     where=f"$.statistics[{position}].blob-metadata[{number}].fields",
-                    actual=shown(unknown),
+                    actual=value_text(unknown),
                 )
 
 
@@ -149,7 +149,7 @@ def _size_finding(io: FileIO, file: StatisticsFile | PartitionStatisticsFile, pl
         return
     if size != file.file_size_in_bytes:
         yield STATISTICS_SIZE.finding(
-            f"{shown(file.statistics_path)} has {size:,} bytes, and the metadata file states {file.file_size_in_bytes:,}",
+            f"{value_text(file.statistics_path)} has {size:,} bytes, and the metadata file states {file.file_size_in_bytes:,}",
             where="file-size-in-bytes",
             expected=size,
             actual=file.file_size_in_bytes,
@@ -181,7 +181,7 @@ def _footer_finding(source: PuffinSource, file: StatisticsFile, place: Place) ->
     size = int.from_bytes(tail[:4], "little") + _FRAME_BYTES
     if size != file.file_footer_size_in_bytes:
         yield STATISTICS_SIZE.finding(
-            f"the footer of {shown(file.statistics_path)} has {size:,} bytes, and the metadata file states {file.file_footer_size_in_bytes:,}",
+            f"the footer of {value_text(file.statistics_path)} has {size:,} bytes, and the metadata file states {file.file_footer_size_in_bytes:,}",
             where="file-footer-size-in-bytes",
             expected=size,
             actual=file.file_footer_size_in_bytes,
@@ -190,17 +190,17 @@ def _footer_finding(source: PuffinSource, file: StatisticsFile, place: Place) ->
 
 
 def _blob_findings(blobs: tuple[BlobMetadata, ...], file: StatisticsFile, place: Place) -> Iterator[Finding]:
-    lacking = Counter(map(_described, file.blob_metadata)) - Counter(map(_described, blobs))
+    lacking = Counter(map(_identity, file.blob_metadata)) - Counter(map(_identity, blobs))
     for blob in list(lacking)[:_MOST_BLOBS]:
         yield STATISTICS_BLOBS.finding(
-            f"the metadata file lists a blob {shown(blob)} of {shown(file.statistics_path)}, which has none such",
+            f"the metadata file lists a blob {value_text(blob)} of {value_text(file.statistics_path)}, which has none such",
             where="blob-metadata",
-            actual=shown(blob),
+            actual=value_text(blob),
             **place,
         )
 
 
-def _described(blob: BlobMetadata | StatisticsBlob) -> tuple[str, int, int, tuple[int, ...]]:
+def _identity(blob: BlobMetadata | StatisticsBlob) -> tuple[str, int, int, tuple[int, ...]]:
     return blob.type, blob.snapshot_id, blob.sequence_number, tuple(blob.fields)
 
 
@@ -259,18 +259,18 @@ def _partition_file(file: PartitionStatisticsFile, content: TableContent, layout
     file_format = next((kind for kind in FileFormat if path.lower().endswith(f".{kind.value.lower()}")), FileFormat.PARQUET)
     as_file = DataFile(file_path=path, file_format=file_format, record_count=0, file_size_in_bytes=file.file_size_in_bytes)
     try:
-        with opened(layout, as_file) as stored:
+        with open_by_format(layout, as_file) as stored:
             names = set(stored.schema.names)
             lacking = [name for name in _REQUIRED_COLUMNS if name not in names]
             if lacking or not has_ids(stored.schema):
                 what = f"lacks the columns {', '.join(lacking)}" if lacking else "has no field ids"
-                yield PARTITION_STATISTICS.finding(f"{shown(path)} {what}", actual=shown(sorted(names)), **place)
+                yield PARTITION_STATISTICS.finding(f"{value_text(path)} {what}", actual=value_text(sorted(names)), **place)
                 stored.count_rows()
                 return
             unsorted_at = _unsorted_at(content, stored)
             if unsorted_at is not None:
                 yield PARTITION_STATISTICS_ORDER.finding(
-                    f"row {unsorted_at:,} of {shown(path)} is before the row that precedes it", where=f"row {unsorted_at}", **place
+                    f"row {unsorted_at:,} of {value_text(path)} is before the row that precedes it", where=f"row {unsorted_at}", **place
                 )
     except NoSuchFileError:
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_check import FileTotals
-from icefloe.checks.rule import Level, Rule, shown
+from icefloe.checks.rule import Level, Rule, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.spec.metadata.snapshot import Operation, Snapshot, count_of
 
@@ -105,7 +105,7 @@ def _numbers(snapshot: Snapshot, content: TableContent) -> Iterator[Finding]:
     for key in _COUNTS:
         text = snapshot.summary.get(key)
         if text is not None and count_of(text) is None:
-            yield _finding(SUMMARY_NUMBER, snapshot, content, key, f"is {shown(text)}", None, text)
+            yield _finding(SUMMARY_NUMBER, snapshot, content, key, f"is {value_text(text)}", None, text)
 
 
 def _totals(snapshot: Snapshot, counts: FileTotals, content: TableContent, live: Mapping[int, FileTotals]) -> Iterator[Finding]:
@@ -152,7 +152,7 @@ def _wrong_operation(rule: Rule, snapshot: Snapshot, content: TableContent, what
         where=f"$.snapshots[{position}].summary.operation",
         entry=position,
         expected=Operation.OVERWRITE.value,
-        actual=shown(snapshot.summary.get("operation")),
+        actual=value_text(snapshot.summary.get("operation")),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from icefloe.checks.finding import Finding, Severity
-from icefloe.checks.rule import Level, Rule, shown
+from icefloe.checks.rule import Level, Rule, value_text
 from icefloe.checks.schema_id_rules import field_id_findings, field_ids_of
 from icefloe.errors import IcefloeError, InvalidPartitionSpecError, Problem
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION, keys_of
@@ -249,7 +249,7 @@ class _ContentReader:
         document = self._document
         has_schemas = document.get("schemas") is not None and document.get("current-schema-id") is not None
         if document.get("schema") is not None and not schemas:
-            for schema in self._decoded(SCHEMAS, document["schema"], "$.schema"):
+            for schema in self._decode(SCHEMAS, document["schema"], "$.schema"):
                 schemas.setdefault(schema.schema_id, (0, schema))
         elif not has_schemas and document.get("schema") is None:
             self._report(Problem(where="$.schema", what="is required, and is missing"), FIELD_TYPE)
@@ -286,10 +286,10 @@ class _ContentReader:
     def _entries(self, kind: EntryKind[Any]) -> Iterator[tuple[int, Any]]:
         listed = self._document.get(kind.key)
         for position, entry in enumerate(listed if isinstance(listed, list) else ()):
-            for decoded in self._decoded(kind, entry, f"$.{kind.key}[{position}]"):
+            for decoded in self._decode(kind, entry, f"$.{kind.key}[{position}]"):
                 yield position, decoded
 
-    def _decoded(self, kind: EntryKind[Any], entry: Any, where: str) -> Iterator[Any]:
+    def _decode(self, kind: EntryKind[Any], entry: Any, where: str) -> Iterator[Any]:
         """Yield the entry if it can be decoded."""
         repeated = list(field_id_findings(entry, where, self._path)) if kind is SCHEMAS else []
         self.findings += repeated
@@ -304,7 +304,7 @@ class _ContentReader:
         refs: dict[str, SnapshotRef] = {}
         stored = self._document.get("refs")
         for name, ref in stored.items() if isinstance(stored, Mapping) else ():
-            where = f"$.refs.{shown(name)}"
+            where = f"$.refs.{value_text(name)}"
             try:
                 refs[name] = snapshot_ref_from_json(ref, where)
             except IcefloeError as error:
@@ -322,7 +322,9 @@ class _ContentReader:
 
     def _report(self, problem: Problem, rule: Rule) -> None:
         chosen = REQUIRED_FIELD if is_missing(problem) else rule
-        self.findings.append(chosen.finding(f"{shown(problem.where)} {shown(problem.what)}", file=self._path, where=problem.where))
+        self.findings.append(
+            chosen.finding(f"{value_text(problem.where)} {value_text(problem.what)}", file=self._path, where=problem.where)
+        )
 
 
 def ids_inside_of_lists_and_maps(schema: Schema) -> set[int]:
@@ -346,6 +348,6 @@ def _likely_version(document: Mapping[str, Any]) -> int:
     return 3 if "next-row-id" in document else 2 if "last-sequence-number" in document else 1
 
 
-def described(value: Any) -> str:
+def json_value_text(value: Any) -> str:
     """Return a JSON value as text for a message."""
-    return shown(kind_of(value))
+    return value_text(kind_of(value))

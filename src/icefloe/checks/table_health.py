@@ -13,7 +13,7 @@ from icefloe.checks.issue import MOST_PLACES, Issue, Remedy, Weight
 from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Column, Facts, Grid, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
-from icefloe.formatting import count_text, share_text, shortened, size_text, time_text
+from icefloe.formatting import count_text, share_text, short_text, size_text, time_text
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH
 from icefloe.maintenance.health_measures import (
     MIB,
@@ -141,7 +141,7 @@ class TableHealth(Reportable):
         summary = f"{count_text(self.files, 'data file')}, {size_text(self.size_in_bytes)}" + (
             f"; small ones: {small.shown}" if small else ""
         )
-        return Bars(title=f"Sizes of data files of {shortened(self.table)}", summary=f"{summary}.", bars=bars, unit="files", axis="size")
+        return Bars(title=f"Sizes of data files of {short_text(self.table)}", summary=f"{summary}.", bars=bars, unit="files", axis="size")
 
     def _measure_grid(self) -> Grid:
         columns = (
@@ -167,7 +167,7 @@ class TableHealth(Reportable):
         total = ("all", count_text(self.files), "", size_text(self.size_in_bytes), "", *(count_text(one.files) for one in self.file_sizes))
         rows = [
             (
-                shortened(partition.partition) or "unpartitioned",
+                short_text(partition.partition) or "unpartitioned",
                 count_text(partition.files),
                 count_text(partition.best_files),
                 size_text(partition.size_in_bytes),
@@ -188,7 +188,7 @@ class TableHealth(Reportable):
         )
         rows = [
             (
-                shortened(clustering.column),
+                short_text(clustering.column),
                 f"{clustering.mean_depth:.2f}",
                 count_text(clustering.deep_files),
                 "yes" if clustering.is_sort_key else "no",
@@ -297,7 +297,7 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES),
         needs_care=counted.mergeable_files > 0,
         places=[
-            f"{shortened(partition.partition) or 'unpartitioned'}: {partition.small_files:,} small of {count_text(partition.files, 'file')}, "
+            f"{short_text(partition.partition) or 'unpartitioned'}: {partition.small_files:,} small of {count_text(partition.files, 'file')}, "
             f"{count_text(partition.best_files, 'file')} would do"
             for partition in counted.partitions
             if partition.files > partition.best_files and partition.small_files > 1
@@ -312,7 +312,7 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES),
         needs_care=counted.deleted_files > 0,
         places=[
-            f"{shortened(one.partition) or 'unpartitioned'}: {one.deleted_rows:,} of {count_text(one.records, 'row')} deleted"
+            f"{short_text(one.partition) or 'unpartitioned'}: {one.deleted_rows:,} of {count_text(one.records, 'row')} deleted"
             for one in sorted(counted.partitions, key=lambda one: -one.deleted_rows / max(one.records, 1))
             if one.deleted_rows
         ],
@@ -344,7 +344,7 @@ def _clustering_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
     for clustering in counted.clustering:
         if clustering.is_sort_key:
             yield _measure(
-                f"clustering by {shortened(clustering.column)}",
+                f"clustering by {short_text(clustering.column)}",
                 clustering.mean_depth,
                 f"depth {clustering.mean_depth:.2f}; {clustering.deep_files:,} of {count_text(clustering.measured_files, 'file')} above the threshold",
                 f"a depth of {LEAST_DEPTH}",

@@ -171,20 +171,20 @@ class _Run:
     def result(self) -> ValidationResult:
         content = self._content()
         if content is None:
-            return self._finished()
+            return self._result()
         for findings in (metadata_findings, layout_findings, snapshot_findings, statistics_field_findings):
             self._findings.add(findings(content))
         types = content.partition_types()
         numbers = content.sequence_numbers
-        snapshots = [self._listed(snapshot, content, types, numbers) for snapshot in self._chosen(content)]
+        snapshots = [self._read_manifest_list(snapshot, content, types, numbers) for snapshot in self._snapshots_to_check(content)]
         digests = self._digests(content, types)
         self._across_manifests(content, snapshots, digests)
         self._check_deletes(snapshots, digests, content)
         if self._arguments.depths & {Depth.FILES, Depth.DATA, Depth.VALUES}:
             self._check_files(digests, content)
-        return self._finished(snapshots=len(snapshots), files=sum(len(digest.live_paths) for digest in digests))
+        return self._result(snapshots=len(snapshots), files=sum(len(digest.live_paths) for digest in digests))
 
-    def _finished(self, snapshots: int = 0, files: int = 0) -> ValidationResult:
+    def _result(self, snapshots: int = 0, files: int = 0) -> ValidationResult:
         return ValidationResult(
             table=self._table,
             metadata_location=self._location,
@@ -220,16 +220,16 @@ class _Run:
     def _stored_metadata(self) -> bytes:
         return read_plain(self._io, self._location) if self._sent is None else write_table_metadata(self._sent)
 
-    def _chosen(self, content: TableContent) -> Iterable[Snapshot]:
+    def _snapshots_to_check(self, content: TableContent) -> Iterable[Snapshot]:
         chosen = self._arguments.snapshot
         if chosen is not None:
-            return [self._named(chosen, content)]
+            return [self._snapshot_of_reference(chosen, content)]
         if not self._arguments.current_only:
             return content.snapshots.values()
         current = content.snapshots.get(content.current_snapshot_id or 0)
         return [] if current is None else [current]
 
-    def _named(self, name: str, content: TableContent) -> Snapshot:
+    def _snapshot_of_reference(self, name: str, content: TableContent) -> Snapshot:
         """Return the snapshot of a branch or tag, or of an id. Raises `NoSuchSnapshotError`."""
         ref = content.refs.get(name)
         is_id = name.isascii() and name.isdecimal() and len(name) < _DIGITS
@@ -242,7 +242,7 @@ class _Run:
             )
         return snapshot
 
-    def _listed(
+    def _read_manifest_list(
         self, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType], sequence_numbers: Mapping[int, int]
     ) -> SnapshotManifests:
         """Return the manifests of a snapshot, and add the findings of its manifest list."""
@@ -311,13 +311,13 @@ class _Run:
         )
         self._progress.total = len(self._manifests)
         digests = []
-        for digest in self._checked(check):
+        for digest in self._check_manifests(check):
             self._findings.merge(digest.findings)
             self._progress.done += 1
             digests.append(digest)
         return digests
 
-    def _checked(self, check: ManifestCheck) -> Iterator[ManifestDigest]:
+    def _check_manifests(self, check: ManifestCheck) -> Iterator[ManifestDigest]:
         """Yield the digests: by the tasks of a Spark job if a session runs and the manifests are large, else in this process."""
         # The lengths are those that the lists state, which decide only where the work is done.
         size = sum(max(0, manifest.row.manifest_length or 0) for manifest in self._manifests)

@@ -107,7 +107,7 @@ def _bounds_fit(lower: _Matrix, upper: _Matrix, kinds: Mapping[int, PrimitiveTyp
             return False
         number_type = bound_number_type(kind)
         if number_type is None:
-            low, high = (bounds_to_array(kind, _chosen(matrix, pairs)) for matrix in (lower, upper))
+            low, high = (bounds_to_array(kind, _select_fields(matrix, pairs)) for matrix in (lower, upper))
             if low.null_count or high.null_count or numpy_of(fill_nulls(pc.greater(low, high), False)).any():
                 return False
             continue
@@ -119,7 +119,7 @@ def _bounds_fit(lower: _Matrix, upper: _Matrix, kinds: Mapping[int, PrimitiveTyp
     return True
 
 
-def _chosen(matrix: _Matrix, field_ids: Sequence[int]) -> Any:
+def _select_fields(matrix: _Matrix, field_ids: Sequence[int]) -> Any:
     """Return the values of some fields, those of one entry after those of another."""
     if list(field_ids) == list(matrix.ids):
         return matrix.values

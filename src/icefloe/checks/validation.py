@@ -15,7 +15,7 @@ from icefloe.checks.table_validation import ValidationArguments, ValidationProgr
 from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
-from icefloe.formatting import count_text, shortened, within
+from icefloe.formatting import count_text, short_text, within
 from icefloe.operations.loaded_table import LoadedTable, TableReader
 from icefloe.operations.metadata_cache import has_no_file
 
@@ -93,7 +93,7 @@ class Validation(Reportable):
         counts = Counter(finding.severity for finding in self.findings)
         bars = tuple(Bar(name=severity.value, count=counts[severity], needs_care=severity is Severity.ERROR) for severity in Severity)
         summary = f"{count_text(len(self.findings), 'finding')} of {count_text(len({one.rule for one in self.findings}), 'rule')}."
-        return Bars(title=f"Findings of {shortened(self.name)}", summary=summary, bars=bars, unit="findings", axis="severity")
+        return Bars(title=f"Findings of {short_text(self.name)}", summary=summary, bars=bars, unit="findings", axis="severity")
 
     def to_sarif(self) -> dict[str, Any]:
         """Return the findings as a SARIF 2.1.0 log."""
@@ -166,7 +166,7 @@ def _place(finding: Finding, folder: str) -> str:
         "" if finding.entry is None else f"entry {finding.entry}",
         finding.where or "",
     ]
-    return shortened(", ".join(part for part in parts if part))
+    return short_text(", ".join(part for part in parts if part))
 
 
 def _issue_place(finding: Finding, location: str) -> str:
@@ -176,7 +176,7 @@ def _issue_place(finding: Finding, location: str) -> str:
     parts.append(f"about {within(finding.path, location)}" if finding.path and finding.path != finding.file else "")
     text = ", ".join(part for part in parts if part) or "the table"
     if finding.expected is not None:
-        text += f": {shortened(str(finding.actual))}, expected {shortened(str(finding.expected))}"
+        text += f": {short_text(str(finding.actual))}, expected {short_text(str(finding.expected))}"
     return text
 
 

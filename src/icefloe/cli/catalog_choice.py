@@ -9,7 +9,7 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import catalog_properties, default_catalog_name
 from icefloe.catalog.catalog_loader import database_uri, load_catalog, only_catalog_name
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchCatalogError, NoSuchFileError, ReadOnlyTableError
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.identifier import dotted
 from icefloe.table.static_table import StaticTable
@@ -57,7 +57,7 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
     if choice.uri is not None and choice.uri.lower().startswith(SERVICES):
         return load_catalog(choice.name or default_catalog_name(), uri=choice.uri, warehouse=choice.warehouse)
     uri = _uri(choice)
-    warehouse = qualified(choice.warehouse) if choice.warehouse else choice.warehouse
+    warehouse = qualify(choice.warehouse) if choice.warehouse else choice.warehouse
     if uri is None:
         name = choice.name or default_catalog_name()
         uri = catalog_properties(name, {}).get("uri")

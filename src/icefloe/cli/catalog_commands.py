@@ -288,10 +288,10 @@ def namespace_properties(opened: Catalog, namespace: NamespaceName, action: Acti
     def update(removals: list[str], updates: dict[str, str]) -> None:
         opened.update_namespace_properties(identifier, removals, updates)
 
-    def shown() -> Reportable:
+    def property_view() -> Reportable:
         return PropertyView(table=dotted(identifier), properties=dict(sorted(opened.load_namespace_properties(identifier).items())))
 
-    return changed_properties(action, words, dotted(identifier), opened.load_namespace_properties(identifier), update, shown)
+    return changed_properties(action, words, dotted(identifier), opened.load_namespace_properties(identifier), update, property_view)
 
 
 @namespace_app.command("drop")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.errors import DataFileFormatError, InvalidInputError, InvalidPartitionSpecError, MetadataFormatError
 from icefloe.io.file_io_by_scheme import load_file_io
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.spec.partitioning.partition_spec import partition_spec_from_text
 from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField, SortOrder
 from icefloe.spec.schema.arrow_schema import to_schema
@@ -78,7 +78,7 @@ def _sort_field(schema: Schema, text: str) -> SortField:
 
 
 def _schema_of_file(file: str, properties: Mapping[str, str]) -> Schema:
-    location = qualified(file)
+    location = qualify(file)
     io = load_file_io(properties, location, is_trusted=True)
     with io.open_input(location) as source:
         if source.read(len(_PARQUET)) == _PARQUET:

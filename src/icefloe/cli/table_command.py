@@ -71,10 +71,10 @@ def changes_tables_of_catalog(change: Callable[..., Reportable]) -> Callable[...
 def creates_in_catalog(create: Callable[..., Reportable]) -> Callable[..., None]:
     """Make a command as `looks_at_catalog`, which also creates the SQLite database of the catalog if it does not exist."""
 
-    def opened(choice: CatalogChoice) -> Catalog:
+    def open_or_create_catalog(choice: CatalogChoice) -> Catalog:
         return open_catalog(choice, create=True)
 
-    return _command(create, opened, [])
+    return _command(create, open_or_create_catalog, [])
 
 
 def procedure_command(procedure: Procedure, *, after_interrupt: str = AFTER_CHANGE) -> Callable[..., None]:

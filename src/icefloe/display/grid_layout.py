@@ -66,8 +66,8 @@ def fit_grid(part: Grid, width: int) -> GridLayout | None:
     is_text = [not (columns[index].is_number or columns[index].whole) for index in shown]
     left = width - total_width([least[index] for index in shown])
     # Text first: of a column that is never wrapped only the header is wider than its least width.
-    widths, left = _widened([least[index] for index in shown], natural, is_text, left)
-    widths, _ = _widened(widths, natural, [True] * len(shown), left)
+    widths, left = _widen([least[index] for index in shown], natural, is_text, left)
+    widths, _ = _widen(widths, natural, [True] * len(shown), left)
     left_out = tuple(column.name for index, column in enumerate(part.columns) if index not in shown)
     return GridLayout(tuple(shown), tuple(widths), left_out)
 
@@ -89,7 +89,7 @@ def _least(column: Column, cells: Sequence[str]) -> int:
     return max(header, min(longest_word, _LONGEST_WORD))
 
 
-def _widened(widths: Sequence[int], natural: Sequence[int], may_grow: Sequence[bool], left: int) -> tuple[list[int], int]:
+def _widen(widths: Sequence[int], natural: Sequence[int], may_grow: Sequence[bool], left: int) -> tuple[list[int], int]:
     """Return the widths with `left` more characters among them, always to the narrowest that needs more, and how many characters are left."""
     grown = list(widths)
     while left:

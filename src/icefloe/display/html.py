@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from icefloe.display.figures.figure import Figure
-from icefloe.display.markup import Child, Markup, element, escaped
+from icefloe.display.markup import Child, Markup, element, escape_text
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 
@@ -49,7 +49,7 @@ class HtmlStyle:
         return element(name, *children, **{**attributes, **self.attributes.get(role, {})})
 
 
-def _scrolled(table: Markup, title: str) -> Markup:
+def _scroll_region(table: Markup, title: str) -> Markup:
     return element("div", table, class_="scrolled", tabindex=0, role="region", aria_label=title)
 
 
@@ -101,8 +101,8 @@ PAGE = HtmlStyle(
     signs={},
     open_levels=2,
     document_lines=DOCUMENT_LINES,
-    frame=_scrolled,
-    text=lambda text: Markup(escaped(text)),
+    frame=_scroll_region,
+    text=lambda text: Markup(escape_text(text)),
 )
 
 

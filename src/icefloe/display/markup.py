@@ -16,7 +16,7 @@ _VOID = frozenset({"br", "hr", "input", "link", "meta"})
 
 
 class Markup(str):
-    """Text that is HTML or SVG already. Only `element`, `joined` and the readers of the project's own files make it."""
+    """Text that is HTML or SVG already. Only `element`, `fragment` and the readers of the project's own files make it."""
 
     __slots__ = ()
 
@@ -34,10 +34,10 @@ def element(name: str, /, *children: Child, **attributes: str | float | bool | N
             rounded to hundredths, which is less than a pixel.
     """
     start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)}>"
-    return Markup(start) if name in _VOID else Markup(f"{start}{joined(*children)}</{name}>")
+    return Markup(start) if name in _VOID else Markup(f"{start}{fragment(*children)}</{name}>")
 
 
-def joined(*children: Child) -> Markup:
+def fragment(*children: Child) -> Markup:
     """Return the children one after the other, as `element` takes them."""
     return Markup("".join(_text(child) for child in children))
 
@@ -53,13 +53,13 @@ def _text(child: Child) -> str:
     if isinstance(child, Markup):
         return child
     if isinstance(child, str):
-        return escaped(child)
+        return escape_text(child)
     if isinstance(child, int | float):
         return str(child)
     return "".join(_text(one) for one in child)
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return a text of at most `MOST_CHARACTERS` characters, escaped, with visible control characters."""
     return escape(visible(text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"))
 
@@ -71,4 +71,4 @@ def _attribute(key: str, value: str | float | bool) -> str:
     if isinstance(value, int | float):
         return f' {name}="{number(value)}"'
     # An address is never cut: it would lead elsewhere.
-    return f' {name}="{escape(visible(value)) if name in ("href", "d", "points", "value") else escaped(value)}"'
+    return f' {name}="{escape(visible(value)) if name in ("href", "d", "points", "value") else escape_text(value)}"'

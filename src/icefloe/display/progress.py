@@ -85,7 +85,7 @@ def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> 
         yield work
         return
     try:
-        with _drawn(draw, text, unit, work):
+        with _draw_beside(draw, text, unit, work):
             yield work
     finally:
         _SHOWING.release()
@@ -95,12 +95,12 @@ def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> 
 def bar_on(console: "rich_console.Console", text: str, unit: str, poll: Poll | None = None) -> Iterator[Work]:
     """Show the progress of a block of work from its start, as a bar on a console that is a terminal. See `progress`."""
     work = Work(0, poll)
-    with _drawn(partial(_on_terminal, console, 0.0), text, unit, work):
+    with _draw_beside(partial(_on_terminal, console, 0.0), text, unit, work):
         yield work
 
 
 @contextmanager
-def _drawn(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]:
+def _draw_beside(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]:
     """Draw in a separate thread until the block ends."""
     over = threading.Event()
     thread = threading.Thread(target=draw, args=(in_one_line(text), unit, work, over), name="icefloe-progress", daemon=True)
@@ -112,7 +112,7 @@ def _drawn(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]:
         thread.join(timeout=5)
 
 
-def counted(text: str, unit: str, pieces: Iterable[T], total: int) -> Generator[T]:
+def count_pieces(text: str, unit: str, pieces: Iterable[T], total: int) -> Generator[T]:
     """Yield the pieces of long work, and show how many are done.
 
     The progress ends with the generator: wrap it in `contextlib.closing`, because a kept traceback keeps a generator that was not read to its end.

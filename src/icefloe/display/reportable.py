@@ -11,7 +11,7 @@ from icefloe.display.figures.figure import Figure
 from icefloe.display.html import html_of
 from icefloe.display.report import Report
 from icefloe.errors import in_one_line, visible
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.lazy_imports import lazy_module
 
 if TYPE_CHECKING:  # the drawing library is imported when a value is printed
@@ -62,7 +62,7 @@ class Reportable:
 
     def __repr__(self) -> str:
         name = next(getattr(self, field) for field in _NAME_FIELDS if hasattr(self, field))
-        return in_one_line(f"{type(self).__name__}({shortened(name)}; print() shows it)")
+        return in_one_line(f"{type(self).__name__}({short_text(name)}; print() shows it)")
 
     def __rich__(self) -> Any:
         return terminal.renderable_of(self.report())

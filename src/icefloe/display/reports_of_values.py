@@ -7,7 +7,7 @@ from itertools import islice
 
 from icefloe.display.html import html_of
 from icefloe.display.report import Column, Facts, Grid, Report
-from icefloe.formatting import MOST_SHOWN, shortened
+from icefloe.formatting import MOST_SHOWN, short_text
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.schema.schema import Schema, walk
 
@@ -23,7 +23,7 @@ def html_of_value(value: Schema | Snapshot) -> str:
     """
     if isinstance(value, Schema):
         return html_of(Report("", (columns_grid(value, f"schema {value.schema_id}"),)))
-    summary = tuple((shortened(name), shortened(text)) for name, text in list(value.summary.items())[:MOST_SHOWN])
+    summary = tuple((short_text(name), short_text(text)) for name, text in list(value.summary.items())[:MOST_SHOWN])
     parts = (Facts(tuple(value.facts())), *([Facts(summary, "summary")] if summary else []))
     return html_of(Report(f"snapshot {value.snapshot_id}", parts))
 
@@ -38,10 +38,10 @@ def columns_grid(schema: Schema, title: str) -> Grid:
     rows = [
         (
             str(field.field_id),
-            shortened(".".join(path)),
-            shortened(str(field.field_type)),
+            short_text(".".join(path)),
+            short_text(str(field.field_type)),
             "yes" if field.required else "no",
-            shortened(field.doc or ""),
+            short_text(field.doc or ""),
         )
         for path, field in islice(walk(schema.fields), MOST_COLUMNS)
     ]

@@ -77,29 +77,29 @@ def _pieces(report: Report) -> Iterator[RenderableType]:
     if report.title:
         yield Text(visible(report.title), style="bold")
     for part in report.parts:
-        yield from _drawn(part)
+        yield from _renderables(part)
 
 
-def _drawn(part: Part) -> Iterator[RenderableType]:
+def _renderables(part: Part) -> Iterator[RenderableType]:
     match part:
         case Prose():
             yield Text(visible(part.text), no_wrap=part.whole, overflow="ignore" if part.whole else None)
         case Facts():
-            yield from _titled(part.title, _FittedFacts(part))
+            yield from _with_title(part.title, _FittedFacts(part))
         case Grid():
             if part.columns:
-                yield from _titled(part.title, _FittedGrid(part))
+                yield from _with_title(part.title, _FittedGrid(part))
             if part.more:
                 yield Text(f"  … and {part.more:,} more", style="dim")
         case Outline():
             yield _tree(part)
         case Document():
-            yield from _titled(part.title, _FittedDocument(part))
+            yield from _with_title(part.title, _FittedDocument(part))
         case Figure():
             pass  # what it draws is in the lists beside it
 
 
-def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
+def _with_title(title: str, body: RenderableType) -> Iterator[RenderableType]:
     if title:
         yield Text()
         yield Text(visible(title), style="bold cyan")
@@ -186,7 +186,7 @@ def _plain_grid(part: Grid, widths: Sequence[int]) -> str:
             cell[:] = space + cell if is_header else cell + space
         for texts in zip(*cells, strict=True):
             pairs = zip(texts, part.columns, widths, strict=True)
-            lines.append(between.join(_padded(text, width, is_number=column.is_number) for text, column, width in pairs))
+            lines.append(between.join(_pad(text, width, is_number=column.is_number) for text, column, width in pairs))
 
     if part.has_header:
         add([column.name for column in part.columns], is_header=True)
@@ -196,7 +196,7 @@ def _plain_grid(part: Grid, widths: Sequence[int]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _padded(text: str, width: int, *, is_number: bool) -> str:
+def _pad(text: str, width: int, *, is_number: bool) -> str:
     if is_number:
         text = text.rstrip()
     space = " " * (width - cell_len(text))

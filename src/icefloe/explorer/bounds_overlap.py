@@ -119,7 +119,7 @@ def _chooser(request: Request, fields: dict[int, str], chosen: int, keys: list[i
 
 def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: list[int]) -> Markup:
     key = ("ranges", request.opened.snapshot_id, field_id)
-    ranges = request.opened.computed(key, lambda: column_ranges(files, field_id), "Comparing the bounds of files")
+    ranges = request.opened.get_or_compute(key, lambda: column_ranges(files, field_id), "Comparing the bounds of files")
     name = files.schema.find_column_name(field_id) or ""
     title = f"Overlap of files in {name}"
     if ranges is None:

@@ -27,10 +27,12 @@ def comparison(request: Request) -> Markup:
         return panel(title, element("p", "The table has fewer than two snapshots: there is nothing to compare."))
     try:
         a, b = snapshot_id_of(reader, before), snapshot_id_of(reader, after)
-        found = request.opened.computed(("diff", a, b), lambda: diff(reader, from_version=a, to_version=b), "Comparing the two versions")
+        found = request.opened.get_or_compute(
+            ("diff", a, b), lambda: diff(reader, from_version=a, to_version=b), "Comparing the two versions"
+        )
     except NoSuchSnapshotError as error:
         return panel(title, form, fault(error))
-    explained = request.opened.computed(("commit", b), lambda: explain_commit(reader, str(b)), "Explaining the commit")
+    explained = request.opened.get_or_compute(("commit", b), lambda: explain_commit(reader, str(b)), "Explaining the commit")
     command = f"icefloe diff {shell_word(f'{request.opened.typed}@{before}')} {shell_word(f'@{after}')} --rows{request.opened.arguments}"
     return element(
         "div",

@@ -96,7 +96,7 @@ def _metadata(request: Request) -> Markup:
             next_step="read it with icefloe show metadata",
         )
     stored = reader.io.read(location)
-    lines = request.opened.computed(
+    lines = request.opened.get_or_compute(
         ("json", location), lambda: document_text(parse_json(inflate(stored, location), location)), "Decoding the metadata file"
     )
     start = request.number("line", most=max(len(lines) - 1, 0))
@@ -204,7 +204,7 @@ def _chosen_manifest(request: Request) -> tuple[int, TableManifest]:
 
 def _entries(request: Request, manifest: TableManifest) -> list[ManifestEntry]:
     reader = request.opened.reader
-    return request.opened.computed(
+    return request.opened.get_or_compute(
         ("entries", manifest.manifest_path),
         lambda: manifest.fetch_manifest_entry(reader.io, discard_deleted=False),
         "Decoding the manifest",

@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.section import Request, anchor, panel
-from icefloe.formatting import count_text, file_name, shortened, time_text
+from icefloe.formatting import count_text, file_name, short_text, time_text
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.operations.loaded_table import TableReader, partition_text, sort_texts, source_name
 from icefloe.operations.parallel_requests import in_threads
@@ -55,7 +55,7 @@ class Version:
 def evolution(request: Request) -> Markup:
     """Return the timeline, the newest version first."""
     reader = request.opened.reader
-    versions, unread = request.opened.computed("evolution", lambda: versions_of(reader), "Reading earlier metadata files")
+    versions, unread = request.opened.get_or_compute("evolution", lambda: versions_of(reader), "Reading earlier metadata files")
     metadata = reader.metadata
     items = _items(request, versions[::-1])
     note = (
@@ -139,20 +139,20 @@ def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
     new = {field.field_id: (".".join(path), field) for path, field in walk(after.fields)}
     for field_id, (name, field) in new.items():
         if field_id not in old:
-            yield f"added {shortened(name)} ({shortened(str(field.field_type))}{', required' if field.required else ''})"
+            yield f"added {short_text(name)} ({short_text(str(field.field_type))}{', required' if field.required else ''})"
             continue
         old_name, old_field = old[field_id]
         if old_name != name:
-            yield f"renamed {shortened(old_name)} to {shortened(name)}"
+            yield f"renamed {short_text(old_name)} to {short_text(name)}"
         if str(old_field.field_type) != str(field.field_type) and not children(field.field_type):
-            yield f"changed the type of {shortened(name)} from {old_field.field_type} to {field.field_type}"
+            yield f"changed the type of {short_text(name)} from {old_field.field_type} to {field.field_type}"
         if old_field.required != field.required:
-            yield f"made {shortened(name)} {'required' if field.required else 'optional'}"
+            yield f"made {short_text(name)} {'required' if field.required else 'optional'}"
         if old_field.doc != field.doc:
-            yield f"changed the comment of {shortened(name)}"
+            yield f"changed the comment of {short_text(name)}"
     for field_id, (name, _) in old.items():
         if field_id not in new:
-            yield f"dropped {shortened(name)}"
+            yield f"dropped {short_text(name)}"
     if [one for one in old if one in new] != [one for one in new if one in old]:
         yield "moved columns"
 
@@ -161,7 +161,7 @@ def _property_changes(before: Mapping[str, str], after: Mapping[str, str]) -> It
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):
             now = after.get(key)
-            yield Change(kind="property", text=f"{shortened(key)} {'removed' if now is None else f'= {shortened(now)}'}")
+            yield Change(kind="property", text=f"{short_text(key)} {'removed' if now is None else f'= {short_text(now)}'}")
 
 
 def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[Change]:
@@ -172,7 +172,7 @@ def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[Change
         old, new = before.refs.get(name), after.refs.get(name)
         if old == new or (new is not None and new.snapshot_id in added and old is not None):
             continue
-        yield Change(kind="branch" if (new or old or _NO_REF).is_branch else "tag", text=_ref_text(shortened(name), old, new))
+        yield Change(kind="branch" if (new or old or _NO_REF).is_branch else "tag", text=_ref_text(short_text(name), old, new))
 
 
 def _ref_text(name: str, old: SnapshotRef | None, new: SnapshotRef | None) -> str:
@@ -246,14 +246,14 @@ def _layouts(metadata: TableMetadata) -> Sequence[str]:
     specs = [
         f"Spec {spec.spec_id}{', current' if spec.spec_id == metadata.default_spec_id else ''}: "
         + (
-            ", ".join(partition_text(str(field.transform), shortened(source_name(metadata, field.source_id))) for field in spec.fields)
+            ", ".join(partition_text(str(field.transform), short_text(source_name(metadata, field.source_id))) for field in spec.fields)
             or "unpartitioned"
         )
         for spec in metadata.partition_specs[-_MOST_LAYOUTS:]
     ]
     orders = [
         f"Sort order {order.order_id}{', current' if order.order_id == metadata.default_sort_order_id else ''}: "
-        + (", ".join(f"{key.transform}({shortened(source_name(metadata, key.source_id))})" for key in order.fields) or "unsorted")
+        + (", ".join(f"{key.transform}({short_text(source_name(metadata, key.source_id))})" for key in order.fields) or "unsorted")
         for order in metadata.sort_orders[-_MOST_LAYOUTS:]
     ]
     for texts, total, what in ((specs, len(metadata.partition_specs), "spec"), (orders, len(metadata.sort_orders), "sort order")):
@@ -265,5 +265,5 @@ def _layouts(metadata: TableMetadata) -> Sequence[str]:
 def _spec_text(metadata: TableMetadata) -> str:
     fields = metadata.spec().fields
     return (
-        ", ".join(partition_text(str(field.transform), shortened(source_name(metadata, field.source_id))) for field in fields) or "nothing"
+        ", ".join(partition_text(str(field.transform), short_text(source_name(metadata, field.source_id))) for field in fields) or "nothing"
     )

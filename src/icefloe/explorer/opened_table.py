@@ -187,7 +187,7 @@ class OpenedTable:
             ("trace", snapshot_id, where), lambda: trace(self.reader, where or None, snapshot_id), "Planning the query", kind="trace"
         )
 
-    def computed(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
+    def get_or_compute(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
         """Return a result about the table, see `Results.get`."""
         return self._result(("other", key), compute, what)
 

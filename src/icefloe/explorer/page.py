@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-from icefloe.display.markup import Child, Markup, element, joined
+from icefloe.display.markup import Child, Markup, element, fragment
 from icefloe.explorer.bounds_overlap import bounds_overlap
 from icefloe.explorer.checks import checks
 from icefloe.explorer.comparison import comparison
@@ -67,7 +67,7 @@ def table_page(request: Request, chosen: Section, home: str | None) -> tuple[Mar
     if snapshot is not None:
         now = element("a", "show the current one", href=request.links.to(chosen.name))
         then = element("p", f"The table as of snapshot {request.opened.snapshot_id}. ", now, class_="then", role="status")
-    body = joined(
+    body = fragment(
         _header(request.opened.name, home),
         element("nav", *tabs, class_="sections", aria_label="sections"),
         element("main", then, content, id="main", tabindex="-1"),
@@ -102,7 +102,7 @@ def document(title: str, body: Markup, head: Child) -> Markup:
 
 def linked_head() -> Markup:
     """Return the links to style sheet and script of a page with a server."""
-    return joined(
+    return fragment(
         element("link", rel="icon", href=f"/assets/{ICON}", type="image/svg+xml"),
         element("link", rel="stylesheet", href=f"/assets/{STYLE}"),
         element("script", src=f"/assets/{SCRIPT}", defer=True),
@@ -113,7 +113,7 @@ def inline_head() -> Markup:
     """Return style sheet and script of a file without a server, and the policy that lets nothing else run or load."""
     style, script = asset(STYLE), asset(SCRIPT)
     policy = f"default-src 'none'; img-src data:; style-src '{digest(style)}'; script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
-    return joined(
+    return fragment(
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("link", rel="icon", href="data:,"),
         element("style", Markup(style)),
@@ -134,7 +134,7 @@ def asset(name: str) -> str:
 
 def notice_page(title: str, *children: Child, home: str | None = None) -> Markup:
     """Return a page with a notice, such as an error."""
-    return document(title, joined(_header(None, home), element("main", panel(title, *children), id="main", tabindex="-1")), linked_head())
+    return document(title, fragment(_header(None, home), element("main", panel(title, *children), id="main", tabindex="-1")), linked_head())
 
 
 def catalog_page(name: str, namespaces: Sequence[tuple[str, Sequence[tuple[str, str]]]], more: int) -> Markup:
@@ -148,7 +148,7 @@ def catalog_page(name: str, namespaces: Sequence[tuple[str, Sequence[tuple[str, 
     lists = [panel(space, _tables(tables)) for space, tables in namespaces]
     rest = element("p", f"… and {more:,} more tables: open one by icefloe explore NAME", class_="dim") if more else None
     main = element("main", element("h1", f"Catalog {name}", class_="unseen"), *lists, rest, id="main", tabindex="-1")
-    return document(f"Catalog {name[:100]}", joined(_header(f"catalog {name}", None), main), linked_head())
+    return document(f"Catalog {name[:100]}", fragment(_header(f"catalog {name}", None), main), linked_head())
 
 
 def _tables(tables: Sequence[tuple[str, str]]) -> Markup:

@@ -67,7 +67,7 @@ def _spec_panel(spec: NamedPartitions, measures: Sequence[str], *, is_only: bool
 
 def cells(spec: NamedPartitions, measure: str) -> Cells:
     """Return the heat map of a partition spec by one of `MEASURES`."""
-    grid = _matrix(spec) if len(spec.columns) > 1 else _wrapped(spec)
+    grid = _matrix(spec) if len(spec.columns) > 1 else _wrap_rows(spec)
     places = grid.row * len(grid.columns) + grid.column
     order, inverse, counts = np.unique(places, return_inverse=True, return_counts=True)
     first = np.zeros(len(order), np.int64)
@@ -111,17 +111,17 @@ def _summary(measure: str, values: NDArray[np.float64], names: Sequence[str], co
         return "There are no files."
     top = int(values.argmax())
     of_cells = " of a cell" if int(counts.max()) > 1 else ""
-    most, median = _measured(measure, float(values[top])), _measured(measure, float(np.median(values)))
+    most, median = _measure_text(measure, float(values[top])), _measure_text(measure, float(np.median(values)))
     return f"{MEASURES[measure]}{of_cells}: most in {names[top]} with {most}; the median is {median}."
 
 
-def _measured(measure: str, value: float) -> str:
+def _measure_text(measure: str, value: float) -> str:
     if measure == "bytes":
         return size_text(int(value))
     return f"{value:.1%}" if measure == "deletes" else count_text(int(value), "file" if measure == "files" else "row")
 
 
-def _wrapped(spec: NamedPartitions) -> _Grid:
+def _wrap_rows(spec: NamedPartitions) -> _Grid:
     """Place the partitions of one field one after the other, in rows."""
     count = spec.partitions
     group = max(1, ceil(count / (_MOST_ROWS * _WRAPPED)))
@@ -140,12 +140,12 @@ def _matrix(spec: NamedPartitions) -> _Grid:
     ordinals = [spec.ordinals(place) for place in range(len(spec.columns))]
     sizes = [int(one.max(initial=0)) + 1 for one in ordinals]
     down, across = sorted(sorted(range(len(sizes)), key=lambda place: -sizes[place])[:2], key=lambda place: sizes[place])
-    row, rows = _binned(spec, ordinals[down], down, _MOST_ROWS)
-    column, columns = _binned(spec, ordinals[across], across, _MOST_COLUMNS)
+    row, rows = _bins(spec, ordinals[down], down, _MOST_ROWS)
+    column, columns = _bins(spec, ordinals[across], across, _MOST_COLUMNS)
     return _Grid(row, column, rows, columns, spec.columns[down].name, spec.columns[across].name)
 
 
-def _binned(spec: NamedPartitions, ordinals: Longs, field: int, most: int) -> tuple[Longs, tuple[str, ...]]:
+def _bins(spec: NamedPartitions, ordinals: Longs, field: int, most: int) -> tuple[Longs, tuple[str, ...]]:
     """Return the place of each partition by one field, in at most so many places, and the first value of each."""
     count = int(ordinals.max(initial=0)) + 1
     group = max(1, ceil(count / most))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from icefloe.display.markup import Markup, element, joined
+from icefloe.display.markup import Markup, element, fragment
 from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, StorageError
 from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, section_of
@@ -132,7 +132,7 @@ def standalone(
             names.append(element("a", section.title, href=f"#{section.name}"))
     finally:
         results.close()
-    body = joined(
+    body = fragment(
         element("header", element("span", "Icefloe", class_="brand"), element("h1", reader.full_name)),
         element("nav", *names, class_="sections", aria_label="sections"),
         element("main", *parts, id="main", tabindex="-1"),

@@ -82,7 +82,9 @@ class CatalogListing(Reportable):
         if not self.namespaces:
             return Report("", (Prose(f"catalog {self.name} has no namespaces"),))
         spaces = [
-            outline(space.name, _counted(space), [*map(Outline, space.tables), *(Outline(view, "view") for view in space.views)], most)
+            outline(
+                space.name, _contents_text(space), [*map(Outline, space.tables), *(Outline(view, "view") for view in space.views)], most
+            )
             for space in self.namespaces
         ]
         return Report("", (outline(f"catalog {self.name}", count_text(len(spaces), "namespace"), spaces, most),))
@@ -110,7 +112,7 @@ def listing(source: Catalog) -> CatalogListing:
     return CatalogListing(name=source.name, namespaces=tuple(found))
 
 
-def _counted(space: NamespaceContents) -> str:
+def _contents_text(space: NamespaceContents) -> str:
     return ", ".join([count_text(len(space.tables), "table"), *([count_text(len(space.views), "view")] if space.views else [])])
 
 

@@ -176,7 +176,7 @@ def explain_commit(reader: TableReader, snapshot: int | str | None = None) -> Co
         before=_others(before),
         checks=record.checks,
         checked_since=record.checked_since,
-        checked=_checked(reader, chosen, record),
+        checked=_checked_commits(reader, chosen, record),
     )
 
 
@@ -198,7 +198,7 @@ def _lost_attempts(reader: TableReader, snapshot: Snapshot, record: RetryRecord)
         )
 
 
-def _checked(reader: TableReader, snapshot: Snapshot, record: RetryRecord) -> tuple[OtherCommit, ...]:
+def _checked_commits(reader: TableReader, snapshot: Snapshot, record: RetryRecord) -> tuple[OtherCommit, ...]:
     if not record.checks or record.checked_since is None:
         return ()
     return _others(reversed(snapshots_between(reader.metadata, record.checked_since, snapshot.parent_snapshot_id) or ()))

@@ -67,7 +67,7 @@ class PartitionColumn:
         """Return a partition value as text: `2024-01` for a month."""
         return self.transform.to_human(self.kind, value)
 
-    def bound(self, data: bytes | None) -> str | None:
+    def bound_text(self, data: bytes | None) -> str | None:
         """Return a bound of a manifest list as text."""
         if data is None:
             return None
@@ -99,8 +99,8 @@ def partition_ranges(columns: Sequence[PartitionColumn], summaries: Sequence[Par
         PartitionRange(
             name=column.name,
             transform=str(column.transform),
-            lower=column.bound(summary.lower_bound),
-            upper=column.bound(summary.upper_bound),
+            lower=column.bound_text(summary.lower_bound),
+            upper=column.bound_text(summary.upper_bound),
             contains_null=summary.contains_null,
             contains_nan=summary.contains_nan,
         )

@@ -53,13 +53,13 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
         if parent is None or parent not in parents:
             del lanes[at]
             if at < len(lanes):
-                below.append(_shifted(at, len(lanes) + 1, None))
+                below.append(_shift_lanes(at, len(lanes) + 1, None))
             elif not lanes and len(drawn) + 1 < len(parents):
                 below.append("")  # the next commit is not connected with this one
         elif parent in lanes:
             other = lanes.index(parent)
             left, right = min(at, other), max(at, other)
-            below.append(_shifted(right, len(lanes), left))
+            below.append(_shift_lanes(right, len(lanes), left))
             lanes[left] = parent
             del lanes[right]
         else:
@@ -68,7 +68,7 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
     return drawn
 
 
-def _shifted(gone: int, count: int, joins: int | None) -> str:
+def _shift_lanes(gone: int, count: int, joins: int | None) -> str:
     """Draw `count` lanes of which the one at `gone` joins the lane `joins`, or ends; those right of it move one place to the left."""
     cells = [" "] * (2 * count)
     for lane in range(count):

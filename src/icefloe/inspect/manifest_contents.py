@@ -99,7 +99,7 @@ class ManifestList(Reportable):
             str(manifest.sequence_number),
             _counts(manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count),
             _counts(manifest.added_rows_count, manifest.existing_rows_count, manifest.deleted_rows_count),
-            *([_known(manifest.first_row_id)] if numbered else []),
+            *([_count_text(manifest.first_row_id)] if numbered else []),
             "\n".join(map(str, manifest.partitions)),
         )
 
@@ -189,7 +189,7 @@ class Manifest(Reportable):
                 count_text(entry.record_count),
                 size_text(entry.file_size_in_bytes if entry.content_size_in_bytes is None else entry.content_size_in_bytes),
             ]
-            row += [_known(entry.first_row_id)] if numbered else []
+            row += [_count_text(entry.first_row_id)] if numbered else []
             row += [entry.deletes or ""] if deletes else []
             rows.append(tuple(row))
         return grid(count_text(len(rows), "entry", "entries"), tuple(columns), rows, most)
@@ -312,10 +312,10 @@ def statistics_grid(title: str, columns: Sequence[ColumnStatistics]) -> Grid:
             str(column.field_id),
             column.name,
             column.type,
-            _known(column.size),
-            _known(column.values),
-            _known(column.nulls),
-            _known(column.nans),
+            _count_text(column.size),
+            _count_text(column.values),
+            _count_text(column.nulls),
+            _count_text(column.nans),
             "-" if column.lower is None else column.lower,
             "-" if column.upper is None else column.upper,
         )
@@ -335,7 +335,7 @@ def statistics_grid(title: str, columns: Sequence[ColumnStatistics]) -> Grid:
     return Grid(title, head, tuple(rows))
 
 
-def _known(count: int | None) -> str:
+def _count_text(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 

@@ -37,7 +37,7 @@ class MetadataFile(Reportable):
                 ("keys", count_text(len(self.content))),
             )
         )
-        shown = self.content if most is None else {key: _abbreviated(value) for key, value in self.content.items()}
+        shown = self.content if most is None else {key: _abbreviate(value) for key, value in self.content.items()}
         return Report(f"metadata of {self.table}", (facts, Document(shown)))
 
 
@@ -79,17 +79,17 @@ _LONGEST_LIST = 2
 _MOST_FIELDS = 12
 
 
-def _abbreviated(value: Any) -> Any:
+def _abbreviate(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _abbreviated(item) for key, item in value.items()}
+        return {key: _abbreviate(item) for key, item in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], dict):
         if "required" in value[0]:
             # The fields of a schema: one line each.
             lines = [f"{field.get('id')}: {field.get('name')} {_type_name(field.get('type'))}" for field in value]
             return lines if len(lines) <= _MOST_FIELDS else [*lines[: _MOST_FIELDS - 1], f"… {len(lines) - _MOST_FIELDS + 1} more"]
         if len(value) > _LONGEST_LIST:
-            return [_abbreviated(value[0]), f"… {len(value) - 2} more", _abbreviated(value[-1])]
-        return [_abbreviated(item) for item in value]
+            return [_abbreviate(value[0]), f"… {len(value) - 2} more", _abbreviate(value[-1])]
+        return [_abbreviate(item) for item in value]
     return value
 
 

@@ -90,20 +90,20 @@ def overhead(reader: TableReader) -> MetadataOverhead:
     for snapshot in reader.snapshots():
         for manifest in snapshot.manifests(reader.io):
             if manifest.manifest_path not in manifests:
-                manifests[manifest.manifest_path] = _opened(reader, manifest)
+                manifests[manifest.manifest_path] = _read_entries(reader, manifest)
             if snapshot.snapshot_id == metadata.current_snapshot_id:
                 current.append(manifests[manifest.manifest_path])
     current_list = [lists[metadata.current_snapshot_id]] if metadata.current_snapshot_id in lists else []
     return MetadataOverhead(
         table=reader.full_name,
         current=(
-            _measured(reader, "metadata files", newest),
-            _measured(reader, "manifest lists", current_list),
+            _measure(reader, "metadata files", newest),
+            _measure(reader, "manifest lists", current_list),
             *_manifests_and_files(current),
         ),
         reachable=(
-            _measured(reader, "metadata files", [*logged, *newest]),
-            _measured(reader, "manifest lists", lists.values()),
+            _measure(reader, "metadata files", [*logged, *newest]),
+            _measure(reader, "manifest lists", lists.values()),
             *_manifests_and_files(manifests.values()),
         ),
     )
@@ -118,7 +118,7 @@ class _OpenedManifest:
     files: dict[str, int]
 
 
-def _opened(reader: TableReader, manifest: TableManifest) -> _OpenedManifest:
+def _read_entries(reader: TableReader, manifest: TableManifest) -> _OpenedManifest:
     entries = read_columns(reader.io.read(manifest.manifest_path), manifest, manifest.partition_type).entries
     columns = (entries.column(name).to_pylist() for name in ("status", "file_path", "file_size_in_bytes"))
     live = {path: size for status, path, size in zip(*columns, strict=True) if status != ManifestEntryStatus.DELETED}
@@ -138,7 +138,7 @@ def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelS
     )
 
 
-def _measured(reader: TableReader, level: str, paths: Iterable[str]) -> LevelSize:
+def _measure(reader: TableReader, level: str, paths: Iterable[str]) -> LevelSize:
     sizes = [stored_size(reader.io, path) for path in paths]
     present = [size for size in sizes if size is not None]
     return LevelSize(level=level, files=len(present), size=sum(present), missing=len(sizes) - len(present))

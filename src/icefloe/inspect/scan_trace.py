@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from icefloe.display.figures.blocks import Blocks
 from icefloe.display.report import Facts, Mark, Outline, Part, Report
 from icefloe.display.reportable import MOST_LINES, Reportable
-from icefloe.formatting import count_text, share_text, shortened, size_text, time_text, within
+from icefloe.formatting import count_text, share_text, short_text, size_text, time_text, within
 from icefloe.inspect.scan_figure import decision_level, file_level
 from icefloe.inspect.table_overview import summary_number
 from icefloe.operations.loaded_table import LoadedTable, TableReader
@@ -143,21 +143,21 @@ class ScanTrace(Reportable):
             f"{totals.data_files_read:,} of {count_text(totals.data_files, 'data file')}, {size_text(totals.data_size_read)}. "
             "Struck out is what it skips."
         )
-        return Blocks(title=f"Scan of {shortened(self.table)}", summary=summary, levels=tuple(levels))
+        return Blocks(title=f"Scan of {short_text(self.table)}", summary=summary, levels=tuple(levels))
 
     def report(self, most: int | None = MOST_LINES) -> Report:
         steps: list[Part] = [self.figure(), self._catalog(), self._metadata(), self._snapshot()]
         if self.is_planned_by_server:
             steps.append(Outline("4. Plan", "planned by the server, which does not report what it skipped"))
-            steps.append(self._decided("5. Data files", "data file", self.files, most))
+            steps.append(self._decisions("5. Data files", "data file", self.files, most))
             if self.delete_files.kept:
-                steps.append(self._decided("6. Delete files", "delete file", self.delete_files, most))
+                steps.append(self._decisions("6. Delete files", "delete file", self.delete_files, most))
         elif self.snapshot is not None:
-            steps.append(self._decided("4. Manifests", "manifest", self.manifests, most))
-            steps.append(self._decided("5. Data files", "data file", self.files, most))
+            steps.append(self._decisions("4. Manifests", "manifest", self.manifests, most))
+            steps.append(self._decisions("5. Data files", "data file", self.files, most))
             if self.delete_manifests.kept or self.delete_manifests.skipped:
-                steps.append(self._decided("6. Delete manifests", "delete manifest", self.delete_manifests, most))
-                steps.append(self._decided("7. Delete files", "delete file", self.delete_files, most))
+                steps.append(self._decisions("6. Delete manifests", "delete manifest", self.delete_manifests, most))
+                steps.append(self._decisions("7. Delete files", "delete file", self.delete_files, most))
             steps.append(self._totals(f"{len(steps)}. In all"))
         return Report(f"{self.table} where {self.where}", tuple(steps))
 
@@ -197,7 +197,7 @@ class ScanTrace(Reportable):
             (Outline(f"{list_text}: names {count_text(snapshot.manifests, 'manifest')}"),),
         )
 
-    def _decided(self, title: str, noun: str, level: LevelDecisions, most: int | None) -> Outline:
+    def _decisions(self, title: str, noun: str, level: LevelDecisions, most: int | None) -> Outline:
         return Outline(
             title, count_text(len(level), noun), (self._lines("kept", level.kept, most), self._lines("skipped", level.skipped, most))
         )

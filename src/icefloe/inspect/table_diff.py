@@ -7,7 +7,7 @@ from typing import Any
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError
-from icefloe.formatting import count_text, shortened, size_text, time_text
+from icefloe.formatting import count_text, short_text, size_text, time_text
 from icefloe.inspect.comparison.file_changes import ColumnDifference, FileDifference, PartitionDifference
 from icefloe.inspect.comparison.layout_changes import Change, LayoutChanges
 from icefloe.inspect.comparison.row_changes import RowChanges
@@ -239,7 +239,8 @@ def _layout_parts(layout: LayoutChanges, most: int | None) -> Iterator[Part]:
     ):
         if changes:
             lines = [
-                (change.change, shortened(change.name), shortened(change.before or ""), shortened(change.after or "")) for change in changes
+                (change.change, short_text(change.name), short_text(change.before or ""), short_text(change.after or ""))
+                for change in changes
             ]
             yield grid(title, columns, lines, most)
     if not layout.settings_known:
@@ -261,9 +262,9 @@ def _steps_grid(history: VersionHistory, most: int | None) -> Part:
             "to" if step.side == "after" else "from",
             str(step.snapshot_id),
             time_text(step.timestamp_ms),
-            shortened(step.operation or "unknown"),
+            short_text(step.operation or "unknown"),
             *(count_text(number or 0) for number in (step.added_rows, step.removed_rows, step.added_files, step.removed_files)),
-            shortened(step.engine or ""),
+            short_text(step.engine or ""),
         )
         for step in history.steps
     ]
@@ -272,7 +273,7 @@ def _steps_grid(history: VersionHistory, most: int | None) -> Part:
 
 def _partition_row(one: PartitionDifference) -> tuple[str, ...]:
     return (
-        shortened(one.partition or "unpartitioned"),
+        short_text(one.partition or "unpartitioned"),
         count_text(one.before.rows),
         count_text(one.after.rows),
         f"{one.after.rows - one.before.rows:+,}",
@@ -287,7 +288,7 @@ def _row_parts(rows: RowDiff, most: int | None) -> Iterator[Part]:
     if rows.sample:
         columns = (Column("change"), *(Column(name, rank=place) for place, name in enumerate(rows.columns)))
         lines = [
-            ("-" if row["_change_type"] == "DELETE" else "+", *(shortened(_value_text(row[name])) for name in rows.columns))
+            ("-" if row["_change_type"] == "DELETE" else "+", *(short_text(_value_text(row[name])) for name in rows.columns))
             for row in rows.sample
         ]
         yield grid("changed rows", columns, lines, most)

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from icefloe.display.progress import counted
+from icefloe.display.progress import count_pieces
 from icefloe.errors import IcefloeError, StorageError, StoragePermissionError
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.local_file_io import LocalFileIO
@@ -43,7 +43,7 @@ def delete_files(
     pool = ThreadPoolExecutor(max(1, min(threads, len(batches))), thread_name_prefix="icefloe-delete")
     try:
         results = pool.map(lambda delete_batch: delete_batch(), batches)
-        with closing(counted("delete files", "requests", results, len(batches))) as counted_results:
+        with closing(count_pieces("delete files", "requests", results, len(batches))) as counted_results:
             return [failure for failures in counted_results for failure in failures]
     finally:
         pool.shutdown(cancel_futures=True)

@@ -17,7 +17,17 @@ import pyarrow.compute as pc
 from icefloe.errors import LocationNotAllowedError
 from icefloe.io.input_and_output_file import InputFile, OutputFile
 from icefloe.io.local_file_io import FileVersion, LocalFileIO
-from icefloe.io.locations import ALLOWED_LOCATIONS, AZURE, LocationPolicy, LocationScope, folders_of, host_of, listed, local_path, scheme_of
+from icefloe.io.locations import (
+    ALLOWED_LOCATIONS,
+    AZURE,
+    LocationPolicy,
+    LocationScope,
+    folders_of,
+    host_of,
+    local_path,
+    scheme_of,
+    split_list,
+)
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO, file_io_for
 from icefloe.io.object_store_options import ACCOUNT_HOST
@@ -70,9 +80,9 @@ class AllowedStores:
             InvalidPropertyError: A property about locations has a value that is not allowed.
         """
         policy = LocationPolicy.of(properties)
-        more_schemes = frozenset(text.lower().rstrip(":/") for text in listed(properties.get(ALLOWED_SCHEMES)))
+        more_schemes = frozenset(text.lower().rstrip(":/") for text in split_list(properties.get(ALLOWED_SCHEMES)))
         trusted = [policy.warehouse] if policy.warehouse else []
-        trusted_locations = [*trusted, *listed(properties.get(ALLOWED_LOCATIONS)), *([location] if location and is_trusted else [])]
+        trusted_locations = [*trusted, *split_list(properties.get(ALLOWED_LOCATIONS)), *([location] if location and is_trusted else [])]
         is_remote = location is not None and scheme_of(location) not in (LOCAL, MEMORY)
         return cls(
             schemes=SCHEMES | more_schemes | {scheme_of(warehouse) for warehouse in trusted},
@@ -264,7 +274,7 @@ def _configured_hosts(properties: Mapping[str, str]) -> Iterable[str]:
 def _strict_scope(policy: LocationPolicy, location: str | None) -> LocationScope:
     folder, _, name = (location or "").rpartition("/")[0].rpartition("/")
     table_folders = folders_of([folder]) if name == "metadata" else ()
-    return LocationScope((*policy.trusted().folders, *(place for place in table_folders if not place.is_root)))
+    return LocationScope((*policy.trusted_folders().folders, *(place for place in table_folders if not place.is_root)))
 
 
 def _refusal(location: str, reason: str, next_step: str) -> LocationNotAllowedError:

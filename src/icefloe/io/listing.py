@@ -60,10 +60,10 @@ def _local_files(location: str) -> list[str]:
 
 
 def _walk(top: str) -> Iterable[tuple[str, str]]:
-    def failed(error: OSError) -> None:
+    def raise_error(error: OSError) -> None:
         raise error
 
-    for folder, inner, names in os.walk(top, onerror=failed):
+    for folder, inner, names in os.walk(top, onerror=raise_error):
         inner[:] = sorted(name for name in inner if _is_data(name))
         yield from ((folder, name) for name in names if _is_data(name))
 

@@ -217,7 +217,7 @@ class LocalFolders:
         return [name for name, is_folder in members if is_folder], [name for name, is_folder in members if not is_folder]
 
     @contextmanager
-    def opened(self, location: str) -> Iterator[OpenFolder | None]:
+    def open_folder(self, location: str) -> Iterator[OpenFolder | None]:
         """Hold a folder open; None where there is no such folder."""
         try:
             descriptor = os.open(local_path(location), os.O_RDONLY | os.O_DIRECTORY)

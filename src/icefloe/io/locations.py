@@ -104,7 +104,7 @@ def is_relative(location: str) -> bool:
     return scheme_of(location) == "file" and not location.startswith("/") and location[: len(_FILE_PREFIX)].lower() != _FILE_PREFIX
 
 
-def qualified(location: str) -> str:
+def qualify(location: str) -> str:
     """Return the location in the form of a table's metadata: a local path is absolute, without `.`, `..`, doubled slashes and a slash at its end.
 
     Other engines write paths in this form, whatever the user has typed. Links are kept, and locations in object stores, whose names are literal.
@@ -259,17 +259,17 @@ class LocationPolicy:
             raise InvalidPropertyError(f"the catalog property {POLICY} is {policy!r}", next_step=f"set it to {WARN} or {STRICT}")
         warehouse = properties.get(WAREHOUSE)
         return cls(
-            warehouse=qualified(warehouse) if warehouse else None,
-            allowed_locations=listed(properties.get(ALLOWED_LOCATIONS)),
-            delete_outside=listed(properties.get(DELETE_OUTSIDE)),
+            warehouse=qualify(warehouse) if warehouse else None,
+            allowed_locations=split_list(properties.get(ALLOWED_LOCATIONS)),
+            delete_outside=split_list(properties.get(DELETE_OUTSIDE)),
             is_strict=policy == STRICT,
         )
 
-    def trusted(self) -> LocationScope:
+    def trusted_folders(self) -> LocationScope:
         """Return the folders that the configuration names: the warehouse and the allowed locations."""
         return LocationScope(folders_of([*([self.warehouse] if self.warehouse else []), *self.allowed_locations]))
 
 
-def listed(text: str | None) -> tuple[str, ...]:
+def split_list(text: str | None) -> tuple[str, ...]:
     """Return the values of a property whose values are separated by commas."""
     return tuple(value.strip() for value in (text or "").split(",") if value.strip())

@@ -21,7 +21,7 @@ from icefloe.loading.input_files import BLOCK_BYTES, InputFiles, open_bytes
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
 from icefloe.loading.text_decoding import utf8_decoder
-from icefloe.loading.text_types import NEAR_SHARE, TextTypes, described, from_text, nearest_type, wrong_texts
+from icefloe.loading.text_types import NEAR_SHARE, TextTypes, from_text, nearest_type, type_with_article, wrong_texts
 from icefloe.operations.upsert_source import Names
 from icefloe.spec.schema.arrow_types import field_to_arrow
 from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StringType
@@ -106,7 +106,7 @@ class CsvInput:
                         types[name].observe(chunk)
                         if name not in samples and chunk.null_count < len(chunk):
                             samples[name] = chunk.drop_null()[:_SAMPLE]
-        chosen = {name: known[name] if name in known else types[name].chosen() for name in self.names}
+        chosen = {name: known[name] if name in known else types[name].narrowest_type() for name in self.names}
         strings = (name for name in types if isinstance(chosen[name], StringType))
         near = {name: kind for name in strings if name in samples and (kind := nearest_type(samples[name])) is not None}
         self.mixed_columns = self._mixed_columns(near) if near else []
@@ -155,7 +155,7 @@ class CsvInput:
                 values, is_wrong = from_text(text, field.field_type)
                 columns.append(values)
                 if is_wrong is not None:
-                    faults.append(bad(is_wrong & ~wrong, f"is not {described(field.field_type)}", field.name))
+                    faults.append(bad(is_wrong & ~wrong, f"is not {type_with_article(field.field_type)}", field.name))
                     wrong |= is_wrong
                 if field.required and values.null_count:
                     is_null = np.asarray(values.is_null())

@@ -18,7 +18,7 @@ import pyarrow as pa
 from icefloe.errors import InvalidInputError, UnsupportedFeatureError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
-from icefloe.io.locations import local_path, qualified, scheme_of
+from icefloe.io.locations import local_path, qualify, scheme_of
 from icefloe.io.storage_errors import storage_error
 from icefloe.spec.ports import FileIO
 
@@ -70,7 +70,7 @@ class InputFiles:
         Raises:
             StorageError, NoSuchFileError: A local file is not there any more, or cannot be looked at.
         """
-        marks = sorted(zip(map(qualified, self.paths), self.sizes, map(_changed_ns, self.paths), strict=True))
+        marks = sorted(zip(map(qualify, self.paths), self.sizes, map(_changed_ns, self.paths), strict=True))
         return sha256("\0".join(f"{place}\0{size}\0{time}" for place, size, time in marks).encode()).hexdigest()[:16]
 
     @property
@@ -102,8 +102,8 @@ def find_files(texts: Sequence[str], file_format: InputFormat | None, properties
         paths += locations if locations == [text] else [path for path in locations if not path.endswith(BAD_ROWS_ENDING)]
     if not paths:
         raise InvalidInputError(f"there are no files in {', '.join(texts)}", next_step="name files, or a folder that contains some")
-    places = Counter(map(qualified, paths))
-    repeated = next((path for path in paths if places[qualified(path)] > 1), None)
+    places = Counter(map(qualify, paths))
+    repeated = next((path for path in paths if places[qualify(path)] > 1), None)
     if repeated is not None:
         raise InvalidInputError(f"{repeated} is named twice, and its rows would be loaded twice", next_step="name each file once")
     formats = {file_format or format_of(path) for path in paths}

@@ -138,7 +138,7 @@ def has_objects_on_lines(block: bytes) -> bool:
     if not any(isinstance(_parse_line(line), dict) for line in lines[1:] if line[:1] == b"{"):
         return False
     records = JsonRecords()
-    _cut(block, 1, records, is_array=False, has_ended=False)
+    _split_values(block, 1, records, is_array=False, has_ended=False)
     return bool(records.faults)
 
 
@@ -187,7 +187,7 @@ def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRe
     while True:
         data, at_end = carried + block, not block
         records = JsonRecords(exact=exact)
-        rest, line, has_ended = _cut(data, line, records, is_array=is_array, has_ended=has_ended)
+        rest, line, has_ended = _split_values(data, line, records, is_array=is_array, has_ended=has_ended)
         carried = data[rest:]
         if at_end:
             remaining = carried.lstrip(_SPACE)
@@ -209,7 +209,7 @@ def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRe
         block = source.read()
 
 
-def _cut(data: bytes, line: int, records: JsonRecords, *, is_array: bool, has_ended: bool) -> tuple[int, int, bool]:
+def _split_values(data: bytes, line: int, records: JsonRecords, *, is_array: bool, has_ended: bool) -> tuple[int, int, bool]:
     """Add the complete values of a text; return the offset after them, the line there, and whether the array has ended."""
     if has_ended:
         if data.strip(_SPACE):
@@ -223,7 +223,7 @@ def _cut(data: bytes, line: int, records: JsonRecords, *, is_array: bool, has_en
         before = data[position:end].strip(around)
         if is_array and data[end] == _CLOSING[1] and not before:
             rest_line = line + int(np.searchsorted(breaks, end))
-            return _cut(data[end + 1 :], rest_line, records, is_array=True, has_ended=True)[0] + end + 1, line + len(breaks), True
+            return _split_values(data[end + 1 :], rest_line, records, is_array=True, has_ended=True)[0] + end + 1, line + len(breaks), True
         piece = data[position : end + 1]
         value = piece.strip(around)
         records.add(value, line + int(np.searchsorted(breaks, position + piece.find(value))))

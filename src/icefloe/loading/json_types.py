@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from icefloe.errors import InvalidInputError, UnsupportedTypeError
 from icefloe.loading.json_records import ExactNumber, json_text
-from icefloe.loading.text_types import TIMESTAMPS, TextTypes, described, from_text
+from icefloe.loading.text_types import TIMESTAMPS, TextTypes, from_text, type_with_article
 from icefloe.spec.schema.arrow_types import field_to_arrow, type_to_arrow
 from icefloe.spec.types import (
     BinaryType,
@@ -94,16 +94,16 @@ class JsonTypes:
 
     def columns(self) -> list[NestedField]:
         """Return the fields of objects, in the order in which they came first; their ids are not set."""
-        return [NestedField(number, name, types.chosen()) for number, (name, types) in enumerate(self._fields.items(), start=1)]
+        return [NestedField(number, name, types.common_type()) for number, (name, types) in enumerate(self._fields.items(), start=1)]
 
-    def chosen(self) -> IcebergType:
+    def common_type(self) -> IcebergType:
         """Return the type of all values; string, with other values as JSON, where they have no type in common."""
         kinds = self._kinds
         if self._depth < MAX_DEPTH:
             if kinds == {dict} and self._fields:
                 return StructType(*self.columns())
             if kinds == {list} and self._element is not None:
-                return ListType(element_id=0, element=self._element.chosen(), element_required=False)
+                return ListType(element_id=0, element=self._element.common_type(), element_required=False)
         if kinds == {bool}:
             return BooleanType()
         if kinds == {int}:
@@ -112,7 +112,7 @@ class JsonTypes:
             return DecimalType(38, 0) if self._has_big else LongType()
         if kinds and kinds <= {int, float}:
             return DoubleType()
-        return self._texts.chosen() if kinds == {str} else StringType()
+        return self._texts.narrowest_type() if kinds == {str} else StringType()
 
 
 # ---- conversion ----
@@ -204,7 +204,7 @@ def _offsets(values: Sequence[Any]) -> pa.Array:
 
 def _primitives(values: list[Any], kind: PrimitiveType, rows: Sequence[int], reject: Reject) -> pa.Array:
     target = type_to_arrow(kind)
-    name = described(kind)
+    name = type_with_article(kind)
     if isinstance(kind, StringType):
         return _strings(values, rows, reject)
     if isinstance(kind, BooleanType):

@@ -52,7 +52,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]
 Texts = Any  # a pyarrow.StringArray
 
 
-def described(kind: IcebergType) -> str:
+def type_with_article(kind: IcebergType) -> str:
     """Return a type with its article, for the reason why a value does not fit it."""
     if isinstance(kind, TimestampType | TimestampNanoType):
         return f"a {kind} (without a time zone)"
@@ -172,7 +172,7 @@ class TextTypes:
             kinds = _possible_types(texts[0].as_py())
             self._candidates = [case for case in self._candidates if isinstance(case[0], kinds) and case[1](texts)]
 
-    def chosen(self) -> PrimitiveType:
+    def narrowest_type(self) -> PrimitiveType:
         """Return the narrowest type of all texts; string without texts."""
         return self._candidates[0][0] if self._candidates and not self._is_empty else StringType()
 

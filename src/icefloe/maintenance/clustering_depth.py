@@ -109,11 +109,11 @@ def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
     return numbers
 
 
-def misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Schema) -> NDArray[np.bool_]:
+def is_misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Schema) -> NDArray[np.bool_]:
     """Return a mask of the files that an order would separate from others.
 
     For a sort order these are the files whose range of the first key overlaps with those of `LEAST_DEPTH` files of their partition, one of which is as deep;
-    none if the key is a transform of the column. For a curve see `unclustered`. Files with unknown bounds are not among them.
+    none if the key is a transform of the column. For a curve see `is_unclustered`. Files with unknown bounds are not among them.
 
     Args:
         part: Planned files with their statistics.
@@ -121,13 +121,13 @@ def misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Sche
         schema: The schema of the scan.
     """
     if isinstance(order, CurveOrder):
-        return unclustered(part, field_ids=order.source_ids, schema=schema)
+        return is_unclustered(part, field_ids=order.source_ids, schema=schema)
     if not isinstance(order.fields[0].transform, IdentityTransform):
         return np.zeros(len(part), dtype=bool)  # files that are sorted by a bucket or a day overlap in the column itself
     return clustering_depths(part, order.fields[0].source_id, schema).is_deep
 
 
-def unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Schema) -> NDArray[np.bool_]:
+def is_unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Schema) -> NDArray[np.bool_]:
     """Return a mask of the files that a curve through several columns would have placed elsewhere: they overlap with most files in most of the columns.
 
     Args:

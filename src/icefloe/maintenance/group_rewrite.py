@@ -178,7 +178,7 @@ class GroupRewrite(Generic[P, G, R]):
             self._table.refresh()
             plan = self.plan()
             remaining = self._groups(plan, lost)
-        return self.committed(first)
+        return self.committed_result(first)
 
     def run_groups(self, plan: P, groups: Sequence[G]) -> R:
         """Rewrite some groups of a plan once. Groups that lose to another writer are reported, and not planned again, so that no more bytes are rewritten.
@@ -194,14 +194,14 @@ class GroupRewrite(Generic[P, G, R]):
         refuse_staging(self._table, self._branch)
         self._lost = []
         self._round(plan, groups)
-        return self.committed(plan)
+        return self.committed_result(plan)
 
     def _scan(self, row_filter: str | BooleanExpression) -> DataScan:
         """Return a scan of the branch, or of a table that has no snapshot yet."""
         scan = self._table.scan(row_filter)
         return scan.use_ref(self._branch) if self._table.metadata.refs else scan
 
-    def committed(self, plan: P) -> R:
+    def committed_result(self, plan: P) -> R:
         """Return what was committed so far, also after an error."""
         return self._result(plan, [written.group for written in self._done])
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from icefloe.errors import CommitUnknownError
 from icefloe.formatting import count_text
-from icefloe.maintenance.clustering_depth import misplaced
+from icefloe.maintenance.clustering_depth import is_misplaced
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult
 from icefloe.maintenance.health_measures import FilesOfBranch, TableMeasures, measure
 from icefloe.maintenance.maintenance_report import ActionReport, ActionState, LeftWork, PlannedWork, in_words, log_failure, report_of
@@ -122,7 +122,7 @@ class TableState:
     def rewrite(self) -> RewritePlan:
         """The groups of data files that could be rewritten."""
         order = self.metadata.sort_order()
-        overlaps = None if order.is_unsorted else partial(misplaced, order=order, schema=self.files.schema)
+        overlaps = None if order.is_unsorted else partial(is_misplaced, order=order, schema=self.files.schema)
         return plan_rewrite(self.files.plan, self.metadata, self.options, overlaps)
 
     @cached_property
@@ -279,7 +279,7 @@ class SlicedAction(Action, Generic[R]):
                 continue
             rewrite, plan, groups = self.rewrite(run, state, part_of_work)
             failure = run.failure_of(partial(rewrite.run_groups, plan, groups))
-            result = rewrite.committed(plan)
+            result = rewrite.committed_result(plan)
             run.progress.done += len(part_of_work)
             slices.results.append(result)
             slices.snapshot_ids += result.snapshot_ids

@@ -9,7 +9,7 @@ from typing import Any
 from icefloe.display.report import Column, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, OperationResult, json_ready
 from icefloe.errors import IcefloeError, in_one_line
-from icefloe.formatting import count_text, shortened, size_text
+from icefloe.formatting import count_text, short_text, size_text
 from icefloe.maintenance.maintenance_thresholds import FILE_OPEN_BYTES, REWRITE_COST, SCANS
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 
@@ -182,7 +182,7 @@ def _row(report: ActionReport) -> tuple[str, ...]:
         f"{report.worth:.3g}" if report.rewritten_bytes else "",
     )
     has_figures = report.rewritten_bytes or report.files_less or report.bytes_less
-    return report.action.value, report.state.value, shortened(report.detail), *(figures if has_figures else ("",) * 4)
+    return report.action.value, report.state.value, short_text(report.detail), *(figures if has_figures else ("",) * 4)
 
 
 def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:

@@ -22,7 +22,7 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
-from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualified
+from icefloe.io.locations import Place, folders_of, is_relative, join, place_of_file, place_of_folder, qualify
 from icefloe.operations.expiry.deletion_scope import folders_of_table
 from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, metadata_of
 from icefloe.operations.orphans.referenced_files import METADATA_FOLDER
@@ -150,7 +150,7 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
                 next_step="if every file there is the table's, pass that folder as location, or add it to the catalog property io.allowed-locations",
             )
         return _with_others(handle, loaded.metadata.location, own, own)
-    place = place_of_folder(qualified(location))
+    place = place_of_folder(qualify(location))
     if place is None or place.is_root or holds_warehouse(handle.policy, place):
         raise InvalidInputError(
             f"orphan files cannot be removed from {location}: it is no folder, or a whole bucket, or the warehouse of all tables",
@@ -158,7 +158,7 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
             path=location,
             next_step="name a folder of this table alone, such as s3://bucket/lake/db/t/data",
         )
-    location = qualified(location)
+    location = qualify(location)
     _refuse_other_spelling(handle, loaded, place)
     if own is not None and (place == own or place.is_below(own)):
         scope = _with_others(handle, location, place, own)

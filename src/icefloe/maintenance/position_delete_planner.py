@@ -20,7 +20,7 @@ from icefloe.datafile.deletes.delete_loader import target_of
 from icefloe.datafile.deletes.merge_deletes import DeletesToMerge
 from icefloe.maintenance.dangling_deletes import read_live_deletes
 from icefloe.maintenance.rewrite_options import MAX_LONG, GroupOptions
-from icefloe.maintenance.rewrite_planner import SizedFiles, ordered, paying_bundles
+from icefloe.maintenance.rewrite_planner import SizedFiles, order_groups, paying_bundles
 from icefloe.operations.parallel_requests import in_threads
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.pruning import FileMetricsEvaluator
@@ -223,7 +223,7 @@ def plan_position_deletes(
     removed = [_removal(deletes, dangling)] if len(dangling) else []
     return PositionDeletePlan(
         snapshot_id=snapshot.snapshot_id,
-        groups=(*ordered(groups, options.job_order), *removed),
+        groups=(*order_groups(groups, options.job_order), *removed),
         considered_files=considered,
         busy_files=considered - len(files),
         left_files=bundles.candidates - sum(map(len, bundles.groups)),

@@ -100,19 +100,19 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
     if young:
         ids = np.array(sorted(young), dtype=np.int64)
 
-        def written(snapshot: Snapshot) -> list[ManifestFile]:
+        def manifests_of(snapshot: Snapshot) -> list[ManifestFile]:
             manifests = files.manifests if snapshot.snapshot_id == head else read_manifests(snapshot, read)
             return [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id]
 
-        manifests = [manifest for found in in_threads(written, young.values()) for manifest in found]
+        manifests = [manifest for found in in_threads(manifests_of, young.values()) for manifest in found]
 
-        def changed(manifest: Any) -> list[tuple[Partition, PartitionChange]]:
+        def changed_partitions(manifest: Any) -> list[tuple[Partition, PartitionChange]]:
             kind = spec_partition_type(metadata, manifest.partition_spec_id)
             entries = read_columns(read(manifest.manifest_path), manifest, kind).entries
             is_young = np.isin(numpy_of(fill_nulls(array_of_chunks(entries["snapshot_id"]), -1)), ids)
             return list(_changes(entries.filter(mask_array(is_young)), manifest.partition_spec_id, kind, young))
 
-        for pairs in in_threads(changed, manifests):
+        for pairs in in_threads(changed_partitions, manifests):
             for partition, change in pairs:
                 known = changes.get(partition, change)
                 changes[partition] = PartitionChange(

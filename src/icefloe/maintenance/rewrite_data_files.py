@@ -17,7 +17,7 @@ from icefloe.datafile.deletes.delete_loader import is_scoped_to
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import EngineError
 from icefloe.formatting import count_text, size_text
-from icefloe.maintenance.clustering_depth import misplaced
+from icefloe.maintenance.clustering_depth import is_misplaced
 from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
 from icefloe.maintenance.group_rewrite import GroupRewrite, GroupRewriteResult, WrittenGroup
 from icefloe.maintenance.rewrite_options import RewriteOptions
@@ -135,7 +135,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
             every_delete=True,
             schema=scan.schema(),
         )
-        overlaps = partial(misplaced, order=self._order, schema=scan.schema()) if self._sorts else None
+        overlaps = partial(is_misplaced, order=self._order, schema=scan.schema()) if self._sorts else None
         return plan_rewrite(replace(plan, parts=tuple(map(_with_every_row, plan.parts))), metadata, self._options, overlaps)
 
     @property

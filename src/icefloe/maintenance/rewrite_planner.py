@@ -155,7 +155,7 @@ def plan_rewrite(
     candidates = _candidates([_choose(part, shares, options, overlaps) for part in plan.parts])
     by_partition = _by_partition(candidates, plan.parts, metadata, options)
     kept = paying_bundles(by_partition, candidates, options)
-    groups = ordered(_groups(kept, plan.parts, candidates, options), options.job_order)
+    groups = order_groups(_groups(kept, plan.parts, candidates, options), options.job_order)
     return RewritePlan(
         snapshot_id=plan.snapshot_id,
         groups=tuple(groups),
@@ -358,7 +358,7 @@ def _group(bundle: Rows, files: tuple[PlannedFiles, ...], candidates: Candidates
     )
 
 
-def ordered(groups: list[G], order: str) -> list[G]:
+def order_groups(groups: list[G], order: str) -> list[G]:
     """Return groups in the order of `rewrite-job-order`."""
     if order == "none":
         return groups

@@ -99,7 +99,9 @@ def changes(
     parts = []
     for ordinal, snapshot in enumerate(_snapshots(table, start_snapshot_id, end_snapshot_id)):
         removed, added = reader.changes_of(snapshot)
-        rows = pa.concat_tables([_described(removed, DELETE, ordinal, snapshot), _described(added, INSERT, ordinal, snapshot)])
+        rows = pa.concat_tables(
+            [_with_change_columns(removed, DELETE, ordinal, snapshot), _with_change_columns(added, INSERT, ordinal, snapshot)]
+        )
         if compared:
             rows = without_carry_overs(rows, [field.name for field in table_columns])
         if identifier_columns:
@@ -135,7 +137,7 @@ def _snapshots(table: TableReader, start: int | None, end: int | None) -> list[S
     return [snapshot for snapshot in reversed(line) if snapshot.operation != _REPLACE]
 
 
-def _described(rows: Any, change: str, ordinal: int, snapshot: Snapshot) -> Any:
+def _with_change_columns(rows: Any, change: str, ordinal: int, snapshot: Snapshot) -> Any:
     count = len(rows)
     for field, value in ((CHANGE_TYPE, change), (CHANGE_ORDINAL, ordinal), (COMMIT_SNAPSHOT_ID, snapshot.snapshot_id)):
         kind = schema_to_arrow(Schema(field)).field(0).type

@@ -68,7 +68,7 @@ def selected_entries(content: bytes, manifest: ManifestFile, partition_type: Str
     """Return the entries that become rows, as `read_columns` returns them, with only the maps that are needed. Raises as `rows_of_manifest`."""
     maps = _maps_of(selection.schema) | _maps_of(selection.filtered)
     columns = read_columns(content, manifest, partition_type, whole=True, only=maps)
-    return _filtered(columns.entries, selection)
+    return _filter(columns.entries, selection)
 
 
 def rows_of_entries(entries: Any, spec_id: int, selection: FileRowSelection) -> Any:
@@ -93,7 +93,7 @@ def _maps_of(schema: Schema) -> frozenset[str]:
     return (named & WHOLE_NAMES) | (METRICS_MAPS if READABLE_METRICS in named else frozenset())
 
 
-def _filtered(entries: Any, selection: FileRowSelection) -> Any:
+def _filter(entries: Any, selection: FileRowSelection) -> Any:
     if not selection.with_deleted:
         entries = entries.filter(pc.not_equal(entries["status"], int(ManifestEntryStatus.DELETED)))
     if len(selection.contents) < len(FileContent):

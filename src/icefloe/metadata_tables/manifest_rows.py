@@ -100,12 +100,12 @@ def _summary(field: PartitionField, typed: NestedField, summary: PartitionFieldS
     return {
         "contains_null": summary.contains_null,
         "contains_nan": summary.contains_nan,
-        "lower_bound": _bound(field, typed, summary.lower_bound),
-        "upper_bound": _bound(field, typed, summary.upper_bound),
+        "lower_bound": _bound_text(field, typed, summary.lower_bound),
+        "upper_bound": _bound_text(field, typed, summary.upper_bound),
     }
 
 
-def _bound(field: PartitionField, typed: NestedField, data: bytes | None) -> str | None:
+def _bound_text(field: PartitionField, typed: NestedField, data: bytes | None) -> str | None:
     """Return a bound as text: `null` if there is none, as in Java; None if the bytes are not a value of the field's type."""
     if isinstance(field.transform, UnknownTransform):
         return None if data is not None else "null"

@@ -14,7 +14,7 @@ from icefloe.display.html import html_of
 from icefloe.display.report import Report
 from icefloe.display.reports_of_values import columns_grid
 from icefloe.errors import InvalidInputError, in_one_line
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.metadata_tables import schemas
 from icefloe.metadata_tables.changes import current_changes
 from icefloe.metadata_tables.deleted_positions import position_delete_rows
@@ -116,12 +116,12 @@ class MetadataTable:
         return pandas_frame(self.to_arrow(columns=columns, row_filter=row_filter, snapshot_id=snapshot_id))
 
     def __repr__(self) -> str:
-        columns = shortened(", ".join(self.schema.names))
+        columns = short_text(", ".join(self.schema.names))
         return in_one_line(f"MetadataTable({self.name} of {self.table.full_name}: {columns}; to_pandas() and to_arrow() read its rows)")
 
     def _repr_html_(self) -> str:
         title = f"metadata table {self.name} of {self.table.full_name}"
-        return html_of(Report(shortened(title), (columns_grid(self.schema, "columns; to_pandas() and to_arrow() read its rows"),)))
+        return html_of(Report(short_text(title), (columns_grid(self.schema, "columns; to_pandas() and to_arrow() read its rows"),)))
 
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
@@ -150,14 +150,14 @@ class MetadataTable:
         use_filter = row_filter is not None and kind.takes_filter
         request = Request(
             table=self.table,
-            schema=self._cut(columns),
+            schema=self._select_columns(columns),
             whole_schema=self.schema,
             row_filter=bind(row_filter, self.schema) if row_filter is not None and use_filter else AlwaysTrue(),
             snapshot=self.table.scan(snapshot_id=snapshot_id).snapshot() if kind.of_one_snapshot else None,
         )
         return kind.rows(request)
 
-    def _cut(self, columns: Sequence[str] | None) -> Schema:
+    def _select_columns(self, columns: Sequence[str] | None) -> Schema:
         if columns is None:
             return self.schema
         unknown = [name for name in columns if name not in self.schema.names]

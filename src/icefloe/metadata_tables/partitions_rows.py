@@ -49,10 +49,10 @@ def partition_rows(request: Request) -> Any:
         return rows.append_column(_KNOWN_FIELDS, pa.array([known] * len(rows), pa.int32()))
 
     parts = list(in_threads(read, manifests_of(request, snapshots_of(request))))
-    return _counted(parts, partition_type, request) if parts else schema_to_arrow(request.schema).empty_table()
+    return _count_by_partition(parts, partition_type, request) if parts else schema_to_arrow(request.schema).empty_table()
 
 
-def _counted(parts: Sequence[Any], partition_type: StructType, request: Request) -> Any:
+def _count_by_partition(parts: Sequence[Any], partition_type: StructType, request: Request) -> Any:
     keys = [str(field.field_id) for field in partition_type.fields]
     # The newest change of a partition is first, so that its time, snapshot and spec come from one row.
     entries = pa.concat_tables(parts).sort_by([(names.UPDATED_AT, "descending")])

@@ -90,7 +90,7 @@ def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
     found: Numbers = np.zeros(len(rows), np.int64)
     for name in columns:
         codes = _codes(array_of_chunks(rows[name]))
-        found = _renumbered(found * (int(codes.max(initial=0)) + 1) + codes)
+        found = _renumber(found * (int(codes.max(initial=0)) + 1) + codes)
     return found
 
 
@@ -118,6 +118,6 @@ def text_of_nested(value: Any) -> str:
     return "[" + ",".join(map(text_of_nested, value)) + "]" if isinstance(value, list) else repr(value)
 
 
-def _renumbered(numbers: Numbers) -> Numbers:
+def _renumber(numbers: Numbers) -> Numbers:
     """Return the numbers renumbered from 0, equal where they were equal."""
     return np.unique(numbers, return_inverse=True)[1].astype(np.int64)

@@ -52,7 +52,7 @@ def _optional(field_id: int, name: str, kind: IcebergType, doc: str | None = Non
     return NestedField(field_id, name, kind, False, doc)
 
 
-def _required(field_id: int, name: str, kind: IcebergType, doc: str | None = None) -> NestedField:
+def _required_field(field_id: int, name: str, kind: IcebergType, doc: str | None = None) -> NestedField:
     return NestedField(field_id, name, kind, True, doc)
 
 
@@ -79,16 +79,16 @@ def _file_fields(partition: StructType) -> list[NestedField]:
     """Return the fields of a file in a manifest, in the order of Java's table; without `partition` if no spec has a field."""
     fields = [
         _optional(134, "content", IntegerType(), "0: data, 1: position deletes, 2: equality deletes"),
-        _required(100, "file_path", StringType(), "Location of the file"),
-        _required(101, "file_format", StringType(), "avro, orc, parquet or puffin, in upper case"),
+        _required_field(100, "file_path", StringType(), "Location of the file"),
+        _required_field(101, "file_format", StringType(), "avro, orc, parquet or puffin, in upper case"),
         _optional(141, "spec_id", IntegerType(), "Partition spec that the file was written with"),
     ]
     if partition.fields:
-        fields.append(_required(PARTITION_ID, PARTITION, partition, "Values of the partition fields of all specs"))
+        fields.append(_required_field(PARTITION_ID, PARTITION, partition, "Values of the partition fields of all specs"))
     return [
         *fields,
-        _required(103, "record_count", LongType(), "Rows in the file"),
-        _required(104, "file_size_in_bytes", LongType()),
+        _required_field(103, "record_count", LongType(), "Rows in the file"),
+        _required_field(104, "file_size_in_bytes", LongType()),
         _optional(108, "column_sizes", _by_column(117, 118, LongType()), "Bytes on disk by column id"),
         _optional(109, "value_counts", _by_column(119, 120, LongType()), "Values by column id, nulls and NaN too"),
         _optional(110, "null_value_counts", _by_column(121, 122, LongType()), "Nulls by column id"),
@@ -119,11 +119,11 @@ def files_schema(metadata: TableMetadata) -> Schema:
 def entries_schema(metadata: TableMetadata) -> Schema:
     """Return the schema of `entries` and `all_entries`."""
     fields = [
-        _required(0, "status", IntegerType(), "0: existing, 1: added, 2: deleted"),
+        _required_field(0, "status", IntegerType(), "0: existing, 1: added, 2: deleted"),
         _optional(1, "snapshot_id", LongType()),
         _optional(3, "sequence_number", LongType()),
         _optional(4, "file_sequence_number", LongType()),
-        _required(2, DATA_FILE, StructType(*_file_fields(partition_struct(metadata)))),
+        _required_field(2, DATA_FILE, StructType(*_file_fields(partition_struct(metadata)))),
     ]
     return _with_metrics(metadata, fields)
 
@@ -131,16 +131,16 @@ def entries_schema(metadata: TableMetadata) -> Schema:
 def partitions_schema(metadata: TableMetadata) -> Schema:
     """Return the schema of `partitions`; without partition columns for a table that was never partitioned."""
     partition = partition_struct(metadata)
-    keys = [_required(1, PARTITION, partition), _required(4, "spec_id", IntegerType())] if partition.fields else []
+    keys = [_required_field(1, PARTITION, partition), _required_field(4, "spec_id", IntegerType())] if partition.fields else []
     return Schema(
         *keys,
-        _required(2, "record_count", LongType(), "Rows in data files"),
-        _required(3, "file_count", IntegerType(), "Data files"),
-        _required(11, "total_data_file_size_in_bytes", LongType(), "Bytes of data files"),
-        _required(5, "position_delete_record_count", LongType(), "Rows in position delete files, positions in deletion vectors"),
-        _required(6, "position_delete_file_count", IntegerType(), "Position delete files and deletion vectors"),
-        _required(7, "equality_delete_record_count", LongType(), "Rows in equality delete files"),
-        _required(8, "equality_delete_file_count", IntegerType(), "Equality delete files"),
+        _required_field(2, "record_count", LongType(), "Rows in data files"),
+        _required_field(3, "file_count", IntegerType(), "Data files"),
+        _required_field(11, "total_data_file_size_in_bytes", LongType(), "Bytes of data files"),
+        _required_field(5, "position_delete_record_count", LongType(), "Rows in position delete files, positions in deletion vectors"),
+        _required_field(6, "position_delete_file_count", IntegerType(), "Position delete files and deletion vectors"),
+        _required_field(7, "equality_delete_record_count", LongType(), "Rows in equality delete files"),
+        _required_field(8, "equality_delete_file_count", IntegerType(), "Equality delete files"),
         _optional(9, "last_updated_at", TimestamptzType(), "When a snapshot last added a file that is still there"),
         _optional(10, "last_updated_snapshot_id", LongType(), "That snapshot"),
     )
@@ -155,7 +155,7 @@ def position_deletes_schema(metadata: TableMetadata) -> Schema:
         _optional(DELETE_ROW_FIELD_ID, DELETE_ROW_NAME, metadata.schema().as_struct(), "The deleted row, where the delete file holds it"),
     ]
     if partition.fields:
-        fields.append(_required(PARTITION_FIELD_ID, PARTITION, partition, "Partition of the delete file"))
+        fields.append(_required_field(PARTITION_FIELD_ID, PARTITION, partition, "Partition of the delete file"))
     fields += [replace(SPEC_ID, name="spec_id"), replace(FILE, name="delete_file_path", doc="Location of the delete file")]
     if metadata.format_version >= _FIRST_VERSION_WITH_VECTORS:
         fields.append(_optional(_VECTOR_OFFSET_ID, "content_offset", LongType(), "Where a deletion vector begins, in bytes"))
@@ -179,7 +179,7 @@ def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
 
 
 _SUMMARY = StructType(
-    _required(10, "contains_null", BooleanType()),
+    _required_field(10, "contains_null", BooleanType()),
     _optional(11, "contains_nan", BooleanType()),
     _optional(12, "lower_bound", StringType()),
     _optional(13, "upper_bound", StringType()),
@@ -197,11 +197,11 @@ _MANIFEST_COUNTS = (
 def manifests_schema(_: TableMetadata) -> Schema:
     """Return the schema of `manifests`. Fields that a version 1 manifest list may leave out are nullable."""
     return Schema(
-        _required(14, "content", IntegerType(), "0: data, 1: deletes"),
-        _required(1, "path", StringType()),
-        _required(2, "length", LongType()),
-        _required(3, "partition_spec_id", IntegerType()),
-        _required(4, "added_snapshot_id", LongType()),
+        _required_field(14, "content", IntegerType(), "0: data, 1: deletes"),
+        _required_field(1, "path", StringType()),
+        _required_field(2, "length", LongType()),
+        _required_field(3, "partition_spec_id", IntegerType()),
+        _required_field(4, "added_snapshot_id", LongType()),
         *(_optional(field_id, name, IntegerType()) for field_id, name in _MANIFEST_COUNTS),
         _optional(8, "partition_summaries", ListType(element_id=9, element=_SUMMARY)),
     )
@@ -211,7 +211,7 @@ def all_manifests_schema(_: TableMetadata) -> Schema:
     """Return the schema of `all_manifests`: one row for each manifest of each snapshot."""
     return Schema(
         *(field if field.name in ("content", "path", "length") else replace(field, required=False) for field in manifests_schema(_).fields),
-        _required(18, "reference_snapshot_id", LongType(), "The snapshot whose manifest list names the manifest"),
+        _required_field(18, "reference_snapshot_id", LongType(), "The snapshot whose manifest list names the manifest"),
         _optional(19, "key_metadata", BinaryType(), "How the manifest is encrypted"),
     )
 
@@ -222,18 +222,18 @@ def all_manifests_schema(_: TableMetadata) -> Schema:
 def history_schema(_: TableMetadata) -> Schema:
     """Return the schema of `history`: the snapshot log."""
     return Schema(
-        _required(1, "made_current_at", TimestamptzType()),
-        _required(2, "snapshot_id", LongType()),
+        _required_field(1, "made_current_at", TimestamptzType()),
+        _required_field(2, "snapshot_id", LongType()),
         _optional(3, "parent_id", LongType()),
-        _required(4, "is_current_ancestor", BooleanType()),
+        _required_field(4, "is_current_ancestor", BooleanType()),
     )
 
 
 def metadata_log_schema(_: TableMetadata) -> Schema:
     """Return the schema of `metadata_log_entries`: the current and earlier metadata files."""
     return Schema(
-        _required(1, "timestamp", TimestamptzType()),
-        _required(2, "file", StringType()),
+        _required_field(1, "timestamp", TimestamptzType()),
+        _required_field(2, "file", StringType()),
         _optional(3, "latest_snapshot_id", LongType()),
         _optional(4, "latest_schema_id", IntegerType()),
         _optional(5, "latest_sequence_number", LongType()),
@@ -243,8 +243,8 @@ def metadata_log_schema(_: TableMetadata) -> Schema:
 def snapshots_schema(_: TableMetadata) -> Schema:
     """Return the schema of `snapshots`."""
     return Schema(
-        _required(1, "committed_at", TimestamptzType()),
-        _required(2, "snapshot_id", LongType()),
+        _required_field(1, "committed_at", TimestamptzType()),
+        _required_field(2, "snapshot_id", LongType()),
         _optional(3, "parent_id", LongType()),
         _optional(4, "operation", StringType()),
         _optional(5, "manifest_list", StringType()),
@@ -255,9 +255,9 @@ def snapshots_schema(_: TableMetadata) -> Schema:
 def refs_schema(_: TableMetadata) -> Schema:
     """Return the schema of `refs`: branches and tags."""
     return Schema(
-        _required(1, "name", StringType()),
-        _required(2, "type", StringType(), "BRANCH or TAG"),
-        _required(3, "snapshot_id", LongType()),
+        _required_field(1, "name", StringType()),
+        _required_field(2, "type", StringType(), "BRANCH or TAG"),
+        _required_field(3, "snapshot_id", LongType()),
         _optional(4, "max_reference_age_in_ms", LongType()),
         _optional(5, "min_snapshots_to_keep", IntegerType()),
         _optional(6, "max_snapshot_age_in_ms", LongType()),

@@ -4,7 +4,7 @@ from typing import Any
 
 from icefloe.checks.validation import Validation, validate_loaded
 from icefloe.errors import in_one_line
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.metadata_tables.metadata_table_registry import metadata_table
 from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -22,7 +22,7 @@ class TableInspection:
         self.tbl = tbl
 
     def __repr__(self) -> str:
-        return in_one_line(f"TableInspection({shortened(self.tbl.full_name)}: metadata tables as Arrow, such as files() and snapshots())")
+        return in_one_line(f"TableInspection({short_text(self.tbl.full_name)}: metadata tables as Arrow, such as files() and snapshots())")
 
     def snapshots(self) -> Any:
         """Return the snapshots."""

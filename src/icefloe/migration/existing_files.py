@@ -25,7 +25,7 @@ from icefloe.errors import DataFileFormatError, InvalidInputError, NoSuchFileErr
 from icefloe.formatting import count_text, size_text
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.listing import files_of
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.operations.available_engines import engine_choice
 from icefloe.operations.parallel_requests import side_by_side
 from icefloe.operations.rows.add_files import read_footers
@@ -219,11 +219,11 @@ def existing_files(
         SchemaMismatchError: Files have different columns or partition columns.
         InvalidInputError: A file is in two folders.
     """
-    folders = (qualified(source),) if isinstance(source, str) else tuple(qualified(folder) for folder in source)
+    folders = (qualify(source),) if isinstance(source, str) else tuple(qualify(folder) for folder in source)
     io = load_file_io(catalog.properties)
     files = _files(io, folders, is_left_out, ignore_missing=ignore_missing)
     layouts = _layouts(io, files)
-    described = source if isinstance(source, SourceFolders) else _described(layouts, folders, files)
+    described = source if isinstance(source, SourceFolders) else _source_folders(layouts, folders, files)
     _refuse_unread_columns(layouts, described)
     schema = assign_fresh_ids(Schema(*(replace(column, required=False) for column in described.schema.fields)))
     return ExistingFiles(
@@ -344,7 +344,7 @@ def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], described: 
             )
 
 
-def _described(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
+def _source_folders(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
     """Return the columns of files: those of all footers, and the partition columns of all paths."""
     if not files:
         raise NoSuchFileError(f"no file is at {folders[0]}", path=folders[0], next_step="check the folder")

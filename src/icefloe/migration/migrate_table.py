@@ -28,7 +28,7 @@ from icefloe.errors import (
 from icefloe.formatting import count_text
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.file_tree import FolderFiles, FolderPart, HiddenNames, list_part
-from icefloe.io.locations import LocationPolicy, join, place_of_file, place_of_folder, qualified
+from icefloe.io.locations import LocationPolicy, join, place_of_file, place_of_folder, qualify
 from icefloe.migration.existing_files import (
     ExistingFiles,
     SourceFolders,
@@ -151,9 +151,9 @@ class _Migration:
                 raise InvalidInputError(
                     f"{source} is a folder, of which there is no backup", next_step="leave out drop_backup and backup_table_name"
                 )
-            self._location = qualified(source).rstrip("/")
+            self._location = qualify(source).rstrip("/")
         else:
-            self._location = qualified(self._table.location).rstrip("/")
+            self._location = qualify(self._table.location).rstrip("/")
             backup_name = backup_name or f"{self._table.name[-1]}{BACKUP_SUFFIX}"
         self._keeps_name = name is None
         self._name: Name = name or (() if self._table is None else self._table.name)

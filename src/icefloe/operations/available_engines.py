@@ -22,7 +22,7 @@ from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.data_file_writer import write_batches, write_sorted
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.datafile.write_target import WriteTarget, WritingTask
-from icefloe.display.progress import counted, progress
+from icefloe.display.progress import count_pieces, progress
 from icefloe.errors import EngineError, IcefloeError, InvalidInputError, NotInstalledError, StorageError, UnsupportedFeatureError
 from icefloe.operations.arrow_upsert import upsert_arrow
 from icefloe.operations.engine import READ_THREADS, Engine, ScanRequest, Statement, UpsertSource
@@ -73,7 +73,7 @@ class InProcessEngine:
         """
         if isinstance(rows, pa.RecordBatchReader):
             unsorted = replace(target, sort_order_id=UNSORTED_ORDER_ID)
-            with closing(counted(f"write {target.table_name}", "batches", rows, 0)) as batches:
+            with closing(count_pieces(f"write {target.table_name}", "batches", rows, 0)) as batches:
                 cast = (cast_to_schema(pa.Table.from_batches([batch]), target.schema) for batch in batches)
                 return write_batches(unsorted, (batch for table in cast for batch in table.to_batches()), partition_id=0, task_id=0)
         table = arrow_table(rows, target.schema)
@@ -101,7 +101,7 @@ class InProcessEngine:
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
         """Return the rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
         schema = schema_to_arrow(request.projection)
-        return pa.RecordBatchReader.from_batches(schema, _limited(_read_ahead(request), request.limit))
+        return pa.RecordBatchReader.from_batches(schema, _limit(_read_ahead(request), request.limit))
 
     def map(
         self,
@@ -120,7 +120,7 @@ class InProcessEngine:
         results = map(function, items) if threads < 2 else side_by_side(function, items, threads)
         if combine is None or not items:
             return results
-        with closing(counted(description, "files", results, len(items))) as counted_results:
+        with closing(count_pieces(description, "files", results, len(items))) as counted_results:
             return iter((reduce(combine, counted_results),))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
@@ -273,7 +273,7 @@ def _write_all(function: Callable[..., Any], items: Sequence[Any], description: 
     def write(number: int, item: Any) -> None:
         outcomes[number] = function(item, WritingTask(number, is_stopped=stopped.is_set))
 
-    def finished() -> Generator[None]:
+    def write_all() -> Generator[None]:
         if threads < 2:
             yield from starmap(write, enumerate(items))
             return
@@ -287,7 +287,7 @@ def _write_all(function: Callable[..., Any], items: Sequence[Any], description: 
                 raise
 
     try:
-        with closing(finished()) as work, closing(counted(description, "files", work, len(items))) as counted_work:
+        with closing(write_all()) as work, closing(count_pieces(description, "files", work, len(items))) as counted_work:
             for _ in counted_work:
                 pass
     except BaseException:
@@ -383,7 +383,7 @@ def _read_task(request: ScanRequest, task: FileScanTask, deletes: DeleteLoader) 
         raise
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+def _limit(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     if limit is None:
         yield from batches
         return

@@ -76,7 +76,7 @@ def plan_statistics(scan: DataScan, table_name: str, columns: Sequence[str] | No
     if snapshot is None:
         return None
     schema = scan.schema()
-    names = tuple(".".join(schema.path_of(field.field_id) or ()) for field in _chosen(schema, columns))
+    names = tuple(".".join(schema.path_of(field.field_id) or ()) for field in _select_columns(schema, columns))
     tasks = tuple(scan.select(*names).request().plan.tasks()) if names else ()
     sizes = {task.file.file_path: task.file.file_size_in_bytes for task in tasks}
     return StatisticsPlan(
@@ -104,7 +104,7 @@ def compute_statistics(
     if snapshot is None:
         return None
     schema = scan.schema()
-    fields = _chosen(schema, columns)
+    fields = _select_columns(schema, columns)
     sketches = _sketches(scan, schema, fields, engine)
     blobs = [_blob(field, sketch, snapshot) for field, sketch in zip(fields, sketches, strict=True)]
     metadata, computed = scan.metadata, {(blob.type, blob.fields) for blob in blobs}
@@ -137,7 +137,7 @@ def compute_statistics(
     return file
 
 
-def _chosen(schema: Schema, columns: Sequence[str] | None) -> list[NestedField]:
+def _select_columns(schema: Schema, columns: Sequence[str] | None) -> list[NestedField]:
     """Return the columns of these names; without names, all top-level columns of primitive types."""
     if columns is not None:
         return [_column(schema, name) for name in columns]

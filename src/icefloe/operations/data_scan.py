@@ -13,7 +13,7 @@ import pyarrow as pa
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.io.file_io_by_scheme import with_access
 from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
@@ -78,14 +78,14 @@ class DataScan:
         return in_one_line(f"Scan({self.table_name}: {', '.join(f'{name} {value}' for name, value in self._facts())})")
 
     def _repr_html_(self) -> str:
-        return html_of(Report(f"scan of {shortened(self.table_name)}", (Facts(tuple(self._facts())),)))
+        return html_of(Report(f"scan of {short_text(self.table_name)}", (Facts(tuple(self._facts())),)))
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         """Yield what the scan reads, as names and texts."""
         snapshot_id = self.metadata.current_snapshot_id if self.snapshot_id is None else self.snapshot_id
         yield "snapshot", "none yet" if snapshot_id is None else str(snapshot_id)
-        yield "columns", "all" if "*" in self.selected_fields else shortened(", ".join(self.selected_fields))
-        yield "where", shortened(str(self.row_filter))
+        yield "columns", "all" if "*" in self.selected_fields else short_text(", ".join(self.selected_fields))
+        yield "where", short_text(str(self.row_filter))
         if self.limit is not None:
             yield "limit", f"{self.limit:,}"
         if self.is_planned_by_server:

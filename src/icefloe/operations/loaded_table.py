@@ -13,7 +13,7 @@ from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
 from icefloe.display.reports_of_values import columns_grid
 from icefloe.errors import InvalidInputError, visible
-from icefloe.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.formatting import MOST_SHOWN, count_text, short_text
 from icefloe.operations.column_statistics import TableStatistics, read_statistics
 from icefloe.operations.commits.commit_loop import commit
 from icefloe.operations.data_scan import DataScan
@@ -380,7 +380,7 @@ class TableReader:
 
     def __repr__(self) -> str:
         fields = self.schema().fields
-        columns = "".join(f"\n  {shortened(str(field))}" for field in fields[:MOST_SHOWN])
+        columns = "".join(f"\n  {short_text(str(field))}" for field in fields[:MOST_SHOWN])
         if len(fields) > MOST_SHOWN:
             columns += f"\n  … and {len(fields) - MOST_SHOWN:,} more columns"
         snapshot = self.metadata.current_snapshot()
@@ -395,16 +395,16 @@ class TableReader:
         facts = Facts(
             (
                 ("format version", str(self.format_version)),
-                ("location", shortened(self.location())),
-                ("partitioned by", shortened(partitioning or "nothing")),
-                ("sorted by", shortened(", ".join(sort_texts(self.metadata)) or "nothing")),
+                ("location", short_text(self.location())),
+                ("partitioned by", short_text(partitioning or "nothing")),
+                ("sorted by", short_text(", ".join(sort_texts(self.metadata)) or "nothing")),
                 ("snapshots", count_text(len(self.metadata.snapshots))),
                 ("current snapshot", str(snapshot.snapshot_id) if snapshot else "none yet"),
             )
         )
         growth = growth_figure(self.metadata.snapshots[-MOST_SHOWN:], self.full_name)
         parts = (facts, *(() if growth is None else (growth,)), columns_grid(self.schema(), "columns"))
-        return html_of(Report(shortened(self.full_name), parts))
+        return html_of(Report(short_text(self.full_name), parts))
 
 
 def partition_text(transform: str, source: str) -> str:

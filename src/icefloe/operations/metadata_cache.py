@@ -111,9 +111,9 @@ class MetadataCache:
         kept = self._files.get(location)
         if kept is not None and version is not None and kept.version == version:
             return kept.metadata.for_caller()
-        return self.parsed(io.read(location), location, version)
+        return self.parse(io.read(location), location, version)
 
-    def parsed(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
+    def parse(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
         """Return the metadata in a file's bytes, as a value that shares nothing that a caller could change. Raises as `read_table_metadata`.
 
         Args:

@@ -41,7 +41,7 @@ def is_configured(policy: LocationPolicy, place: Place) -> bool:
 
     The `location` of a namespace allows nothing: every user who may create a namespace can set it.
     """
-    return place == policy.created or policy.trusted().holds(place) or place in folders_of(policy.allowed_locations)
+    return place == policy.created or policy.trusted_folders().holds(place) or place in folders_of(policy.allowed_locations)
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:

@@ -65,7 +65,7 @@ def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[s
         if names is not None and name not in names:
             continue
         if schema is None:
-            array = _inferred(series, (name,), problems)
+            array = _infer_array(series, (name,), problems)
         elif name in fields:
             array = _column(series, fields[name].field_type, (name,), problems)
         else:
@@ -105,7 +105,7 @@ def _named_columns(frame: Any, problems: Problems) -> Iterator[tuple[str, Any, b
 
 def _column(series: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
     if isinstance(kind, StructType | ListType | MapType) and _is_objects(series):
-        return _nested(series.tolist(), kind, path, problems)
+        return _nested_array(series.tolist(), kind, path, problems)
     return _exact_nested(_plain(series, kind, path, problems), kind, path, problems)
 
 
@@ -131,7 +131,7 @@ def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], pro
     return _exact(decoded_array(array) if pa.types.is_dictionary(source) else array, kind, path, problems)
 
 
-def _nested(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
+def _nested_array(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
     """Return Python values, such as the items of lists, as an array."""
     if not isinstance(kind, StructType | ListType | MapType):
         array = _exact(_plain(values, kind, path, problems), kind, path, problems)
@@ -149,7 +149,7 @@ def _struct(values: Sequence[Any], kind: StructType, known: Any, path: tuple[str
     rows: list[Mapping[str, Any]] = [value if is_known else {} for value, is_known in zip(values, known, strict=True)]
     for row in rows:
         if not isinstance(row, Mapping):
-            raise TypeError(f"{_shown(row)} is not a dictionary")
+            raise TypeError(f"{_value_text(row)} is not a dictionary")
     names = dict.fromkeys(name for row in rows for name in row)
     if not names:
         return pa.array([None if not is_known else {} for is_known in known], pa.struct([]))
@@ -158,7 +158,7 @@ def _struct(values: Sequence[Any], kind: StructType, known: Any, path: tuple[str
     for name in names:
         column = [row.get(name) for row in rows]
         inner = fields.get(name)
-        columns.append(pa.nulls(len(rows)) if inner is None else _nested(column, inner.field_type, (*path, name), problems))
+        columns.append(pa.nulls(len(rows)) if inner is None else _nested_array(column, inner.field_type, (*path, name), problems))
     return pa.StructArray.from_arrays(columns, names=list(names), mask=pa.array(~known))
 
 
@@ -166,9 +166,9 @@ def _list(values: Sequence[Any], kind: ListType, known: Any, path: tuple[str, ..
     lists = [value if is_known else () for value, is_known in zip(values, known, strict=True)]
     for value in lists:
         if not isinstance(value, list | tuple | np.ndarray):
-            raise TypeError(f"{_shown(value)} is not a list")
+            raise TypeError(f"{_value_text(value)} is not a list")
     offsets = pa.array([0, *accumulate(map(len, lists))], pa.int32())
-    items = _nested(_flat(lists), kind.element_type, (*path, "element"), problems)
+    items = _nested_array(_flat(lists), kind.element_type, (*path, "element"), problems)
     return pa.ListArray.from_arrays(offsets, items, mask=pa.array(~known))
 
 
@@ -181,8 +181,8 @@ def _map(values: Sequence[Any], kind: MapType, known: Any, path: tuple[str, ...]
         keys.append(key)
         items.append(item)
     offsets = pa.array([0, *accumulate(map(len, pairs))], pa.int32())
-    key_array = _nested(keys, kind.key_type, (*path, "key"), problems)
-    item_array = _nested(items, kind.value_type, (*path, "value"), problems)
+    key_array = _nested_array(keys, kind.key_type, (*path, "key"), problems)
+    item_array = _nested_array(items, kind.value_type, (*path, "value"), problems)
     return pa.MapArray.from_arrays(offsets, key_array, item_array, mask=pa.array(~known))
 
 
@@ -210,10 +210,10 @@ def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Prob
             return pa.array(values, type_to_arrow(kind), from_pandas=True)
         except _NOT_CONVERTIBLE:
             pass  # the error is that of the inferred type
-    return _inferred(values, path, problems)
+    return _infer_array(values, path, problems)
 
 
-def _inferred(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
+def _infer_array(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
     pandas, kind = sys.modules["pandas"], getattr(values, "dtype", None)
     if isinstance(kind, pandas.PeriodDtype):  # Arrow would give the number of each, which has another meaning in a column
         return _refuse(values, path, problems, "has periods; to_timestamp makes times of them, and astype(str) texts")
@@ -250,13 +250,13 @@ def _exact(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: 
     if not isinstance(kind, PrimitiveType) or array.type == type_to_arrow(kind):
         return array
     try:
-        return _converted(array, kind)
+        return _convert(array, kind)
     except _NOT_CONVERTIBLE as error:
         problems.append(Problem(where=".".join(path), what=f"has values that do not fit {kind}: {error}"))
         return pa.nulls(len(array))
 
 
-def _converted(array: pa.Array, kind: PrimitiveType) -> pa.Array:
+def _convert(array: pa.Array, kind: PrimitiveType) -> pa.Array:
     source, target = array.type, type_to_arrow(kind)
     is_integer, is_float = pa.types.is_integer(source), pa.types.is_floating(source)
     if isinstance(kind, _INTEGERS) and (is_integer or is_float):
@@ -264,7 +264,7 @@ def _converted(array: pa.Array, kind: PrimitiveType) -> pa.Array:
     if isinstance(kind, _FLOATS) and is_integer:
         return array.cast(target)
     if isinstance(kind, _FLOATS) and is_float:
-        return _rounded(array, target)
+        return _round(array, target)
     if isinstance(kind, DecimalType) and is_integer:
         return array.cast(pa.decimal256(min(_FITS_INT64_DIGITS + kind.scale, _MOST_DIGITS), kind.scale)).cast(target)
     if isinstance(kind, DecimalType) and pa.types.is_decimal(source):
@@ -276,7 +276,7 @@ def _converted(array: pa.Array, kind: PrimitiveType) -> pa.Array:
     return array
 
 
-def _rounded(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _round(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Return numbers of Python, which have 64 bits, as the nearest of the target's width."""
     nearest = array.cast(target)
     overflows = pc.and_(pc.is_inf(nearest), pc.invert(pc.is_inf(array)))
@@ -337,7 +337,7 @@ def _refuse(values: Sequence[Any], path: tuple[str, ...], problems: Problems, wh
     return pa.nulls(len(values))
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 

@@ -50,7 +50,7 @@ def plan_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: s
 
     Statistics whose counts do not match the manifests are found by the computation alone, which then reads every manifest.
     """
-    counted = _counted(metadata, io, table_name, snapshot_id)
+    counted = _count_partitions(metadata, io, table_name, snapshot_id)
     if counted is None:
         return None
     number = counted.snapshot.snapshot_id
@@ -79,7 +79,7 @@ def compute_partition_statistics(
     Returns:
         The file; None for a table without a snapshot.
     """
-    counted = _counted(metadata, io, table_name, snapshot_id)
+    counted = _count_partitions(metadata, io, table_name, snapshot_id)
     if counted is None:
         return None
     if counted.file is not None:
@@ -125,7 +125,7 @@ class _LastStatistics:
     added: Sequence[ManifestFile]
 
 
-def _counted(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> _Counted | None:
+def _count_partitions(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> _Counted | None:
     schema = _schema(metadata, table_name)
     snapshot = metadata.current_snapshot() if snapshot_id is None else _snapshot(metadata, table_name, snapshot_id)
     if snapshot is None:

@@ -9,7 +9,7 @@ from icefloe.display.figures.bars import Bar, Bars
 from icefloe.display.html import html_of
 from icefloe.display.report import Column, Grid, Report
 from icefloe.display.text_table import text_table
-from icefloe.formatting import MOST_SHOWN, count_text, shortened, time_text
+from icefloe.formatting import MOST_SHOWN, count_text, short_text, time_text
 from icefloe.operations.pyiceberg_compat import TableSnapshot
 from icefloe.spec.metadata.snapshot import Snapshot, count_of
 from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
@@ -70,7 +70,7 @@ def growth_figure(snapshots: Sequence[Snapshot], table_name: str) -> Bars | None
     )
     last = known[-1][1]
     return Bars(
-        title=f"Rows of {shortened(table_name)}",
+        title=f"Rows of {short_text(table_name)}",
         summary=f"{count_text(last, 'row')} after the newest of {count_text(len(snapshots), 'snapshot')}, deleted ones included.",
         bars=bars,
         unit="rows",
@@ -79,14 +79,14 @@ def growth_figure(snapshots: Sequence[Snapshot], table_name: str) -> Bars | None
 
 
 def _refs_text(snapshot: Snapshot, refs: Mapping[str, SnapshotRef]) -> str:
-    return shortened(", ".join(sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot.snapshot_id)))
+    return short_text(", ".join(sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot.snapshot_id)))
 
 
 def _row(snapshot: Snapshot) -> tuple[str, ...]:
     return (
         str(snapshot.snapshot_id),
         time_text(snapshot.timestamp_ms)[:_SECONDS],
-        shortened(snapshot.operation or "unknown"),
+        short_text(snapshot.operation or "unknown"),
         *(count_text(count_of(snapshot.summary.get(key, "0"))) for key in ("added-records", "deleted-records")),
         *(count_text(count_of(snapshot.summary.get(key))) for key in ("total-records", "total-data-files")),
     )

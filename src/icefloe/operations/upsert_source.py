@@ -93,7 +93,7 @@ def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> Inv
     """Return the error of rows with the same key; `shown` are some of the keys, `count` is the number of repeated ones."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
-        f"the rows to upsert have {_counted(count)} ({', '.join(names)}) more than once: {'; '.join(shown)}{more}",
+        f"the rows to upsert have {_keys_text(count)} ({', '.join(names)}) more than once: {'; '.join(shown)}{more}",
         next_step="keep one row of each key",
     )
 
@@ -102,7 +102,7 @@ def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], 
     """Return the error of keys that match several rows of the table."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
-        f"{_counted(count)} ({', '.join(names)}) of the rows to upsert match several rows of {table_name}: {'; '.join(shown)}{more}",
+        f"{_keys_text(count)} ({', '.join(names)}) of the rows to upsert match several rows of {table_name}: {'; '.join(shown)}{more}",
         table=table_name,
         next_step="name key columns that identify the table's rows, or delete the duplicate rows",
     )
@@ -114,7 +114,7 @@ def shown_keys(table: Any, schema: Schema, key_ids: Sequence[int], rows: Any) ->
     return [", ".join(repr(column[place]) for column in columns) for place in range(len(columns[0]))]
 
 
-def _counted(keys: int) -> str:
+def _keys_text(keys: int) -> str:
     return "1 key" if keys == 1 else f"{keys:,} keys"
 
 

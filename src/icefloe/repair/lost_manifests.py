@@ -63,7 +63,7 @@ class LostManifests:
         existing, why = self._existing(manifest)
         if existing is None:
             return None, why
-        added, why = self._added(manifest)
+        added, why = self._entries_still_in_use(manifest)
         return (None, why) if added is None else (_rebuilt(manifest, [*existing, *added]), "")
 
     def from_files(self, manifest: ManifestFile) -> tuple[RebuiltManifest | None, str]:
@@ -75,7 +75,7 @@ class LostManifests:
         existing, why = self._existing(manifest)
         if existing is None:
             return None, why
-        files, why = self._unreferenced(manifest)
+        files, why = self._unreferenced_files(manifest)
         if files is None:
             return None, why
         count, rows = manifest.added_files_count or 0, manifest.added_rows_count or 0
@@ -137,7 +137,7 @@ class LostManifests:
             return None, "the manifests that it replaced have other entries than the manifest list counts"
         return chosen, ""
 
-    def _added(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
+    def _entries_still_in_use(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
         """Return the entries of status ADDED, which later snapshots or other branches still have."""
         count = manifest.added_files_count
         if count == 0:
@@ -159,7 +159,7 @@ class LostManifests:
             return None, "no other snapshot has the entries that the manifest added"
         return chosen, ""
 
-    def _unreferenced(self, manifest: ManifestFile) -> tuple[list[DataFile] | None, str]:
+    def _unreferenced_files(self, manifest: ManifestFile) -> tuple[list[DataFile] | None, str]:
         """Return the data files in the table's folder that no readable manifest names, with their partitions."""
         metadata, handle = self._metadata, self._handle
         own = own_location(handle, metadata.location, handle.store.load(handle.identifier).metadata_location)
@@ -188,7 +188,7 @@ class LostManifests:
             metadata.spec_by_id(manifest.partition_spec_id),
         )
 
-        def measured(path: str) -> DataFile | None:
+        def read_data_file(path: str) -> DataFile | None:
             try:
                 return reader.file_to_add(path).file
             except StorageUnavailableError:
@@ -196,7 +196,7 @@ class LostManifests:
             except IcefloeError:
                 return None  # a delete file, a file of another format, or one whose partition is not certain
 
-        return [file for file in in_threads(measured, sorted(paths)) if file is not None], ""
+        return [file for file in in_threads(read_data_file, sorted(paths)) if file is not None], ""
 
     @cached_property
     def _all_manifests(self) -> dict[str, ManifestFile]:

@@ -98,7 +98,7 @@ class ManifestListRebuild:
             if named <= {manifest.manifest_path for manifest in manifests} and self._has_totals(snapshot, manifests):
                 assigned = self._with_row_ids(snapshot, manifests)
                 if assigned is not None:
-                    return self._written(snapshot, assigned)
+                    return self._write(snapshot, assigned)
                 self.why[snapshot_id] = "the row ids of its manifests are not known"
                 return None
         self.why.setdefault(snapshot_id, "no manifests of other lists and of the metadata folder have the totals of its summary")
@@ -109,7 +109,7 @@ class ManifestListRebuild:
             listed = self._lists.get(child.snapshot_id)
             if child.parent_snapshot_id == snapshot.snapshot_id and listed is not None:
                 yield tuple(one for one in listed if one.added_snapshot_id != child.snapshot_id)
-        created = self._created(snapshot)
+        created = self._manifests_of(snapshot)
         parent = self._lists.get(snapshot.parent_snapshot_id or 0)
         if created is None or (parent is None and snapshot.parent_snapshot_id is not None):
             return
@@ -127,7 +127,7 @@ class ManifestListRebuild:
             if live and taken.isdisjoint(live):
                 yield one
 
-    def _created(self, snapshot: Snapshot) -> list[ManifestFile] | None:
+    def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFile] | None:
         """Return the manifests that a snapshot created: from lists of other snapshots, and from the metadata folder by the name of the commit."""
         created = {
             one.manifest_path: one for listed in self._lists.values() for one in listed if one.added_snapshot_id == snapshot.snapshot_id
@@ -141,7 +141,7 @@ class ManifestListRebuild:
         for name in names:
             path = f"{metadata_folder(self._metadata)}/{name}"
             if path not in created:
-                described = self._described(path, snapshot)
+                described = self._describe(path, snapshot)
                 if described is None:
                     return None
                 created[path] = described
@@ -160,7 +160,7 @@ class ManifestListRebuild:
         except IcefloeError:
             return []
 
-    def _described(self, path: str, snapshot: Snapshot) -> ManifestFile | None:
+    def _describe(self, path: str, snapshot: Snapshot) -> ManifestFile | None:
         """Return a manifest of the folder as the list of the snapshot that created it has it; None if it cannot be one of it."""
         try:
             content = self._handle.io.read(path)
@@ -209,7 +209,7 @@ class ManifestListRebuild:
             return None
         return tuple(replace(manifest, first_row_id=snapshot.first_row_id) if manifest in without else manifest for manifest in manifests)
 
-    def _written(self, snapshot: Snapshot, manifests: tuple[ManifestFile, ...]) -> RebuiltList:
+    def _write(self, snapshot: Snapshot, manifests: tuple[ManifestFile, ...]) -> RebuiltList:
         metadata = self._metadata
         content = write_manifest_list(
             manifests,

@@ -53,10 +53,10 @@ class RepairedDocument:
 
 def as_metadata(document: Mapping[str, Any], location: str) -> TableMetadata:
     """Return JSON as metadata, by the rules of the strict reader. Raises `MetadataFormatError`."""
-    return decoded(read_table_metadata(json.dumps(document).encode(), location))
+    return decode_whole(read_table_metadata(json.dumps(document).encode(), location))
 
 
-def decoded(metadata: TableMetadata) -> TableMetadata:
+def decode_whole(metadata: TableMetadata) -> TableMetadata:
     """Return metadata after each entry of its lists was decoded, which the reader leaves to first use. Raises `MetadataFormatError`."""
     for name in LISTS:
         deque(getattr(metadata, name), maxlen=0)

@@ -22,7 +22,7 @@ from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.io.locations import join, place_of_folder
 from icefloe.operations.own_location import own_location
 from icefloe.operations.table_handle import TableHandle, metadata_folder
-from icefloe.repair.metadata_commit import decoded
+from icefloe.repair.metadata_commit import decode_whole
 from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.naming import metadata_version
@@ -83,7 +83,7 @@ def search_metadata(handle: TableHandle, location: str) -> MetadataSearch:
     """
     search = MetadataSearch()
     for folder in _folders(handle, location):
-        search.names = _listed(handle, folder)
+        search.names = _list_names(handle, folder)
         if search.names:
             search.folder = folder
             break
@@ -106,7 +106,7 @@ def _folders(handle: TableHandle, location: str) -> Iterator[str]:
         yield join(handle.policy.warehouse, *handle.identifier, "metadata")
 
 
-def _listed(handle: TableHandle, folder: str) -> dict[str, int | None]:
+def _list_names(handle: TableHandle, folder: str) -> dict[str, int | None]:
     names: dict[str, int | None] = {}
     try:
         for files in files_below(handle.io, folder, HiddenNames()):
@@ -173,7 +173,7 @@ def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMet
     path = f"{folder}/{name}"
     try:
         content = handle.io.read(path)
-        metadata = decoded(read_table_metadata(content, path))
+        metadata = decode_whole(read_table_metadata(content, path))
         document = parse_json(inflate(content, path), path)
     except _UNREADABLE:
         return None

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from icefloe.checks.finding import bounded
+from icefloe.checks.finding import bounded_text
 from icefloe.checks.repair_kinds import REPAIR_BY_ID, Scope
 from icefloe.checks.rules import rule_named
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable, json_ready
-from icefloe.formatting import count_text, shortened
+from icefloe.formatting import count_text, short_text
 
 # Changes of one repair that a plan lists; the others are counted.
 MOST_CHANGES = 1_000
@@ -96,11 +96,11 @@ def planned_repair(repair: str, changes: list[RepairChange], rules: set[str], *,
         text=text or REPAIR_BY_ID[repair].title,
         count=len(changes),
         changes=tuple(
-            replace(change, what=bounded(change.what), path=bounded(change.path), partition=bounded(change.partition))
+            replace(change, what=bounded_text(change.what), path=bounded_text(change.path), partition=bounded_text(change.partition))
             for change in changes[:MOST_CHANGES]
         ),
-        rows_lost={bounded(partition): rows for partition, rows in lost.items()},
-        rows_back={bounded(partition): rows for partition, rows in back.items()},
+        rows_lost={bounded_text(partition): rows for partition, rows in lost.items()},
+        rows_back={bounded_text(partition): rows for partition, rows in back.items()},
     )
 
 
@@ -246,7 +246,7 @@ def _repair_parts(one: PlannedRepair, most: int | None) -> Iterator[Part]:
         if rows:
             by_partition = (Column("partition", whole=True), Column(title, is_number=True))
             yield grid("", by_partition, [(name or "-", f"{count:,}") for name, count in rows.items()], most)
-    listed = [(change.what, shortened(change.path), change.partition) for change in one.changes]
+    listed = [(change.what, short_text(change.path), change.partition) for change in one.changes]
     if listed:
         columns = (Column("change", rank=1), Column("file", rank=2), Column("partition"))
         yield grid("", columns, listed, most)

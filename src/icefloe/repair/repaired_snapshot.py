@@ -268,7 +268,7 @@ def build_manifests(base: TableMetadata, edits: SnapshotEdits, context: CommitCo
         if own is None or manifest.manifest_path in edits.dropped:
             continue
         entries = entries_of(manifest, base, read)
-        kept = list(_edited(entries, own, context.snapshot_id))
+        kept = list(_edit_entries(entries, own, context.snapshot_id))
         built.removed += [entry.data_file for entry in kept if entry.status is ManifestEntryStatus.DELETED]
         write(manifest.content, manifest.partition_spec_id, kept, manifest.manifest_path)
         for position, (spec_id, partition) in own.moved.items():
@@ -281,7 +281,7 @@ def build_manifests(base: TableMetadata, edits: SnapshotEdits, context: CommitCo
     return built
 
 
-def _edited(entries: Sequence[ManifestEntry], edits: ManifestEdits, snapshot_id: int) -> Iterable[ManifestEntry]:
+def _edit_entries(entries: Sequence[ManifestEntry], edits: ManifestEdits, snapshot_id: int) -> Iterable[ManifestEntry]:
     """Yield the entries of the new manifest; entries that older snapshots deleted are left out."""
     for position, entry in enumerate(entries):
         if not entry.is_live or position in edits.left_out or position in edits.moved:

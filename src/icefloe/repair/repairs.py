@@ -5,7 +5,7 @@ from typing import Protocol
 
 from icefloe.checks.table_validation import ValidationProgress
 from icefloe.errors import InvalidInputError
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.table_handle import TableHandle
 from icefloe.repair.repair_plan import RepairPlan, RepairResult
@@ -53,7 +53,7 @@ def plan(
         InvalidInputError: `only` names no repair, or a catalog is given without a name.
         StorageUnavailableError: The storage does not respond.
     """
-    handle, location = _located(source, name)
+    handle, location = _locate(source, name)
     options = RepairOptions(only=(only,) if isinstance(only, str) else tuple(only), branch=branch, files=files, data=data)
     return plan_table(handle, location, options, progress)
 
@@ -79,12 +79,12 @@ def undo(
         NoSuchTableError: The catalog has no such table.
     """
     if metadata_file is not None and not isinstance(source, LoadedTable) and name is not None:
-        return undo_table(source.new_handle(name, qualified(metadata_file)), branch=branch, metadata_file=metadata_file)
-    handle, _ = _located(source, name)
+        return undo_table(source.new_handle(name, qualify(metadata_file)), branch=branch, metadata_file=metadata_file)
+    handle, _ = _locate(source, name)
     return undo_table(handle, branch=branch, metadata_file=metadata_file)
 
 
-def _located(source: LoadedTable | TablesByName, name: str | None) -> tuple[TableHandle, str]:
+def _locate(source: LoadedTable | TablesByName, name: str | None) -> tuple[TableHandle, str]:
     """Return the table and the metadata file that the catalog names now."""
     if isinstance(source, LoadedTable):
         return source.handle, source.handle.store.load(source.handle.identifier).metadata_location

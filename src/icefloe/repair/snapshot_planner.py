@@ -117,7 +117,7 @@ class SnapshotPlanner:
         self._duplicates(by_rule)
         self._lost_files(by_rule)
         self._corrections(by_rule)
-        self._moved(by_rule)
+        self._plan_partition_moves(by_rule)
         self._dangling(by_rule)
         for rule in kinds.CORRECT_TOTALS.rules:
             for finding in by_rule.get(rule, ()):
@@ -393,7 +393,7 @@ class SnapshotPlanner:
 
     # Deletes
 
-    def _moved(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
+    def _plan_partition_moves(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         for finding in by_rule.get("delete-partition", ()):
             found = self._entry(finding)
             target = None if found is None else self._data_file(target_of(found[1].data_file))

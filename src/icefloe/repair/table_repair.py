@@ -37,7 +37,7 @@ from icefloe.operations.rows.write_context import snapshot_context
 from icefloe.operations.table_handle import TableHandle
 from icefloe.repair.head_snapshot import lost_lists, manifests_by_path
 from icefloe.repair.manifest_list_rebuild import ManifestListRebuild
-from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document, decoded
+from icefloe.repair.metadata_commit import REPLACED_KEY, RepairedDocument, as_metadata, check_unchanged, commit_document, decode_whole
 from icefloe.repair.metadata_correction import CORRECTIONS
 from icefloe.repair.metadata_rebuild import rebuild_document
 from icefloe.repair.metadata_search import FoundMetadata, lists_of_lost_commits, search_metadata
@@ -125,9 +125,9 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
     chosen = chosen_kinds(options.only)
     if handle.store.writes_metadata and not options.only:
         chosen = frozenset(repair_id for repair_id in chosen if REPAIR_BY_ID[repair_id].scope is not Scope.METADATA)
-    loaded = _loaded(handle, location)
+    loaded = _load_metadata(handle, location)
     snapshot = None if loaded is None else _head(loaded, options.branch, handle.table_name)
-    draft = _validated(handle, location, options, snapshot, progress, None if loaded is None else loaded.metadata)
+    draft = _validate(handle, location, options, snapshot, progress, None if loaded is None else loaded.metadata)
     document = _document(handle, location)
     if document is not None:
         _plan_metadata(handle, location, document, loaded, draft, chosen)
@@ -161,12 +161,12 @@ def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "
     return shlex.join(words)
 
 
-def _loaded(handle: TableHandle, location: str) -> LoadedMetadata | None:
+def _load_metadata(handle: TableHandle, location: str) -> LoadedMetadata | None:
     """Return the metadata of a table; None if it is lost. A file that may not be read, or is of a later format version, is not lost: its error is raised."""
     try:
         stored = handle.store.load(handle.identifier)
         loaded = metadata_of(handle.io, stored) if stored.metadata_location == location else read_metadata_at(handle.io, location)
-        decoded(loaded.metadata)
+        decode_whole(loaded.metadata)
     except (FormatError, NoSuchFileError, InvalidInputError, LocationNotAllowedError):
         return None
     return loaded
@@ -191,7 +191,7 @@ def _head(loaded: LoadedMetadata, branch: str, table: str) -> Snapshot | None:
     return None if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
 
 
-def _validated(
+def _validate(
     handle: TableHandle,
     location: str,
     options: RepairOptions,

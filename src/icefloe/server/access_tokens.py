@@ -83,10 +83,10 @@ class AccessTokens:
     def token_of(self, user: User) -> str:
         """Return a new access token of a user."""
         claims = {"user": user.name, "until": int(time.time()) + self._lifetime_s, "of": user.token_sha256[:16]}
-        return PREFIX + self._signed.sealed(claims)
+        return PREFIX + self._signed.seal(claims)
 
     def _user_of_access_token(self, token: str) -> User | None:
-        claims = self._signed.opened(token.removeprefix(PREFIX))
+        claims = self._signed.open(token.removeprefix(PREFIX))
         user = None if claims is None else self._users.by_name.get(claims["user"])
         # The token of a user that got another secret since is not valid any more.
         is_valid = user is not None and claims["until"] > time.time() and claims["of"] == user.token_sha256[:16]

@@ -27,7 +27,7 @@ from icefloe.server.sql_idempotency_store import SqlIdempotencyStore
 
 def show_reports(served: ServedCatalog, call: Call) -> Answer:
     """Return the metrics reports that clients sent last to this process, of tables that the user may read."""
-    return Answer(content={"reports": served.reports.shown(call)})
+    return Answer(content={"reports": served.reports.list_reports(call)})
 
 
 def report_metrics(served: ServedCatalog, call: Call) -> Answer:

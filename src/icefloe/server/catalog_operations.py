@@ -7,7 +7,7 @@ from icefloe.io.locations import place_of_folder
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest
 from icefloe.server.idempotency_store import LIFETIME_S
 from icefloe.server.operations import OPERATIONS
-from icefloe.server.request import Answer, Call, decoded
+from icefloe.server.request import Answer, Call, decode_segment
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.spec.identifier import dotted
 
@@ -46,4 +46,6 @@ def load_function(served: ServedCatalog, call: Call) -> Answer:
     """Refuse to load a function, as there are none. Spec: REST catalog, loadFunction."""
     name = call.namespace()
     served.catalog.load_namespace_properties(name)
-    raise RefusedRequest(NOT_FOUND, "NoSuchFunctionException", f"Function does not exist: {dotted(name)}.{decoded(call.path['function'])}")
+    raise RefusedRequest(
+        NOT_FOUND, "NoSuchFunctionException", f"Function does not exist: {dotted(name)}.{decode_segment(call.path['function'])}"
+    )

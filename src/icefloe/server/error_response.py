@@ -82,7 +82,7 @@ def forbidden(message: str) -> RefusedRequest:
     return RefusedRequest(FORBIDDEN, "ForbiddenException", message)
 
 
-def unauthorized(message: str) -> RefusedRequest:
+def unauthorized_response(message: str) -> RefusedRequest:
     """Return the response to a request without a valid token."""
     return RefusedRequest(UNAUTHORIZED, "NotAuthorizedException", message, ("WWW-Authenticate", "Bearer"))
 

@@ -44,7 +44,7 @@ def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
     """
     if answer.status >= 500 or answer.status in _NOT_FINAL:
         return None
-    encoded = answer.encoded()
+    encoded = answer.encode()
     if may_be_loaded and (answer.has_credentials or len(encoded.body or b"") > MOST_BYTES):
         return LOADED_AGAIN
     return None if answer.has_credentials else encoded

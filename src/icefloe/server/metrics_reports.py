@@ -59,7 +59,7 @@ class MetricsReports:
         with self._lock:
             self._kept.append((table, entry))
 
-    def shown(self, call: Call) -> list[dict[str, Any]]:
+    def list_reports(self, call: Call) -> list[dict[str, Any]]:
         """Return the reports of the tables that the user may read, newest first."""
         with self._lock:
             reports = list(self._kept)

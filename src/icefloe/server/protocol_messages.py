@@ -70,7 +70,7 @@ def message_of(error: IcefloeError, operation: Operation, call: Call) -> str:
         case NamespaceAlreadyExistsError():
             return f"Namespace already exists: {dotted(subject.namespace)}"
         case TableAlreadyExistsError() | ViewAlreadyExistsError() if subject.name:
-            return _taken(error, operation, subject)
+            return _name_in_use_message(error, operation, subject)
         case NoSuchFileError() if error.path:
             return f"Failed to open input stream for file: {error.path}: it does not exist"
         case NotFoundError() | AlreadyExistsError() | StorageError():
@@ -111,7 +111,7 @@ def _ref_message(table: TableMetadata, name: str, snapshot_id: int | None) -> st
     return f"{ref.type} {name} has changed: expected id {snapshot_id} != {ref.snapshot_id}"
 
 
-def _taken(error: AlreadyExistsError, operation: Operation, subject: Subject) -> str:
+def _name_in_use_message(error: AlreadyExistsError, operation: Operation, subject: Subject) -> str:
     """Return the message about a name that a table or a view has."""
     is_table = isinstance(error, TableAlreadyExistsError)
     noun = "Table" if is_table else "View"

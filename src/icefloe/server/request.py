@@ -42,7 +42,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     has_credentials: bool = False
 
-    def encoded(self) -> "Answer":
+    def encode(self) -> "Answer":
         """Return the response with the bytes of its JSON value in the place of the value, which takes up to a hundred times their memory."""
         return self if self.body is not None else replace(self, content=None, body=msgspec.json.encode(self.content))
 
@@ -74,15 +74,15 @@ class Call:
 
     def namespace(self) -> Identifier:
         """Return the namespace of the path. Raises `InvalidIdentifierError`."""
-        return namespace_of(decoded(self.path["namespace"]))
+        return namespace_of(decode_segment(self.path["namespace"]))
 
     def table(self) -> Identifier:
         """Return the levels of the table's name in the path. Raises `InvalidIdentifierError`."""
-        return to_table_identifier((*self.namespace(), decoded(self.path["table"])))
+        return to_table_identifier((*self.namespace(), decode_segment(self.path["table"])))
 
     def view(self) -> Identifier:
         """Return the levels of the view's name in the path. Raises `InvalidIdentifierError`."""
-        return to_table_identifier((*self.namespace(), decoded(self.path["view"])))
+        return to_table_identifier((*self.namespace(), decode_segment(self.path["view"])))
 
     def json_object(self, *keys: Key) -> Mapping[str, Any]:
         """Return the body as a JSON object with these keys.
@@ -112,7 +112,7 @@ def checked_object(value: Any, where: str, *keys: Key) -> Mapping[str, Any]:
     return value
 
 
-def decoded(text: str) -> str:
+def decode_segment(text: str) -> str:
     """Return a segment of a path, percent-decoded. Raises `RefusedRequest` for bytes that are no UTF-8."""
     try:
         return unquote(text, errors="strict")

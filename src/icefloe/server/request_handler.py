@@ -36,7 +36,7 @@ from icefloe.server.error_response import (
     bad_request,
     error_model,
     forbidden,
-    unauthorized,
+    unauthorized_response,
 )
 from icefloe.server.idempotency_store import IdempotencyStore, checked_key
 from icefloe.server.operations import Operation, Role
@@ -132,7 +132,7 @@ class RequestHandler:
         if operation.name in NAMED_BY_BODY:
             check_access(operation, call, touched_namespaces(operation, call))
         check_amounts(call.content, self._settings.limits)
-        return self._run(operation, call, request_id).encoded()
+        return self._run(operation, call, request_id).encode()
 
     def _run(self, operation: Operation, call: Call, request_id: str) -> Answer:
         """Run an operation; once for each idempotency key."""
@@ -182,7 +182,7 @@ class RequestHandler:
         user = self.tokens.user_of(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
             self._check_rate(self._refused_rate, address)
-            raise unauthorized("the request has no valid token; send one in the header Authorization: Bearer")
+            raise unauthorized_response("the request has no valid token; send one in the header Authorization: Bearer")
         self._check_rate(self._rate, f"user {user.name}")
         return user.access
 

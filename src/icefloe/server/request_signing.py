@@ -93,7 +93,7 @@ def check_request(request: SignRequest, scope: LocationScope, endpoint: str | No
             raise forbidden(f"s3://{bucket}/{path} is not a file of the table")
 
 
-def signed(request: SignRequest, properties: Mapping[str, str]) -> dict[str, list[str]]:
+def sign(request: SignRequest, properties: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the headers of a request with its signature.
 
     Args:

@@ -14,7 +14,7 @@ from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_task_stream import MEDIA_TYPE, written_stream
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest, bad_request, error_model
 from icefloe.server.planned_scans import files_of
-from icefloe.server.request import NO_CONTENT, Answer, Call, accepts, decoded
+from icefloe.server.request import NO_CONTENT, Answer, Call, accepts, decode_segment
 from icefloe.server.scan_task_json import ScanTaskJson
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.spec.expressions.expression_json import expression_from_json
@@ -47,7 +47,7 @@ def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
     table = served.catalog.load_table(call.table())
     request = _request(table, call.json_object(*_KEYS) if call.content is not None else {}, served.filter_values)
     # Each request has an id of its own, so that one client that gives up a plan does not end it for another that has planned the same.
-    plan_id = served.plan_ids.sealed({"plan": request, "once": secrets.token_urlsafe(8)})
+    plan_id = served.plan_ids.seal({"plan": request, "once": secrets.token_urlsafe(8)})
     scan = _scan(table, request)  # so that a wrong request is refused now, and not by the plan
     wait_s = served.plan_wait_s if len(plan_id) <= LONGEST_PLAN_ID else served.longest_wait_s
     plan = _plan_scan(served, call, table, request, wait_s, scan)
@@ -80,7 +80,7 @@ def cancel_planning(served: ServedCatalog, call: Call) -> Answer:
 def fetch_scan_tasks(served: ServedCatalog, call: Call) -> Answer:
     """Return a page of the files of a plan. Spec: REST catalog, fetchScanTasks."""
     table = served.catalog.load_table(call.table())
-    page = served.plan_ids.opened(call.json_object(Key("plan-task", a_string))["plan-task"])
+    page = served.plan_ids.open(call.json_object(Key("plan-task", a_string))["plan-task"])
     if not isinstance(page, dict) or "files" not in page or page["plan"].get("table") != _identity(table):
         raise RefusedRequest(NOT_FOUND, "NoSuchPlanTaskException", f"Plan task does not exist for table {dotted(call.table())}")
     request = page["plan"]
@@ -169,7 +169,7 @@ def _scan(table: Table, request: Mapping[str, Any], *, with_filter: bool = True)
 
 def _key(served: ServedCatalog, request: Mapping[str, Any]) -> str:
     """Return the key under which the process keeps the plan of a request, for all clients that make it."""
-    return served.plan_ids.sealed(request)
+    return served.plan_ids.seal(request)
 
 
 def _plan_scan(
@@ -195,7 +195,7 @@ def _completed_answer(
         members["plan-id"] = plan_id
     if files > size:
         pages = [{"plan": request, "files": [start, min(start + size, files)]} for start in range(size, files, size)]
-        members["plan-tasks"] = [served.plan_ids.sealed(page) for page in pages]
+        members["plan-tasks"] = [served.plan_ids.seal(page) for page in pages]
     credentials = served.access_to(table.metadata.location, table.name(), call).get("storage-credentials")
     if credentials:
         members["storage-credentials"] = credentials
@@ -241,8 +241,8 @@ def _page(
 def _planned_request(served: ServedCatalog, call: Call) -> tuple[Table, dict[str, Any], str]:
     """Return the table and the request of a plan's id. Raises `RefusedRequest` for an id that the server has not made for this table."""
     table = served.catalog.load_table(call.table())
-    plan_id = decoded(call.path["plan_id"])
-    opened = served.plan_ids.opened(plan_id)
+    plan_id = decode_segment(call.path["plan_id"])
+    opened = served.plan_ids.open(plan_id)
     if not isinstance(opened, dict) or "once" not in opened or opened["plan"].get("table") != _identity(table):
         raise RefusedRequest(NOT_FOUND, "NoSuchPlanIdException", f"Plan does not exist for table {dotted(call.table())}")
     return table, opened["plan"], plan_id

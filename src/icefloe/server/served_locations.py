@@ -18,11 +18,11 @@ from icefloe.io.locations import (
     LocationScope,
     folders_of,
     is_relative,
-    listed,
     local_path,
     place_of_folder,
-    qualified,
+    qualify,
     scheme_of,
+    split_list,
 )
 from icefloe.operations.own_location import own_location
 from icefloe.server.error_response import bad_request
@@ -44,7 +44,7 @@ def strict_properties(properties: Mapping[str, str], allowed: Iterable[str] = ()
         properties: The properties of the catalog.
         allowed: Folders, besides those that the properties allow, that clients may name.
     """
-    folders = dict.fromkeys([*listed(properties.get(ALLOWED_LOCATIONS)), *allowed])
+    folders = dict.fromkeys([*split_list(properties.get(ALLOWED_LOCATIONS)), *allowed])
     strict = {**properties, POLICY: STRICT}
     return {**strict, ALLOWED_LOCATIONS: ",".join(folders)} if folders else strict
 
@@ -78,7 +78,7 @@ class ServedLocations:
             folder: The folder of the namespace in the warehouse; None for a catalog without a warehouse.
             location: The property `location` of the namespace, which an admin has set.
         """
-        return cls(folders=tuple(qualified(path) for path in (folder, location) if path))
+        return cls(folders=tuple(qualify(path) for path in (folder, location) if path))
 
     def scope(self, own: Sequence[str] = ()) -> LocationScope:
         """Return the folders, and those of a table."""

@@ -23,12 +23,12 @@ class SignedText:
         self._key = key
         self._purpose = purpose.encode() + b"\0"
 
-    def sealed(self, content: Any) -> str:
+    def seal(self, content: Any) -> str:
         """Return a value of JSON as text for URLs and headers."""
         packed = zlib.compress(msgspec.json.encode(content, order="deterministic"), 9)
         return base64.urlsafe_b64encode(self._signature(packed) + packed).rstrip(b"=").decode()
 
-    def opened(self, text: str) -> Any:
+    def open(self, text: str) -> Any:
         """Return the value; None for a text that was not signed with this key for this purpose."""
         try:
             sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

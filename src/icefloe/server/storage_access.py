@@ -87,7 +87,7 @@ class StorageAccess:
         config = self._public_settings()
         requested = {text.strip().lower() for text in call.headers.get(HEADER, "").split(",")} - {""}
         if self.delegation.sts_role is not None and VENDED in requested:
-            vended = self.vended(location, name, call)
+            vended = self.vend(location, name, call)
             return {"config": vended[0]["config"], "storage-credentials": vended}
         if self.delegation.signs_requests and (SIGNED in requested or not requested):
             endpoint = f"v1/namespaces/{_quote(SEPARATOR.join(name[:-1]))}/tables/{_quote(name[-1])}/sign"
@@ -97,7 +97,7 @@ class StorageAccess:
             return {"config": {**config, **signing, **older}, "remote-signing-config": {"properties": {}}}
         return {"config": config}
 
-    def vended(self, location: str, name: Identifier, call: Call) -> list[dict[str, Any]]:
+    def vend(self, location: str, name: Identifier, call: Call) -> list[dict[str, Any]]:
         """Return the credentials of a table's folder, with its prefix; none where the server vends none. Raises `StorageUnavailableError`."""
         if self.delegation.sts_role is None or not _is_s3(location):
             return []

@@ -4,7 +4,7 @@ from icefloe.io.locations import LocationScope, folders_of, place_of_folder
 from icefloe.operations.own_location import is_configured
 from icefloe.server.error_response import RefusedRequest, bad_request, forbidden
 from icefloe.server.request import Answer, Call
-from icefloe.server.request_signing import SignRequest, check_request, signed
+from icefloe.server.request_signing import SignRequest, check_request, sign
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.server.storage_access import may_write
 from icefloe.spec.identifier import dotted
@@ -18,7 +18,7 @@ def load_credentials(served: ServedCatalog, call: Call) -> Answer:
     table = served.catalog.load_table(call.table())
     if place_of_folder(table.metadata.location) not in _folders(served, table).folders:
         raise _outside(table)
-    access = served.storage.vended(table.metadata.location, table.name(), call)
+    access = served.storage.vend(table.metadata.location, table.name(), call)
     return Answer(content={"storage-credentials": access})
 
 
@@ -47,7 +47,7 @@ def sign_request(served: ServedCatalog, call: Call) -> Answer:
     check_request(request, _folders(served, table), served.storage.properties.get("s3.endpoint"), may_write=writes)
     cacheable = request.method in ("GET", "HEAD")
     return Answer(
-        content={"uri": request.uri, "headers": signed(request, served.storage.properties)},
+        content={"uri": request.uri, "headers": sign(request, served.storage.properties)},
         headers={"Cache-Control": "private" if cacheable else "no-cache"},
     )
 

@@ -204,14 +204,14 @@ def unregister_table(served: ServedCatalog, call: Call) -> Answer:
 
 def rename_table(served: ServedCatalog, call: Call) -> Answer:
     """Rename a table. Spec: REST catalog, renameTable."""
-    source, target = renamed(call)
+    source, target = read_rename(call)
     served.catalog.store.load(source)
     served.catalog.load_namespace_properties(target[:-1])
     served.catalog.store.rename(source, target)
     return NO_CONTENT
 
 
-def renamed(call: Call) -> tuple[Identifier, Identifier]:
+def read_rename(call: Call) -> tuple[Identifier, Identifier]:
     """Return the old and the new name of a body. Spec: REST catalog, RenameTableRequest."""
     content = call.json_object(Key("source", an_object), Key("destination", an_object))
     return identifier_of(content["source"], "$.source"), identifier_of(content["destination"], "$.destination")

@@ -7,7 +7,7 @@ from icefloe.errors import FormatError, UnsupportedFeatureError
 from icefloe.server.error_response import BAD_REQUEST, RefusedRequest, bad_request
 from icefloe.server.request import NO_CONTENT, Answer, Call, identifier_json, page_of, text_value
 from icefloe.server.served_catalog import ServedCatalog
-from icefloe.server.table_operations import renamed
+from icefloe.server.table_operations import read_rename
 from icefloe.spec.identifier import dotted, to_table_identifier
 from icefloe.spec.metadata.table_updates import SetLocation, SetProperties
 from icefloe.spec.schema.json_shape import Key, a_string, an_array, an_object, strings_by_name
@@ -118,7 +118,7 @@ def replace_view(served: ServedCatalog, call: Call) -> Answer:
 
 def rename_view(served: ServedCatalog, call: Call) -> Answer:
     """Rename a view. Spec: REST catalog, renameView."""
-    source, target = renamed(call)
+    source, target = read_rename(call)
     served.catalog.load_view(source)
     served.catalog.load_namespace_properties(target[:-1])
     served.catalog.rename_view(source, target)

@@ -65,7 +65,7 @@ def attach(
     gateway_of(spark)  # refuses sessions of Spark Connect
     attached: dict[str, Catalog] | Catalog
     if name is None:
-        configured = _configured(spark).items()
+        configured = _configured_catalogs(spark).items()
         attached = {
             catalog_name: _attach(spark, catalog_name, load_catalog(catalog_name, **properties)) for catalog_name, properties in configured
         }
@@ -76,7 +76,7 @@ def attach(
     return attached
 
 
-def _configured(spark: SparkSession) -> dict[str, dict[str, str]]:
+def _configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
     """Return the properties of each catalog in the settings that is not attached yet."""
     settings: dict[str, str] = {}
     entries = spark._jsparkSession.sessionState().conf().getAllConfs().iterator()

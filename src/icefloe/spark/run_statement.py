@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from icefloe.catalog.catalog import Catalog
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.types.spark_types import quoted
+from icefloe.spark.types.spark_types import quote_name
 
 
 def run_statement(spark: SparkSession, text: str, catalogs: Mapping[str, Catalog], *, current: str, most: int | None) -> Any:
@@ -31,7 +31,7 @@ def run_statement(spark: SparkSession, text: str, catalogs: Mapping[str, Catalog
     own = spark.newSession()
     for name, catalog in catalogs.items():
         attach(own, name, catalog)
-    own.sql(f"SET CATALOG {quoted(current)}")
+    own.sql(f"SET CATALOG {quote_name(current)}")
 
     def run() -> Any:
         frame = own.sql(text)

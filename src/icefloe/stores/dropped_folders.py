@@ -51,7 +51,7 @@ class DroppedFolders:
             StorageError: the folder cannot be moved.
         """
         *_, name = identifier
-        with self._folders.opened(self._location_of(identifier[:-1])) as namespace:
+        with self._folders.open_folder(self._location_of(identifier[:-1])) as namespace:
             for _ in range(TRIES):
                 if namespace is None or not namespace.holds(f"{name}/metadata/{version}"):
                     return False
@@ -68,7 +68,7 @@ class DroppedFolders:
     def delete(self, identifier: Identifier) -> None:
         """Delete the remaining files of dropped tables of a name, also while another process does the same. Raises `StorageError`."""
         *_, name = identifier
-        with self._folders.opened(self._location_of(identifier[:-1])) as namespace:
+        with self._folders.open_folder(self._location_of(identifier[:-1])) as namespace:
             if namespace is None:
                 return
             try:
@@ -91,7 +91,7 @@ class DroppedFolders:
 
     def delete_all(self, namespace: Identifier) -> None:
         """Delete the remaining files of all dropped tables of a namespace. Raises `StorageError`."""
-        with self._folders.opened(self._location_of(namespace)) as folder:
+        with self._folders.open_folder(self._location_of(namespace)) as folder:
             if folder is None:
                 return
             with folder.inner(DROPPED) as dropped:

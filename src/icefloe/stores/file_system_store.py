@@ -175,7 +175,7 @@ class FileSystemCatalogStore:
         try:
             content = self._io.read(metadata_location)
             self._folders.make(self._metadata(identifier))
-            with self._folders.opened(self._metadata(identifier)) as folder:
+            with self._folders.open_folder(self._metadata(identifier)) as folder:
                 if version_files(folder.names() if folder is not None else ()):
                     raise taken
                 if folder is None:
@@ -206,7 +206,7 @@ class FileSystemCatalogStore:
     def _publish(self, identifier: Identifier, expected: str, new: str) -> Outcome:
         """Publish the metadata file `new` as the version after `expected`."""
         # The folder is held open: a drop in between moves it away, and the version must not be written to a new table's folder.
-        with self._folders.opened(self._metadata(identifier)) as folder:
+        with self._folders.open_folder(self._metadata(identifier)) as folder:
             newest = _newest(folder)
             if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
                 return Conflicted(current_location=None if newest is None else f"{self._metadata(identifier)}/{newest}")
@@ -287,7 +287,7 @@ class FileSystemCatalogStore:
                 if newest is None
                 else Conflicted(current_location=newest, reason="no file of the next version was made")
             )
-        with self._folders.opened(self._metadata(request.identifier)) as folder:
+        with self._folders.open_folder(self._metadata(request.identifier)) as folder:
             try:
                 content = self._io.read(request.new)
                 if folder is not None and folder.read(name) == content:

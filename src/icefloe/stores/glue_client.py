@@ -64,7 +64,7 @@ class GlueError(Exception):
         """Whether Glue took the request as one too many, so that it can be sent again later."""
         return "Throttl" in self.code
 
-    def translated(self, failure: str) -> IcefloeError:
+    def as_icefloe_error(self, failure: str) -> IcefloeError:
         """Return the error to raise for a failure that has no meaning of its own."""
         if self.code in _DENIED:
             return StoragePermissionError(
@@ -82,12 +82,12 @@ class GlueError(Exception):
 
 
 @contextmanager
-def translated(failure: str) -> Iterator[None]:
+def glue_errors(failure: str) -> Iterator[None]:
     """Raise a `GlueError` of the block as an error of Icefloe."""
     try:
         yield
     except GlueError as error:
-        raise error.translated(failure) from error
+        raise error.as_icefloe_error(failure) from error
 
 
 class GlueClient:

@@ -33,7 +33,7 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.view.view_updates import ViewUpdate
 from icefloe.stores import glue_objects
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
-from icefloe.stores.glue_client import EXISTS, MISSING, MODIFIED, GlueClient, GlueError, translated
+from icefloe.stores.glue_client import EXISTS, MISSING, MODIFIED, GlueClient, GlueError, glue_errors
 from icefloe.stores.glue_objects import DROPPED_BY, RENAMED_TO, metadata_location_of, parameters_of
 from icefloe.stores.metastore_store import PREVIOUS_LOCATION, MetastoreStore
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
@@ -63,7 +63,7 @@ class GlueCatalogStore(MetastoreStore):
         if parent:
             self._database(parent)
             return []
-        with translated(f"catalog {self.name!r} could not be listed"):
+        with glue_errors(f"catalog {self.name!r} could not be listed"):
             return sorted((database["Name"],) for database in self._glue.pages("get_databases", "DatabaseList"))
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
@@ -74,7 +74,7 @@ class GlueCatalogStore(MetastoreStore):
         if len(namespace) != 1:
             raise self._nesting_error(namespace)
         _refuse_upper_case(namespace)
-        with translated(f"namespace {dotted(namespace)!r} was not created"):
+        with glue_errors(f"namespace {dotted(namespace)!r} was not created"):
             try:
                 self._glue.call("create_database", DatabaseInput=glue_objects.database_input(namespace[0], properties))
             except GlueError as error:
@@ -85,7 +85,7 @@ class GlueCatalogStore(MetastoreStore):
     def drop_namespace(self, namespace: Identifier) -> None:
         """See `CatalogStore.drop_namespace`. Tables of other formats are in a namespace too."""
         self._database(namespace)
-        with translated(f"namespace {dotted(namespace)!r} was not dropped"):
+        with glue_errors(f"namespace {dotted(namespace)!r} was not dropped"):
             if tables := [table["Name"] for table in self._tables(namespace)]:
                 raise namespace_not_empty(namespace, tables)
             self._glue.call("delete_database", Name=namespace[0])
@@ -93,14 +93,14 @@ class GlueCatalogStore(MetastoreStore):
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
         properties = {key: text for key, text in self.namespace_properties(namespace).items() if key not in removals}
         database = glue_objects.database_input(namespace[0], {**properties, **updates})
-        with translated(f"namespace {dotted(namespace)!r} was not changed"):
+        with glue_errors(f"namespace {dotted(namespace)!r} was not changed"):
             self._glue.call("update_database", Name=namespace[0], DatabaseInput=database)
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
         """See `CatalogStore.list_tables`. Tables of other formats are left out. Raises `InvalidIdentifierError` for a name that no database can have."""
         _refuse_upper_case(namespace)
         self._database(namespace)
-        with translated(f"catalog {self.name!r} could not be listed"):
+        with glue_errors(f"catalog {self.name!r} could not be listed"):
             return sorted((*namespace, table["Name"]) for table in self._tables(namespace) if glue_objects.is_iceberg(table))
 
     def load(self, identifier: Identifier) -> TableLocation:
@@ -139,7 +139,7 @@ class GlueCatalogStore(MetastoreStore):
             if error.code == EXISTS and error.is_denial:
                 raise table_exists(self.name, identifier) from error
             if error.is_denial:
-                raise error.translated(failure) from error
+                raise error.as_icefloe_error(failure) from error
             is_created = self._has_table(identifier, metadata_location_of(table))
             if is_created is None:
                 raise self._creation_unknown(identifier, metadata_location_of(table), error) from error
@@ -175,7 +175,7 @@ class GlueCatalogStore(MetastoreStore):
             # After a lost reply another process may have renamed the table with this commit in it.
             return Conflicted(current_location=None, reason="the table was dropped", is_reply_lost=error.was_repeated)
         if error.is_denial:
-            return Refused(error=error.translated(f"Glue refused the commit to {dotted(request.identifier)}"))
+            return Refused(error=error.as_icefloe_error(f"Glue refused the commit to {dotted(request.identifier)}"))
         return Unknown(reason=str(error))
 
     def _update(self, identifier: Identifier, table: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
@@ -208,7 +208,7 @@ class GlueCatalogStore(MetastoreStore):
         try:
             self._end_drop(source, marked)
         except GlueError as error:
-            raise error.translated(done) from error
+            raise error.as_icefloe_error(done) from error
         except UnfinishedDropError as error:
             raise StorageUnavailableError(
                 f"{done}: {error.__cause__}", table=dotted(source), path=error.path, next_step=f"drop_table({dotted(source)!r}) deletes it"
@@ -268,7 +268,7 @@ class GlueCatalogStore(MetastoreStore):
             self._end_drop(identifier, marked)
         except GlueError as error:
             if self._restore(identifier, table, marked):
-                raise error.translated(failure) from error
+                raise error.as_icefloe_error(failure) from error
         return True
 
     def _begin_drop(self, identifier: Identifier, table: Mapping[str, Any], marked: Mapping[str, str], failure: str) -> bool:
@@ -279,7 +279,7 @@ class GlueCatalogStore(MetastoreStore):
             if error.is_denial and error.code == MISSING:
                 raise self._missing(identifier) from error
             if error.is_denial and error.code != MODIFIED:
-                raise error.translated(failure) from error
+                raise error.as_icefloe_error(failure) from error
             return self._is_drop_begun(identifier, table, marked, error)
         return True
 
@@ -355,7 +355,7 @@ class GlueCatalogStore(MetastoreStore):
         """Return Glue's description of a database. Raises `NoSuchNamespaceError`."""
         if len(namespace) != 1:
             raise namespace_missing(self.name, namespace)
-        with translated(f"namespace {dotted(namespace)!r} could not be loaded"):
+        with glue_errors(f"namespace {dotted(namespace)!r} could not be loaded"):
             try:
                 database: Mapping[str, Any] = self._glue.call("get_database", Name=namespace[0])["Database"]
             except GlueError as error:
@@ -390,7 +390,7 @@ class GlueCatalogStore(MetastoreStore):
         """Return a table of any format; None if Glue does not have one of exactly this name."""
         if len(identifier) != 2:
             return None
-        with translated(f"table {dotted(identifier)!r} could not be loaded"):
+        with glue_errors(f"table {dotted(identifier)!r} could not be loaded"):
             try:
                 table: Mapping[str, Any] = self._glue.call("get_table", DatabaseName=identifier[0], Name=identifier[1])["Table"]
             except GlueError as error:

@@ -70,7 +70,7 @@ class MetastoreError(Exception):
         """Whether the metastore certainly did not carry the request out."""
         return self.kind in _DENIALS or self.kind == _NOT_CONNECTED
 
-    def translated(self, failure: str) -> IcefloeError:
+    def as_icefloe_error(self, failure: str) -> IcefloeError:
         """Return the error to raise for a failure that has no meaning of its own."""
         if "Permission denied" in str(self) or "AccessControlException" in str(self):
             return StoragePermissionError(

@@ -161,7 +161,7 @@ class HiveCatalogStore(MetastoreStore):
             except LockError as error:
                 return Conflicted(current_location=request.expected, reason=str(error))
             except MetastoreError as error:
-                return Refused(error=error.translated(failure))
+                return Refused(error=error.as_icefloe_error(failure))
             except IcefloeError as error:
                 return Refused(error=error)
 
@@ -193,7 +193,7 @@ class HiveCatalogStore(MetastoreStore):
                 return Conflicted(current_location=None, reason="the table was dropped")
             # With a response the call has ended, so that the location decides; without one it may still run.
             if error.is_denial or (error.kind and self._location(session, request.identifier) == request.expected):
-                return Refused(error=error.translated(f"the commit to {dotted(request.identifier)!r} failed"))
+                return Refused(error=error.as_icefloe_error(f"the commit to {dotted(request.identifier)!r} failed"))
             return Unknown(reason=str(error))
         except LockError as error:
             return Unknown(reason=str(error))
@@ -243,7 +243,7 @@ class HiveCatalogStore(MetastoreStore):
             try:
                 yield session
             except MetastoreError as error:
-                raise error.translated(failure) from error
+                raise error.as_icefloe_error(failure) from error
             except LockError as error:
                 raise StorageUnavailableError(f"{failure}: {error}", next_step="try again") from error
 

@@ -197,7 +197,7 @@ class SqlLocations:
             if commit_begun:
                 return self._status(requests, self._text_of(error))
             if isinstance(error, IntegrityError):
-                return Refused(error=self._taken(request.identifier))
+                return Refused(error=self._name_in_use(request.identifier))
             ours = database_error(error, self._store.name, self._store.uri)
             if may_be_tried_again(error):
                 return Conflicted(current_location=requests[0].expected, reason=ours.message)
@@ -273,7 +273,7 @@ class SqlLocations:
                 statement = update(ICEBERG_TABLES).where(self._is(source))
                 renamed_rows = connection.execute(statement.values(table_namespace=".".join(namespace), table_name=name)).rowcount
         except IntegrityError as error:
-            raise self._taken(target) from error
+            raise self._name_in_use(target) from error
         if renamed_rows == 0:
             raise self._missing(source)
 
@@ -333,7 +333,7 @@ class SqlLocations:
             row = connection.execute(select(ICEBERG_TABLES.c.metadata_location).where(other._is(identifier))).first()
         return None if row is None else other._kind
 
-    def _taken(self, identifier: Identifier) -> AlreadyExistsError:
+    def _name_in_use(self, identifier: Identifier) -> AlreadyExistsError:
         kind = self._other_kind(identifier) or self._kind
         return kind.taken(
             f"{kind.noun} {dotted(identifier)!r} already exists in catalog {self._store.name!r}",
@@ -395,7 +395,7 @@ class SqlCatalogStore(SqlLocations):
 
     def reported_wait(self) -> AbstractContextManager[None]:
         """Return the context of a transaction: a warning is logged where it waits long for the lock of an SQLite file, which another process holds."""
-        return watched(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
+        return report_long_wait(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
 
     def _warn_of_wait(self) -> None:
         warning = (
@@ -571,7 +571,7 @@ class SqlCatalogStore(SqlLocations):
 
 
 @contextmanager
-def watched(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
+def report_long_wait(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
     """Run the block, and call `report` once, from another thread, if it takes longer than so many seconds."""
     waits, block, due_s = Process.waits, object(), time.monotonic() + wait_s
     waits.blocks[block] = (due_s, report)

@@ -44,7 +44,7 @@ class Folders(Protocol):
     def names(self, location: str) -> tuple[list[str], list[str]] | None:
         """Return the names of folders and of files in a folder; None if there is no such folder."""
 
-    def opened(self, location: str) -> AbstractContextManager[OpenFolder | None]:
+    def open_folder(self, location: str) -> AbstractContextManager[OpenFolder | None]:
         """Hold a folder open; None where there is no such folder."""
 
     def is_same(self, location: str, other: str) -> bool:

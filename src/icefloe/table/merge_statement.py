@@ -154,7 +154,7 @@ class MergeClause:
             The statement with this clause.
         """
         _check_expressions(values)
-        names = ", ".join(map(_quoted, values))
+        names = ", ".join(map(_quote, values))
         return self._then("insert", f"INSERT ({names}) VALUES ({', '.join(map(str, values.values()))})")  # noqa: S608 expressions are SQL by intent
 
     def _then(self, action: str, text: str) -> Merge:
@@ -177,9 +177,9 @@ def _check_expressions(expressions: Any) -> None:
 
 def _assignments(assignments: Mapping[str, str]) -> str:
     _check_expressions(assignments)
-    return ", ".join(f"{_quoted(name)} = {value}" for name, value in assignments.items())
+    return ", ".join(f"{_quote(name)} = {value}" for name, value in assignments.items())
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """Quote a dotted name for SQL."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))

@@ -20,7 +20,7 @@ from icefloe.commit.change_properties import (
 from icefloe.commit.conflicts import ConflictRules, isolation_rules
 from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import InvalidInputError
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.operations.changes.manage_snapshots import ManageSnapshots
 from icefloe.operations.changes.update_partitioning import UpdateSortOrder, UpdateSpec
 from icefloe.operations.changes.update_schema import UpdateSchema
@@ -440,7 +440,7 @@ class TableMutations(ChangeTarget):
         Raises:
             InvalidInputError: the location is empty.
         """
-        folder = qualified(location)
+        folder = qualify(location)
         self._change(lambda base: location_updates(base, folder))
         return self
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem, in_one_line
-from icefloe.formatting import count_text, shortened
+from icefloe.formatting import count_text, short_text
 from icefloe.operations.commits.commit_loop import delete_quietly
 from icefloe.operations.expiry.expire_report import ExpireReport
 from icefloe.operations.loaded_table import TableReader
@@ -48,7 +48,7 @@ class Transaction(TableMutations):
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "ended"
-        return in_one_line(f"Transaction({shortened(self._handle.table_name)}: {count_text(len(self._actions), 'change')}, {state})")
+        return in_one_line(f"Transaction({short_text(self._handle.table_name)}: {count_text(len(self._actions), 'change')}, {state})")
 
     @property
     def table_metadata(self) -> TableMetadata:

@@ -249,7 +249,7 @@ class FaultyStore:
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """See `CatalogStore`; orders for `load` apply."""
-        names = ", ".join(map(_shown, identifiers))
+        names = ", ".join(map(_dotted, identifiers))
         locations: list[TableLocation] = self.faults.carry_out("load", names, lambda: self.store.load_all(identifiers))
         self._after_load()
         return locations
@@ -260,7 +260,7 @@ class FaultyStore:
         def check_status() -> Outcome:
             return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.commit_status(requests)
 
-        target = ", ".join(_shown(request.identifier) for request in requests)
+        target = ", ".join(_dotted(request.identifier) for request in requests)
         outcome: Outcome = self.faults.carry_out("load", target, check_status)
         self._after_load()
         return outcome
@@ -286,7 +286,7 @@ class FaultyStore:
                     self._on_commit(request.identifier, request.new)
             return outcome
 
-        target = ", ".join(f"{_shown(request.identifier)} {request.new}" for request in requests)
+        target = ", ".join(f"{_dotted(request.identifier)} {request.new}" for request in requests)
         order = self.faults.take("commit", target)
         if order is None or order.fault not in OF_COMMITS:
             outcome: Outcome = self.faults.carry_out_with(order.fault if order else None, "commit", target, commit)
@@ -317,44 +317,44 @@ class FaultyStore:
             commit()
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        namespaces: list[Identifier] = self.faults.carry_out("list_namespaces", _shown(parent), lambda: self.store.list_namespaces(parent))
+        namespaces: list[Identifier] = self.faults.carry_out("list_namespaces", _dotted(parent), lambda: self.store.list_namespaces(parent))
         return namespaces
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         properties: dict[str, str] = self.faults.carry_out(
-            "namespace_properties", _shown(namespace), lambda: self.store.namespace_properties(namespace)
+            "namespace_properties", _dotted(namespace), lambda: self.store.namespace_properties(namespace)
         )
         return properties
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        self.faults.carry_out("create_namespace", _shown(namespace), lambda: self.store.create_namespace(namespace, properties))
+        self.faults.carry_out("create_namespace", _dotted(namespace), lambda: self.store.create_namespace(namespace, properties))
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        self.faults.carry_out("drop_namespace", _shown(namespace), lambda: self.store.drop_namespace(namespace))
+        self.faults.carry_out("drop_namespace", _dotted(namespace), lambda: self.store.drop_namespace(namespace))
 
     def update_namespace(self, namespace: Identifier, *, removals: frozenset[str], updates: Mapping[str, str]) -> None:
         self.faults.carry_out(
-            "update_namespace", _shown(namespace), lambda: self.store.update_namespace(namespace, removals=removals, updates=updates)
+            "update_namespace", _dotted(namespace), lambda: self.store.update_namespace(namespace, removals=removals, updates=updates)
         )
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        return list(self.faults.carry_out("list_tables", _shown(namespace), lambda: self.store.list_tables(namespace)))
+        return list(self.faults.carry_out("list_tables", _dotted(namespace), lambda: self.store.list_tables(namespace)))
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
         return list(self.faults.carry_out("other_tables", naming, lambda: other_tables(self.store, identifier, naming)))
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        location: str = self.faults.carry_out("create", _shown(identifier), lambda: self.store.create(identifier, metadata_location))
+        location: str = self.faults.carry_out("create", _dotted(identifier), lambda: self.store.create(identifier, metadata_location))
         return location
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        self.faults.carry_out("rename", _shown(source), lambda: self.store.rename(source, target))
+        self.faults.carry_out("rename", _dotted(source), lambda: self.store.rename(source, target))
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        return bool(self.faults.carry_out("drop", _shown(identifier), lambda: self.store.drop(identifier, expected=expected)))
+        return bool(self.faults.carry_out("drop", _dotted(identifier), lambda: self.store.drop(identifier, expected=expected)))
 
 
-def _shown(identifier: Identifier) -> str:
+def _dotted(identifier: Identifier) -> str:
     return ".".join(identifier)
 
 

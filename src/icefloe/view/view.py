@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from icefloe.errors import InvalidInputError
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.property_kinds import property_texts
 from icefloe.spec.schema.schema import Schema
@@ -190,7 +190,7 @@ class View:
             InvalidInputError: the location is empty.
             CommitConflictError, CommitUnknownError, NoSuchViewError: as for `rollback_to_version`.
         """
-        folder = qualified(location)
+        folder = qualify(location)
         self._commit(lambda base, _: location_updates(base, folder))
 
     def _commit(self, change: ViewChange) -> None:

@@ -105,7 +105,7 @@ def test_transforms_without_a_jvm_return_the_same_values(spark: SparkSession, la
     """Spark Connect sorts and distributes rows by these transforms."""
     calls = {(name, text) for name, _, text in CALLS if not (text.startswith("truncate") and name in ("n", "w", "f"))}
     columns = {
-        f"{text} {name}": PortableTransforms().transformed(F.col(name), COLUMNS[name][0], parse_transform(text)) for name, text in calls
+        f"{text} {name}": PortableTransforms().transform(F.col(name), COLUMNS[name][0], parse_transform(text)) for name, text in calls
     }
     found = spark.table("lake.db.t").select(*(column.alias(name) for name, column in columns.items())).toArrow()
     for name, text in calls:

@@ -321,4 +321,4 @@ def test_no_secret_is_in_the_text_of_an_object(server: RestDouble) -> None:
         assert "top-secret" not in shown
         assert "issued-token" not in shown
     with pytest.raises(LocationNotAllowedError):
-        catalog.store.connection.trusted.resolved("https://elsewhere.example", "a test")
+        catalog.store.connection.trusted.resolve("https://elsewhere.example", "a test")

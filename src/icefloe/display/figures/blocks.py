@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from icefloe.display.figures.figure import Figure, box, fitted, label, link, picture
+from icefloe.display.figures.figure import Figure, box, fit_text, label, link, picture
 from icefloe.display.markup import Markup, element
 
 _WIDTH, _NAMES, _LEVEL_HEIGHT, _LEVEL_GAP = 960, 128, 44, 12
@@ -61,12 +61,12 @@ class Blocks(Figure):
             shapes.append(element("rect", x=0, y=y, width=_WIDTH, height=height - y, fill="#3b82c4", fill_opacity=0.06, class_="water"))
             shapes.append(element("line", x1=0, x2=_WIDTH, y1=y, y2=y, stroke="#3b82c4", stroke_opacity=0.5, class_="waterline"))
         for place, level in enumerate(self.levels):
-            shapes += _drawn(level, place * (_LEVEL_HEIGHT + _LEVEL_GAP) + 2)
+            shapes += _draw_level(level, place * (_LEVEL_HEIGHT + _LEVEL_GAP) + 2)
         has_links = any(block.target is not None for level in self.levels for block in level.blocks)
         return picture(self, _WIDTH, height, *shapes, class_="figure blocks", has_links=has_links)
 
 
-def _drawn(level: Level, top: float) -> list[Markup]:
+def _draw_level(level: Level, top: float) -> list[Markup]:
     shapes = [
         label(0, top + 18, level.name, size=12.5, width=_NAMES - 6),
         label(0, top + 33, level.aside, size=10.5, dim=True, width=_NAMES - 4),
@@ -93,7 +93,7 @@ def _block(block: Block, x: float, top: float, width: float) -> Markup:
     has_text = False
     is_strong = block.strength >= _STRONG and block.state != "fault"
     for line, size, y in ((block.text, 11.5, 19), (block.aside, 10, 34)):
-        text = fitted(line, width - 14, size)
+        text = fit_text(line, width - 14, size)
         if text:
             has_text = True
             inner.append(

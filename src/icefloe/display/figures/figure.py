@@ -103,7 +103,7 @@ def label(
     """Return a line of text; one that is longer than `width` pixels is cut."""
     return element(
         "text",
-        text if width is None else fitted(text, width, size),
+        text if width is None else fit_text(text, width, size),
         x=x,
         y=y,
         font_size=size,
@@ -114,7 +114,7 @@ def label(
     )
 
 
-def fitted(text: str, width: float, size: float = 11) -> str:
+def fit_text(text: str, width: float, size: float = 11) -> str:
     """Return as much of a text as a width has place for; empty if that is next to nothing."""
     most = int(width / (size * _CHARACTER_WIDTH))
     if len(text) <= most:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.operations.parallel_requests import in_threads
 from icefloe.spec.arrow_values import array_of, array_of_chunks, fill_nulls, numpy_of, positions_array, scalar_of
@@ -128,7 +128,7 @@ class _Bounds(NamedTuple):
     lower: Any = None
     upper: Any = None
 
-    def merged(self, other: "_Bounds") -> "_Bounds":
+    def merge(self, other: "_Bounds") -> "_Bounds":
         lower = min((one for one in (self.lower, other.lower) if one is not None), default=None)
         upper = max((one for one in (self.upper, other.upper) if one is not None), default=None)
         return _Bounds(None if self.nulls is None or other.nulls is None else self.nulls + other.nulls, lower, upper)
@@ -207,10 +207,10 @@ def _in_wider_types(columns: Columns, others: Columns) -> Columns:
 
 
 def _digests(version: TableVersion, columns: Columns, manifests: Sequence[ManifestFile], *, with_files: bool) -> list[_Digest]:
-    return list(in_threads(partial(_digest, version, columns, with_files=with_files), _grouped(manifests)))
+    return list(in_threads(partial(_digest, version, columns, with_files=with_files), _groups(manifests)))
 
 
-def _grouped(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
+def _groups(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
     """Yield manifests of one partition spec and content that are decoded together."""
     groups: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
     entries: dict[tuple[int, ManifestContent], int] = {}
@@ -366,7 +366,7 @@ def _second(named: tuple[str, ColumnBounds] | None) -> ColumnBounds | None:
 def _column_bounds(columns: Columns, digests: Sequence[_Digest], *, by_name: bool) -> dict[int | str, tuple[str, ColumnBounds]]:
     found: dict[int | str, tuple[str, ColumnBounds]] = {}
     for field_id, (name, kind) in columns.items():
-        total = reduce(_Bounds.merged, (digest.columns[field_id] for digest in digests if field_id in digest.columns), _Bounds())
-        texts = [None if value is None else shortened(to_human(kind, value)) for value in (total.lower, total.upper)]
+        total = reduce(_Bounds.merge, (digest.columns[field_id] for digest in digests if field_id in digest.columns), _Bounds())
+        texts = [None if value is None else short_text(to_human(kind, value)) for value in (total.lower, total.upper)]
         found[name if by_name else field_id] = (name, ColumnBounds(nulls=total.nulls, lower=texts[0], upper=texts[1]))
     return found

@@ -71,10 +71,10 @@ def layout_changes(before: TableVersion, after: TableVersion, *, is_one_table: b
     return LayoutChanges(
         schema=schema,
         settings_known=True,
-        partition_spec=_changed("partition spec", spec_text(one), spec_text(other)),
-        sort_order=_changed("sort order", sort_text(one), sort_text(other)),
-        format_version=_changed("format version", str(one.format_version), str(other.format_version)),
-        location=_changed("location", one.location, other.location) if is_one_table else None,
+        partition_spec=_change_of("partition spec", spec_text(one), spec_text(other)),
+        sort_order=_change_of("sort order", sort_text(one), sort_text(other)),
+        format_version=_change_of("format version", str(one.format_version), str(other.format_version)),
+        location=_change_of("location", one.location, other.location) if is_one_table else None,
         properties=tuple(_mapping_changes(one.properties, other.properties)),
         refs=tuple(_mapping_changes(_refs_text(one.refs), _refs_text(other.refs))),
     )
@@ -150,7 +150,7 @@ def _refs_text(refs: Mapping[str, SnapshotRef]) -> dict[str, str]:
     return {name: f"{ref.type} at {ref.snapshot_id}" for name, ref in refs.items()}
 
 
-def _changed(name: str, before: str, after: str) -> Change | None:
+def _change_of(name: str, before: str, after: str) -> Change | None:
     return None if before == after else Change(change=CHANGED, name=name, before=before, after=after)
 
 

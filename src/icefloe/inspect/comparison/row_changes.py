@@ -49,9 +49,9 @@ class RowHasher:
         found = np.zeros((len(rows), 2), np.uint64)
         for place, column in enumerate(rows.columns):
             values = array_of_chunks(column)
-            lanes = _mixed(self._lanes(values, place))
+            lanes = _mix_bits(self._lanes(values, place))
             lanes[numpy_of(values.is_null())] = self._seeds(place, b"null")
-            found = _mixed(found ^ lanes) + self._seeds(place, b"column")
+            found = _mix_bits(found ^ lanes) + self._seeds(place, b"column")
         return found
 
     def _lanes(self, values: Any, place: int) -> Hashes:
@@ -94,7 +94,7 @@ def _is_fixed(kind: Any) -> bool:
     )
 
 
-def _mixed(numbers: Hashes) -> Hashes:
+def _mix_bits(numbers: Hashes) -> Hashes:
     """Return the numbers with their bits spread, different for different ones. Origin: the finalizer of SplitMix64."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * multiplier
@@ -128,7 +128,7 @@ class RowChanges:
         """
         self._before, self._after = before, after
         self._is_one_table = is_one_table
-        new = _chosen(after, columns)
+        new = _select_columns(after, columns)
         old = new if is_one_table else _same_columns(before, new, after, must_have=columns is not None)
         new = new if is_one_table else Schema(*(field for field in new.fields if field.name in old.names))
         self._projections = (old, new)
@@ -157,7 +157,7 @@ class RowChanges:
         """For each file of both sides, which of its rows the other side does not have."""
         hasher = RowHasher()
         removed, added = (list(self._each(side, hasher.hashes)) for side in self._sides)
-        kept = _surplus(_joined(removed), _joined(added))
+        kept = _surplus(_concatenate(removed), _concatenate(added))
         return tuple(  # type: ignore[return-value]
             np.split(mask, np.cumsum([len(one) for one in hashes])[:-1]) if hashes else []
             for mask, hashes in zip(kept, (removed, added), strict=True)
@@ -241,7 +241,7 @@ def _files(version: TableVersion) -> Mapping[str, LiveFile]:
     return dict(live_files(version.reader.scan(snapshot_id=version.snapshot_id).planned_here().plan()))
 
 
-def _chosen(version: TableVersion, columns: Sequence[str] | None) -> Schema:
+def _select_columns(version: TableVersion, columns: Sequence[str] | None) -> Schema:
     schema = version.schema
     unknown = [name for name in columns or () if name not in schema.names]
     if unknown:
@@ -294,7 +294,7 @@ def _widest(old: Schema, new: Schema) -> Schema:
     )
 
 
-def _joined(parts: Sequence[Hashes]) -> Hashes:
+def _concatenate(parts: Sequence[Hashes]) -> Hashes:
     return np.concatenate(parts) if parts else np.empty((0, 2), np.uint64)
 
 

@@ -130,7 +130,7 @@ class TableCommit:
             except InvalidInputError as error:
                 if number == 0:
                     raise
-                raise _invalidated(error) from error
+                raise _invalidated_error(error) from error
             if request is not None or is_reloaded:
                 return request
             self.reload()
@@ -250,7 +250,7 @@ class TableCommit:
         if not self.is_new:
             self.base = reload_metadata(self.handle, self.base.metadata)
 
-    def attempted(self) -> Iterator[Problem]:
+    def attempted_bases(self) -> Iterator[Problem]:
         """Yield the snapshots that the attempts were built on, for an error."""
         if self.attempt is not None and (bases := [*self._lost_bases, *base_of(self.attempt)]):
             shown = ", ".join("no snapshot" if base is None else str(base) for base in bases[-MOST_BASES:])
@@ -327,7 +327,7 @@ class TableCommit:
         return old_files
 
 
-def _invalidated(error: InvalidInputError) -> CommitInvalidatedError:
+def _invalidated_error(error: InvalidInputError) -> CommitInvalidatedError:
     """Return the error of an action that was valid on an earlier base: another writer has made it invalid."""
     return CommitInvalidatedError(
         f"another writer changed the table since this change was first made: {error.message}",
@@ -529,7 +529,7 @@ def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Com
         problems = (
             Problem(where="expected", what="the catalog still names the metadata file that the attempt was built on"),
             Problem(where="found", what=f"it names {loaded.location}{by}"),
-            *work.tables[0].attempted(),
+            *work.tables[0].attempted_bases(),
         )
     return type(error)(
         error.message,

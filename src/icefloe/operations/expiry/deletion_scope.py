@@ -24,7 +24,7 @@ from icefloe.io.locations import (
     join,
     place_of_file,
     place_of_folder,
-    qualified,
+    qualify,
 )
 from icefloe.operations.expiry.file_cleanup import named_in_metadata
 from icefloe.operations.metadata_cache import metadata_of
@@ -175,4 +175,4 @@ def folder_names(folders: Any, argument: str) -> tuple[str, ...]:
             f"{argument} names {wrong[0]!r}, which is no folder",
             next_step="give full locations such as /data/x or s3://bucket/x, without . or ..",
         )
-    return tuple(map(qualified, names))
+    return tuple(map(qualify, names))

@@ -32,10 +32,10 @@ class FileTotal:
 
 def no_files() -> Any:
     """Return a report's table of files without rows."""
-    return reported(FILES.empty_table())
+    return report_columns(FILES.empty_table())
 
 
-def reported(files: Any) -> Any:
+def report_columns(files: Any) -> Any:
     """Return a table of `FILES` with the columns of reports: `kind`, `path` and `size_in_bytes`."""
     return files.drop_columns("key")
 

@@ -13,7 +13,7 @@ from icefloe.commit.snapshot_expiry import SnapshotExpiry, check_files_may_be_de
 from icefloe.display.progress import progress
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.operations.expiry.deletion_scope import DeletionScope, deletion_scope, folder_names
-from icefloe.operations.expiry.expire_report import ExpireReport, ExpireState, reported
+from icefloe.operations.expiry.expire_report import ExpireReport, ExpireState, report_columns
 from icefloe.operations.expiry.file_cleanup import Cleaner, CleaningPlan, Read, delete_in_order, with_statistics
 from icefloe.operations.metadata_cache import reload_metadata
 from icefloe.operations.pending_change import ChangeTarget, MutationContext
@@ -93,7 +93,7 @@ class Expiry:
         )
         if plan is None or action.base is None or kept is None:
             return report
-        files = reported(with_statistics(plan.found.files, action.base, plan.expired_ids, kept))
+        files = report_columns(with_statistics(plan.found.files, action.base, plan.expired_ids, kept))
         scope = scope or self._scope(kept)
         inside, outside = scope.divide(files)
         return replace(

@@ -17,7 +17,7 @@ from icefloe.formatting import count_text, size_text
 from icefloe.io.locations import place_of_file, place_of_folder
 from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.expiry.deletion_scope import deletion_scope, folder_names
-from icefloe.operations.expiry.expire_report import FileTotal, no_files, outcome_fields, problems_grid, reported, totals
+from icefloe.operations.expiry.expire_report import FileTotal, no_files, outcome_fields, problems_grid, report_columns, totals
 from icefloe.operations.expiry.file_cleanup import delete_in_order, statistics_files
 from icefloe.operations.metadata_cache import LoadedMetadata, load_metadata
 from icefloe.operations.own_location import check_location_is_proven
@@ -153,7 +153,7 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
     reached = unreachable_files(everything, nothing, find)
     statistics = statistics_files(metadata, metadata.snapshots.ids())
     files = distinct(pa.concat_tables([reached.files, statistics, _metadata_files(handle, loaded.location, metadata)]))
-    return PurgeReport(table=handle.table_name, files=reported(files), unreadable=reached.unreadable)
+    return PurgeReport(table=handle.table_name, files=report_columns(files), unreadable=reached.unreadable)
 
 
 def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:

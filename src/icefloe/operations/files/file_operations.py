@@ -103,7 +103,7 @@ class OverwriteFiles(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
         """
-        self._data.append(self._added(file, FileContent.DATA))
+        self._data.append(self._check_added(file, FileContent.DATA))
         return self
 
     def append_data_file(self, file: DataFile) -> Self:
@@ -132,7 +132,7 @@ class OverwriteFiles(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content, or is listed twice in this commit.
         """
-        self._removed(file, *FileContent)
+        self._check_removed(file, *FileContent)
         (self._removed_data if file.content == FileContent.DATA else self._removed_deletes).append(file)
         return self
 
@@ -272,7 +272,7 @@ class RowChanges(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
         """
-        self._data.append(self._added(file, FileContent.DATA))
+        self._data.append(self._check_added(file, FileContent.DATA))
         return self
 
     def add_deletes(self, file: DataFile) -> Self:
@@ -287,7 +287,7 @@ class RowChanges(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
         """
-        self._deletes.append(self._added(file, *_DELETES))
+        self._deletes.append(self._check_added(file, *_DELETES))
         return self
 
     def remove_rows(self, file: DataFile) -> Self:
@@ -302,7 +302,7 @@ class RowChanges(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content, or is listed twice in this commit.
         """
-        self._removed_data.append(self._removed(file, FileContent.DATA))
+        self._removed_data.append(self._check_removed(file, FileContent.DATA))
         return self
 
     def remove_deletes(self, file: DataFile) -> Self:
@@ -317,7 +317,7 @@ class RowChanges(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content, or is listed twice in this commit.
         """
-        self._removed_deletes.append(self._removed(file, *_DELETES))
+        self._removed_deletes.append(self._check_removed(file, *_DELETES))
         return self
 
     def validate_data_files_exist(self, referenced_files: Iterable[str]) -> Self:
@@ -427,7 +427,7 @@ class RewriteDataFiles(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
         """
-        self._added(file, FileContent.DATA, FileContent.POSITION_DELETES)
+        self._check_added(file, FileContent.DATA, FileContent.POSITION_DELETES)
         (self._data if file.content == FileContent.DATA else self._deletes).append(file)
         return self
 
@@ -443,7 +443,7 @@ class RewriteDataFiles(_CheckedSnapshot):
         Raises:
             InvalidInputError: the file is of another content, or is listed twice in this commit.
         """
-        self._removed(file, *FileContent)
+        self._check_removed(file, *FileContent)
         (self._removed_data if file.content == FileContent.DATA else self._removed_deletes).append(file)
         return self
 

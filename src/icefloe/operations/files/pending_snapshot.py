@@ -90,7 +90,7 @@ class PendingSnapshot(PendingChange):
         context = commit_context(self._start.handle, self._start.metadata, self._properties, self._branch)
         return replace(context, stage_only=context.stage_only or self._stage_only)
 
-    def _added(self, file: DataFile, *contents: FileContent) -> DataFile:
+    def _check_added(self, file: DataFile, *contents: FileContent) -> DataFile:
         """Check a file to add, and return it.
 
         Raises:
@@ -121,7 +121,7 @@ class PendingSnapshot(PendingChange):
         self._added_keys.add(key)
         return file
 
-    def _removed(self, file: DataFile, *contents: FileContent) -> DataFile:
+    def _check_removed(self, file: DataFile, *contents: FileContent) -> DataFile:
         """Check a file to remove, and return it. Raises `InvalidInputError` if it is of another content or is listed already."""
         self._check_content(file, contents)
         self._remove(delete_key(file))

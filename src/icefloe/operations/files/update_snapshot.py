@@ -131,7 +131,7 @@ class AppendFiles(PendingSnapshot):
         Raises:
             InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
         """
-        self._files.append(self._added(file, FileContent.DATA))
+        self._files.append(self._check_added(file, FileContent.DATA))
         return self
 
     def append_data_file(self, file: DataFile) -> Self:
@@ -176,7 +176,7 @@ class DeleteFiles(PendingSnapshot):
             InvalidInputError: it contains deletes, or is listed twice in this commit.
         """
         if isinstance(file, DataFile):
-            self._removed(file, FileContent.DATA)
+            self._check_removed(file, FileContent.DATA)
         else:
             self._remove((file, None))
         self._files.append(file)
@@ -265,7 +265,7 @@ class ReplacePartitionFiles(PendingSnapshot):
                 path=file.file_path,
                 next_step="replace the partitions of each spec in a commit of its own",
             )
-        self._files.append(self._added(file, FileContent.DATA))
+        self._files.append(self._check_added(file, FileContent.DATA))
         return self
 
     def append_data_file(self, file: DataFile) -> Self:

@@ -95,7 +95,7 @@ def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
                 locations = batch.to_pylist()
                 database.add_referenced(chain(locations, links.behind(locations)))
                 work.advance(len(locations))
-        yield from database.unreferenced(request.mismatch)
+        yield from database.unreferenced_files(request.mismatch)
 
 
 def _listed_files(request: OrphanRequest) -> Iterator[tuple[Sequence[str], Sequence[int | None], Sequence[int | None]]]:

@@ -118,7 +118,7 @@ class PathDatabase(_Database):
             numbers.append(number)
         return hashes, numbers
 
-    def unreferenced(self, mismatch: PrefixMismatch) -> Iterator[Any]:
+    def unreferenced_files(self, mismatch: PrefixMismatch) -> Iterator[Any]:
         """Yield tables of `LISTED` with the listed files that are not referenced, each once. Nothing can be added any more.
 
         Args:

@@ -19,7 +19,7 @@ from icefloe.datafile.foreign_files import FooterRequest
 from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
-from icefloe.io.locations import qualified
+from icefloe.io.locations import qualify
 from icefloe.operations.engine import Engine
 from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.manifest.data_file import DataFile
@@ -117,7 +117,7 @@ class AddFiles:
                 live_paths += pc.unique(entries.filter(is_among(entries["file_path"], paths_to_add))["file_path"]).to_pylist()
         if live_paths:
             raise InvalidInputError(
-                f"{_counted(len(live_paths))} of {self._handle.table_name} already: {_shown(sorted(live_paths))}",
+                f"{_files_text(len(live_paths))} of {self._handle.table_name} already: {_paths_text(sorted(live_paths))}",
                 table=self._handle.table_name,
                 path=sorted(live_paths)[0],
                 next_step="leave them out: a table that has a file twice has all its rows twice",
@@ -154,7 +154,7 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
     files: list[str] = []
     for given in locations:
         expands = isinstance(file_paths, str) or given.endswith("/") or any(sign in given for sign in _SIGNS)
-        location = qualified(given)
+        location = qualify(given)
         try:
             files += files_of(handle.io, location) if expands else [location]
         except NoSuchFileError:
@@ -163,7 +163,7 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
     twice = sorted(location for location, count in Counter(files).items() if count > 1)
     if twice:
         raise InvalidInputError(
-            f"{len(twice):,} of the files to add {'is' if len(twice) == 1 else 'are'} in the list twice: {_shown(twice)}",
+            f"{len(twice):,} of the files to add {'is' if len(twice) == 1 else 'are'} in the list twice: {_paths_text(twice)}",
             path=twice[0],
             next_step="name each file once",
         )
@@ -197,9 +197,9 @@ def read_footers(
     return [file for group in files for file in group]
 
 
-def _shown(paths: Sequence[str]) -> str:
+def _paths_text(paths: Sequence[str]) -> str:
     return ", ".join(paths[:SHOWN_FILES]) + (", ..." if len(paths) > SHOWN_FILES else "")
 
 
-def _counted(files: int) -> str:
+def _files_text(files: int) -> str:
     return "1 file is one" if files == 1 else f"{files:,} files are"

@@ -125,7 +125,7 @@ def overwrite_partitions(
     context = commit_context(handle, base, snapshot_properties, branch)
     files = engine.write(rows, write_target(handle, base))
     action = ReplacedPartitions(files, context, rules)
-    return PreparedWrite(action=action, result=lambda attempt, attempts: _replaced(engine.name, attempt, attempts, files))
+    return PreparedWrite(action=action, result=lambda attempt, attempts: _replacement_result(engine.name, attempt, attempts, files))
 
 
 class ReplacedPartitions:
@@ -142,7 +142,7 @@ class ReplacedPartitions:
         return self._action.attempt(base, number=number, now_ms=now_ms, read=read) if self._action else None
 
 
-def _replaced(engine: str, attempt: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
+def _replacement_result(engine: str, attempt: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
     counts: dict[str, int] = defaultdict(int, {key: count_of(text) or 0 for key, text in (attempt.summary if attempt else {}).items()})
     # Deletion vectors record how many of the rows were deleted before; other deletes may name a row twice, or none.
     unknown = counts["removed-position-delete-files"] or counts["removed-equality-delete-files"]

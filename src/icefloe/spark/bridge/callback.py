@@ -178,7 +178,7 @@ class PythonCallback:
         arguments: list[Any] = []
         receiver = self
         try:
-            method_name, receiver = self._addressed(address)
+            method_name, receiver = self._object_at(address)
             kind: Any = type(receiver)
             method = connector_methods(kind).get(method_name)
             if method is None:
@@ -194,7 +194,7 @@ class PythonCallback:
                 interrupt_after_reply()
             return refusal(error) if exception is None else exception
 
-    def _addressed(self, address: str) -> "tuple[str, PythonCallback]":
+    def _object_at(self, address: str) -> "tuple[str, PythonCallback]":
         """Return the name of the method and the object that an address names, after the release of objects. Raises `MessageError`."""
         method_name, *rest = address.split(" ")
         if not rest:

@@ -38,7 +38,7 @@ def chain(plan: Any, names: Collection[str]) -> tuple[list[Any], Any, str]:
     return nodes, plan, name
 
 
-def chained(spark: SparkSession, nodes: Sequence[Any], plan: Any) -> Any:
+def stack_nodes(spark: SparkSession, nodes: Sequence[Any], plan: Any) -> Any:
     """Return a plan with copies of the nodes of a chain on top of it."""
     for parent in reversed(nodes):
         plan = parent.withNewChildren(sequence(spark, [plan]))

@@ -15,7 +15,7 @@ from icefloe.migration.existing_files import SourceFolders, SourceTable
 from icefloe.migration.migrate_table import BACKUP_SUFFIX
 from icefloe.spark.bridge.gateway import java_class, java_message, scala_object
 from icefloe.spark.types.declared_types import struct_of
-from icefloe.spark.types.spark_types import quoted, struct_to_schema
+from icefloe.spark.types.spark_types import quote_name, struct_to_schema
 from icefloe.spec.partitioning.partition_folders import folders_in_path
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def source_folders(
         parts = parts[1:]
     if len(parts) > 2:
         return None
-    identifier = state.sqlParser().parseTableIdentifier(".".join(map(quoted, parts)))
+    identifier = state.sqlParser().parseTableIdentifier(".".join(map(quote_name, parts)))
     if not state.catalog().tableExists(identifier):
         _refuse_backup(state, parts, is_iceberg)
         return None
@@ -108,7 +108,7 @@ class SessionCatalogTable(SourceTable):
 
     def make_backup(self, backup_name: str) -> None:
         state = self._spark._jsparkSession.sessionState()
-        backup = state.sqlParser().parseTableIdentifier(".".join(map(quoted, (self.name[0], backup_name))))
+        backup = state.sqlParser().parseTableIdentifier(".".join(map(quote_name, (self.name[0], backup_name))))
         full_name = ".".join((self.name[0], backup_name))
         if state.catalog().tableExists(backup):
             raise TableAlreadyExistsError(
@@ -186,7 +186,7 @@ def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str
     """Refuse the name of a table of which only the backup of a migration is there. Raises `NoSuchTableError`."""
     namespace = parts[:-1] or [state.catalog().getCurrentDatabase()]
     backup = [*namespace, f"{parts[-1]}{BACKUP_SUFFIX}"]
-    identifier = state.sqlParser().parseTableIdentifier(".".join(map(quoted, backup)))
+    identifier = state.sqlParser().parseTableIdentifier(".".join(map(quote_name, backup)))
     if state.catalog().tableExists(identifier) and not is_iceberg((*namespace, parts[-1])):
         name, backup_name = ".".join((*namespace, parts[-1])), ".".join(backup)
         raise NoSuchTableError(

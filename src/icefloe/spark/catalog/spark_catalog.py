@@ -139,7 +139,7 @@ class SparkCatalog(PythonCallback):
         if selected.metadata_table is not None:
             table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
             return table_class(self._spark, self.name, selected, selected.metadata_table)
-        return self._loaded(selected, request)
+        return self._load(selected, request)
 
     @connector_method
     def load_tables(self, request: TablesToLoad) -> tuple[SparkTable, ...]:
@@ -154,9 +154,9 @@ class SparkCatalog(PythonCallback):
         except IcefloeError:
             LOG.debug("the tables of a statement are loaded one by one", exc_info=True)
             return ()
-        return tuple(self._loaded(TableSelection(table=table), one) for table, one in zip(tables, request["tables"], strict=True))
+        return tuple(self._load(TableSelection(table=table), one) for table, one in zip(tables, request["tables"], strict=True))
 
-    def _loaded(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
+    def _load(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
         """Return a table without its description if Java has that of its state."""
         table = SparkTable(self._spark, self.name, selected, self._scans)
         table.is_known = "known_state" in request and request["known_state"] == table.state()

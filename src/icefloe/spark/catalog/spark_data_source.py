@@ -49,7 +49,7 @@ from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version
-from icefloe.spark.types.spark_types import quoted, schema_to_struct
+from icefloe.spark.types.spark_types import quote_name, schema_to_struct
 from icefloe.spark.write.sql_write import Write
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.table.static_table import StaticTable
@@ -283,7 +283,7 @@ class ScanByOptions(ConnectorScan):
     def rows(self) -> Any:
         """Return Spark's plan of the rows."""
         rows = read(self._spark, self._scan.request(plan=self._plan))
-        return rows.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
+        return rows.select(*map(quote_name, self._columns))._jdf.queryExecution().optimizedPlan()
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:

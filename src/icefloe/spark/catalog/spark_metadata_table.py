@@ -21,7 +21,7 @@ from icefloe.spark.scan.metadata_table_job import in_spark_form, is_worth_a_job,
 from icefloe.spark.scan.read_options import PushedQuery, planning_mode
 from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
-from icefloe.spark.types.spark_types import quoted, schema_to_struct
+from icefloe.spark.types.spark_types import quote_name, schema_to_struct
 from icefloe.spec.schema.schema import Schema
 
 # Estimated bytes of a row of a metadata table, for Spark's optimizer.
@@ -90,7 +90,7 @@ class MetadataTableScan(ConnectorScan):
     def rows(self) -> Any:
         """Return Spark's plan of the rows: rows that are read now, or, where they are many, a job that reads them."""
         frame = self._frame()
-        return frame.select(*map(quoted, self._columns))._jdf.queryExecution().optimizedPlan()
+        return frame.select(*map(quote_name, self._columns))._jdf.queryExecution().optimizedPlan()
 
     def _frame(self) -> DataFrame:
         """Return a DataFrame of the rows, with at least the columns of the scan."""

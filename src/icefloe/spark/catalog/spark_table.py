@@ -24,7 +24,7 @@ from icefloe.spark.scan.runtime_filtered_scan import runtime_filtered_scan
 from icefloe.spark.scan.scan_plans import ScanCache, ScanPlans
 from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, SparkScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
-from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
+from icefloe.spark.types.spark_types import quote_name, schema_to_struct, with_geo_types
 from icefloe.spec.metadata.manifests import table_partition_type
 from icefloe.spec.metadata.sort_keys import sort_order_text
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -76,9 +76,9 @@ class SparkTable(RowLevelTable):
 
     @cached_property
     def _constants(self) -> Mapping[str, Any]:
-        return self._plans.remembered(("table", self._selected.text()), self._described)
+        return self._plans.get_or_compute(("table", self._selected.text()), self._description)
 
-    def _described(self) -> Mapping[str, Any]:
+    def _description(self) -> Mapping[str, Any]:
         metadata = self._selected.table.metadata
         return {
             "name": self.name(),
@@ -128,7 +128,7 @@ class SparkTable(RowLevelTable):
             path = schema.path_of(field.source_id)
             if path is None or isinstance(field.transform, VoidTransform):
                 continue
-            column = ".".join(map(quoted, path))  # Spark parses the name
+            column = ".".join(map(quote_name, path))  # Spark parses the name
             name = str(field.transform).partition("[")[0]
             # Spark has classes for `bucket` and `identity`; every other transform is a name with arguments.
             if isinstance(field.transform, BucketTransform):
@@ -157,15 +157,15 @@ class SparkTable(RowLevelTable):
 
     def filters(self, query: PushedQuery) -> list[bool]:
         """Return for each predicate whether it holds for all rows of the planned files, so that Spark need not test it."""
-        return self._pushed(query).filters_true_of_all_rows()
+        return self._push(query).filters_true_of_all_rows()
 
     def aggregate(self, query: PushedQuery) -> str | None:
         """Return the schema of the aggregate's result if metadata alone gives it; None otherwise."""
-        return self._pushed(query).aggregate_schema()
+        return self._push(query).aggregate_schema()
 
     def scan(self, query: PushedQuery) -> ConnectorScan:
         """Return the scan; one of a row-level operation is remembered, because its filter limits the conflicts of the commit."""
-        pushed = self._pushed(query)
+        pushed = self._push(query)
         if query["operation"] is not None:
             self._row_level_scans.append(pushed)
         scan: SparkScan | None = partitioned_scan(pushed) if reports_partitions(query) else None
@@ -178,7 +178,7 @@ class SparkTable(RowLevelTable):
         scan.row_level_scans = self._row_level_scans
         return scan
 
-    def _pushed(self, query: PushedQuery) -> PushedScan:
+    def _push(self, query: PushedQuery) -> PushedScan:
         return PushedScan(spark=self._spark, selected=self._selected, query=query, plans=self._plans)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from icefloe.errors import UnsupportedFeatureError
 from icefloe.spark.bridge.gateway import static_method
-from icefloe.spark.types.spark_types import quoted, schema_to_struct, with_geo_types
+from icefloe.spark.types.spark_types import quote_name, schema_to_struct, with_geo_types
 from icefloe.view.view import View
 
 DIALECT = "spark"
@@ -31,14 +31,14 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
     query = query_of(view)
     check_query(spark, view.full_name, query)
     columns = query_columns(view)
-    names = ", ".join(quoted(name) for name in view.schema().names)
+    names = ", ".join(quote_name(name) for name in view.schema().names)
     definition = _definition(
         name=(catalog_name, *view.name()),
         query=query,
         default_namespace=(version.default_catalog or catalog_name, *version.default_namespace),
         schema=with_geo_types(spark, schema_to_struct(view.schema(), field_ids=False), view.schema()),
         columns=columns or None,
-        alias=None if columns else f"{quoted(view.name()[-1])} ({names})",
+        alias=None if columns else f"{quote_name(view.name()[-1])} ({names})",
     )
     return static_method(spark, "SparkViews", "table", spark._jsparkSession.sessionState(), definition)
 

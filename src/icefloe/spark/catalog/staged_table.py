@@ -36,11 +36,11 @@ class StagedTable(SparkTable):
         self._is_written = False
         self._default_error: InvalidSchemaError | None = None
         try:
-            self._member = _staged(self._transaction, request["how"], request["table"], definition_of(spark, request))
+            self._member = _stage(self._transaction, request["how"], request["table"], definition_of(spark, request))
         except InvalidSchemaError as error:
             # Columns of a query have the defaults of their tables, which the new table does not need. Whether there is a query shows when rows are written.
             self._default_error = error
-            self._member = _staged(self._transaction, request["how"], request["table"], _without_defaults(definition_of(spark, request)))
+            self._member = _stage(self._transaction, request["how"], request["table"], _without_defaults(definition_of(spark, request)))
         staged = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
         super().__init__(spark, catalog_name, TableSelection(table=staged))
 
@@ -65,7 +65,7 @@ class StagedTable(SparkTable):
         self._transaction.give_up()
 
 
-def _staged(transaction: CatalogTransaction, mode: str, name: Sequence[str], definition: Mapping[str, Any]) -> TableInTransaction:
+def _stage(transaction: CatalogTransaction, mode: str, name: Sequence[str], definition: Mapping[str, Any]) -> TableInTransaction:
     stage = {
         "create": transaction.create_table,
         "replace": transaction.replace_table,

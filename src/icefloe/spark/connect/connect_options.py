@@ -134,7 +134,7 @@ class SourceOptions:
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def pinned(self, table: TableReader) -> "SourceOptions":
+    def pin(self, table: TableReader) -> "SourceOptions":
         """Return the options of the same read of exactly this metadata file, which Spark may plan later than it was made."""
         return replace(self, path=table.metadata_location, table=table.full_name)
 
@@ -226,7 +226,7 @@ def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Ma
         raise NoSuchCatalogError(
             f"catalog {name!r} is neither registered in this session nor configured",
             next_step=f"correct the name, or register the catalog with icefloe.spark.register(spark, {argument}); "
-            f"registered: {_listed(registered)}; configured: {', '.join(known_catalogs()) or 'none'}",
+            f"registered: {_names_text(registered)}; configured: {', '.join(known_catalogs()) or 'none'}",
         ) from None
 
 
@@ -288,12 +288,12 @@ def _split_catalog_name(name: str, registered: RegisteredCatalogs) -> tuple[str,
     catalog, dot, table = name.partition(".")
     if not dot or "." not in table:
         raise InvalidInputError(
-            f"the name {name!r} has no catalog", next_step=f"write catalog.namespace.table; registered catalogs: {_listed(registered)}"
+            f"the name {name!r} has no catalog", next_step=f"write catalog.namespace.table; registered catalogs: {_names_text(registered)}"
         )
     return catalog, table
 
 
-def _listed(registered: RegisteredCatalogs) -> str:
+def _names_text(registered: RegisteredCatalogs) -> str:
     return ", ".join(sorted(registered.catalogs)) or "none"
 
 

@@ -151,8 +151,8 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: File
     rows = reader.parquet(*(_PATTERN_SIGNS.sub(r"\\\1", path) for path in hadoop_paths(pa.array(locations)).to_pylist()))
     if group.deleted is not None:
         rows = rows.withColumns({_PATH: F.col("_metadata.file_path"), _POSITION: F.col("_metadata.row_index")})
-        rows = rows.join(_deleted(spark, locations, group.deleted.vectors), [_PATH, _POSITION], "left_anti")
-    rows = names.restored(rows)
+        rows = rows.join(_deleted_rows(spark, locations, group.deleted.vectors), [_PATH, _POSITION], "left_anti")
+    rows = names.restore(rows)
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(stored) else {}
     defaults = {field.field_id: _default(field) for field in needed.fields if field.field_id in group.missing}
     if not isinstance(request.row_filter, AlwaysTrue):
@@ -166,7 +166,7 @@ def _default(field: NestedField) -> Column:
     return literal(field.field_type, field.initial_default)  # type: ignore[arg-type]  # `file_groups` admits only primitive types
 
 
-def _deleted(spark: SparkSession, locations: Sequence[str], vectors: Sequence[DeletionVector | None]) -> DataFrame:
+def _deleted_rows(spark: SparkSession, locations: Sequence[str], vectors: Sequence[DeletionVector | None]) -> DataFrame:
     """Return one row for each deleted row: its file, as Spark names it in `_metadata.file_path`, and its position."""
     deletes = [(path, vector) for path, vector in zip(locations, vectors, strict=True) if vector is not None and vector.cardinality]
     positions = pa.array([list(vector.bitmap) for _, vector in deletes], pa.list_(pa.int64()))
@@ -190,12 +190,12 @@ def spark_path(location: str) -> str:
     uri = hadoop_paths(pa.array([location])).to_pylist()[0]
     scheme, _, rest = uri.partition(":")
     if scheme_of(location) == "file":
-        return f"file:{_quoted('/' + rest.lstrip('/'))}"
+        return f"file:{_quote_path('/' + rest.lstrip('/'))}"
     authority, slash, path = rest.lstrip("/").partition("/")
-    return f"{scheme}://{authority}{slash}{_quoted(path)}"
+    return f"{scheme}://{authority}{slash}{_quote_path(path)}"
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return re.sub(r"[\x00-\x7f]+", lambda ascii_part: quote(ascii_part.group(), safe=_PLAIN), path)
 
 

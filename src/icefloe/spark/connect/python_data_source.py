@@ -55,12 +55,12 @@ OPEN_COST_BYTES = 4 * 1024 * 1024
 _OPEN_END = 2**62
 
 
-def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
+def pack_tasks(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
     """Yield groups of tasks in their order, each of about `bytes_per_task` bytes; a larger file is split over several groups."""
     group: list[FileScanTask] = []
     size = 0
     for task in tasks:
-        for part, length in _cut(task, bytes_per_task):
+        for part, length in _split_task(task, bytes_per_task):
             cost = max(length, min(OPEN_COST_BYTES, bytes_per_task))
             if group and size + cost > bytes_per_task:
                 yield tuple(group)
@@ -71,7 +71,7 @@ def packed(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TAS
         yield tuple(group)
 
 
-def _cut(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
+def _split_task(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
     """Yield parts of a file with their lengths. A part has whole row groups. It is larger than `bytes_per_task` only if a single row group is."""
     start, end = task.start, task.start + task.length
     offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
@@ -107,7 +107,7 @@ class IcefloeSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns to read, as a Spark struct."""
         # `icefloe.spark.table` requests the columns, and unpacks the error. The methods below are called by actions of the user, where errors stay plain.
-        with TaskErrors(self.registered.error_key, self.options.get(READ_ID)).carried():
+        with TaskErrors(self.registered.error_key, self.options.get(READ_ID)).carry():
             try:
                 scan = self._scan()
             except NoSuchFileError as error:  # this process is Spark's server, which may be another machine
@@ -135,7 +135,7 @@ class IcefloeSource(DataSource):
             return to_scan(load_table_at(options, io), options)
         options = parse_options(self.options)
         table = load_table(options, self.registered)
-        self._pinned = options.pinned(table), table.io
+        self._pinned = options.pin(table), table.io
         return to_scan(table, options)
 
 
@@ -177,7 +177,7 @@ class TableReader(DataSourceReader):
         """Plan the scan, and split and combine its files into partitions."""
         scan = self._planned_scan()
         plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
-        return [TasksPartition(tasks) for tasks in packed(plan.tasks(), bytes_per_task=self._bytes_per_task)]
+        return [TasksPartition(tasks) for tasks in pack_tasks(plan.tasks(), bytes_per_task=self._bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition, in the Arrow types that Spark expects of the columns."""

@@ -55,7 +55,7 @@ _ARROW_FORMS: Mapping[type[PrimitiveType], Any] = {LongType: pa.int64(), StringT
 class PortableTransforms:
     """Partition transforms of columns that have the Spark type of their Iceberg type. A null gives null."""
 
-    def transformed(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
+    def transform(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
         """Return the column with a partition transform applied; the column itself for the identity transform."""
         if isinstance(transform, BucketTransform):
             return self.bucket_of(column, kind, transform)
@@ -82,7 +82,7 @@ class PortableTransforms:
         if isinstance(kind, DecimalType):
             step = F.lit(f"{transform.width}e-{kind.scale}").cast(f"decimal({kind.precision}, {kind.scale})")
             return column - F.pmod(column, step)
-        return truncated(column, kind, F.lit(transform.width))
+        return truncate_column(column, kind, F.lit(transform.width))
 
     def period(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
         """Return the years, months or hours (int) since 1970, or the day (date), of a date or timestamp; in UTC where it has a zone."""
@@ -144,7 +144,7 @@ _PERIODS: Mapping[type[Transform], Callable[[PortableTransforms, Column, Primiti
 }
 
 
-def truncated(column: Column, kind: PrimitiveType, width: Column) -> Column:
+def truncate_column(column: Column, kind: PrimitiveType, width: Column) -> Column:
     """Return a truncated column of text, bytes or whole numbers.
 
     Args:

@@ -22,7 +22,7 @@ from icefloe.spark.bridge.catalyst import (
     static_invoke,
 )
 from icefloe.spark.bridge.gateway import has_jvm
-from icefloe.spark.functions.portable_transforms import PortableTransforms, truncated, uuid_bytes
+from icefloe.spark.functions.portable_transforms import PortableTransforms, truncate_column, uuid_bytes
 from icefloe.spec.partitioning.transforms import BucketTransform, TruncateTransform
 from icefloe.spec.types import BinaryType, DecimalType, FixedType, PrimitiveType, StringType, TimestampNanoType, TimestampType, UUIDType
 
@@ -56,7 +56,7 @@ class TransformColumns(PortableTransforms):
             kind: Its type.
             width: An int column: the number of code points or bytes that stay, or the number to whose multiples values are rounded down.
         """
-        return self._truncated_decimals(column, kind, width) if isinstance(kind, DecimalType) else truncated(column, kind, width)
+        return self._truncated_decimals(column, kind, width) if isinstance(kind, DecimalType) else truncate_column(column, kind, width)
 
     def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
         """Return a partition spec's truncation of a column."""

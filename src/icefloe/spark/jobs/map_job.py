@@ -30,7 +30,7 @@ class TaskFunction:
 
     def __call__(self, item: Any) -> Any:
         """Return the result of the function for an item. The error of a file that does not exist shows that a worker may be another machine."""
-        with self.errors.carried():
+        with self.errors.carry():
             try:
                 return self.function(item)
             except NoSuchFileError as error:

@@ -73,7 +73,7 @@ class TaskErrors:
     job: str | None = None
 
     @contextmanager
-    def carried(self) -> Iterator[None]:
+    def carry(self) -> Iterator[None]:
         """Raise an `IcefloeError` of the block in a form that `error_in` reads, if a job of Icefloe runs this task; else unchanged."""
         try:
             yield
@@ -81,25 +81,26 @@ class TaskErrors:
             job = self.job or _job_of_this_task()
             if job is None:
                 raise
-            raise TaskError(f"{error}\n{sealed(error, job, self.key)}") from error
+            raise TaskError(f"{error}\n{seal(error, job, self.key)}") from error
 
 
-def sealed(error: IcefloeError, job: str, key: bytes) -> str:
+def seal(error: IcefloeError, job: str, key: bytes) -> str:
     """Return the error as signed text of bounded length."""
     problems = [
-        (_cut(problem.where, MOST_PROBLEM_TEXT), _cut(problem.what, MOST_PROBLEM_TEXT)) for problem in error.problems[:MOST_PROBLEMS]
+        (_shorten(problem.where, MOST_PROBLEM_TEXT), _shorten(problem.what, MOST_PROBLEM_TEXT))
+        for problem in error.problems[:MOST_PROBLEMS]
     ]
     if len(error.problems) > MOST_PROBLEMS:
         problems.append(("", f"and {len(error.problems) - MOST_PROBLEMS} more"))
     fields = {
         "job": job,
         "code": error.code,
-        "message": _cut(error.message, MOST_TEXT),
-        "table": None if error.table is None else _cut(error.table, MOST_TEXT),
-        "path": None if error.path is None else _cut(error.path, MOST_TEXT),
+        "message": _shorten(error.message, MOST_TEXT),
+        "table": None if error.table is None else _shorten(error.table, MOST_TEXT),
+        "path": None if error.path is None else _shorten(error.path, MOST_TEXT),
         "snapshot_id": error.snapshot_id,
         "problems": problems,
-        "next_step": None if error.next_step is None else _cut(error.next_step, MOST_TEXT),
+        "next_step": None if error.next_step is None else _shorten(error.next_step, MOST_TEXT),
     }
     payload = base64.b64encode(json.dumps(fields).encode()).decode("ascii")
     return f"icefloe-error[{payload}.{_signature(payload, key)}]"
@@ -110,7 +111,7 @@ def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
     for match in _SEALED.finditer(text):
         payload, signature = match.groups()
         if hmac.compare_digest(_signature(payload, key), signature):
-            error = _decoded(payload, job)
+            error = _decode(payload, job)
             if error is not None:
                 return error
     return None
@@ -121,7 +122,7 @@ def without_packed_errors(text: str) -> str:
     return _PACKED.sub("", text)
 
 
-def _decoded(payload: str, job: str) -> IcefloeError | None:
+def _decode(payload: str, job: str) -> IcefloeError | None:
     try:
         fields = msgspec.convert(json.loads(base64.b64decode(payload, validate=True)), _Fields)
     except (ValueError, RecursionError, msgspec.ValidationError):
@@ -154,7 +155,7 @@ def _signature(payload: str, key: bytes) -> str:
     return hmac.new(key, payload.encode("ascii"), sha256).hexdigest()
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text) - most} characters more)"
 
 

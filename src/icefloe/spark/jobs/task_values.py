@@ -50,10 +50,10 @@ class TaskValues:
     def to_bytes(self, value: object) -> bytes:
         """Return the value as bytes. Raises `TypeError` for a value of a class that is not registered."""
         try:
-            return msgspec.msgpack.encode(self._packed(value, exact=False))
+            return msgspec.msgpack.encode(self._pack(value, exact=False))
         except (UnicodeEncodeError, OverflowError):
             # Text that is not valid Unicode, as in the name of a file, and numbers over 64 bits have a special form, which is rare and slower.
-            return msgspec.msgpack.encode(self._packed(value, exact=True))
+            return msgspec.msgpack.encode(self._pack(value, exact=True))
 
     def from_bytes(self, content: bytes, kind: type[T]) -> T:
         """Return the value of that class in the bytes.
@@ -62,14 +62,14 @@ class TaskValues:
             EngineError: The bytes are not such a value.
         """
         try:
-            value = self._unpacked(msgspec.msgpack.decode(content))
+            value = self._unpack(msgspec.msgpack.decode(content))
         except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
             raise _unreadable(f"{type(error).__name__}: {error}") from error
         if not isinstance(value, kind):
             raise _unreadable(f"it is a {type(value).__name__}, not a {kind.__name__}")
         return value
 
-    def _packed(self, value: Any, *, exact: bool) -> Any:
+    def _pack(self, value: Any, *, exact: bool) -> Any:
         kind = type(value)
         if kind in _PLAIN:
             return _exact(value) if exact else value
@@ -78,14 +78,14 @@ class TaskValues:
             return [
                 _OBJECT,
                 self._names[kind],
-                *(member if not exact and type(member) in _PLAIN else self._packed(member, exact=exact) for member in values),
+                *(member if not exact and type(member) in _PLAIN else self._pack(member, exact=exact) for member in values),
             ]
         if kind is tuple or kind is list:
-            return [_TUPLE if kind is tuple else _LIST, *(self._packed(member, exact=exact) for member in value)]
+            return [_TUPLE if kind is tuple else _LIST, *(self._pack(member, exact=exact) for member in value)]
         if isinstance(value, Mapping):
             if not exact and _PLAIN.issuperset(map(type, value.values())) and _PLAIN.issuperset(map(type, value)):
                 return dict(value)
-            return [_DICT, *(self._packed(member, exact=exact) for pair in value.items() for member in pair)]
+            return [_DICT, *(self._pack(member, exact=exact) for pair in value.items() for member in pair)]
         if kind in self._names:
             return [_ENUM, self._names[kind], value.name]
         if kind is Decimal:
@@ -94,7 +94,7 @@ class TaskValues:
             return [_UUID, value.bytes]
         raise TypeError(f"a value of type {kind.__qualname__} cannot be sent between a task and the driver")
 
-    def _unpacked(self, value: Any) -> Any:
+    def _unpack(self, value: Any) -> Any:
         if type(value) is not list:
             return value
         code = value[0]
@@ -104,7 +104,7 @@ class TaskValues:
             return self._enum(value)
         if code in _SCALARS:
             return _SCALARS[code](value[1])
-        members = [member if type(member) in _PLAIN else self._unpacked(member) for member in value[1:]]
+        members = [member if type(member) in _PLAIN else self._unpack(member) for member in value[1:]]
         if code == _DICT:
             return dict(zip(members[::2], members[1::2], strict=True))
         return {_TUPLE: tuple, _LIST: list}[code](members)
@@ -113,7 +113,7 @@ class TaskValues:
         kind = self._classes[value[1]]
         instance: Any = object.__new__(kind)
         for name, member in zip(self._fields[kind], value[2:], strict=True):
-            object.__setattr__(instance, name, member if type(member) in _PLAIN else self._unpacked(member))
+            object.__setattr__(instance, name, member if type(member) in _PLAIN else self._unpack(member))
         return instance
 
     def _enum(self, value: list[Any]) -> Any:

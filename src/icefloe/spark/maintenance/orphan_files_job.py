@@ -105,7 +105,7 @@ class FolderLister:
         if not parts:
             return
         rows = _Rows(_LISTED_ARROW)
-        with self.errors.carried():
+        with self.errors.carry():
             if self.seen is not None:
                 self.seen.check(parts[0].folder)
             for listed in files_for(self.io, parts, self.hidden, self.seconds, _LISTED_AT_ONCE):
@@ -117,7 +117,7 @@ class FolderLister:
 
     def _files(self, listed: FolderFiles) -> dict[str, Sequence[Any]]:
         paths = [f"{listed.folder}/{name}" for name in listed.names]
-        return {"path": paths, "size_in_bytes": listed.sizes, "modified_ms": listed.modified_ms, **_keyed(self.keys, paths)}
+        return {"path": paths, "size_in_bytes": listed.sizes, "modified_ms": listed.modified_ms, **_key_columns(self.keys, paths)}
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class ViewFiles:
         for batch in batches:
             paths = batch.column("path")
             chosen = paths.filter(pa.array(self.is_inside(paths.to_pylist()), pa.bool_())).to_pylist()
-            yield _batch(_LISTED_ARROW, {"path": chosen, **_keyed(self.keys, chosen)}, len(chosen))
+            yield _batch(_LISTED_ARROW, {"path": chosen, **_key_columns(self.keys, chosen)}, len(chosen))
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ class LiveFiles:
         folders: set[str] = set()
         for batch in batches:
             for row in batch.to_pylist():
-                with self.errors.carried():
+                with self.errors.carry():
                     paths = live_paths(self.io, row)
-                yield from _referenced(self.keys, paths.to_pylist(), folders)
+                yield from _key_rows(self.keys, paths.to_pylist(), folders)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class NamedFiles:
         """Yield batches of keys and of folders."""
         folders: set[str] = set()
         for batch in batches:
-            yield from _referenced(self.keys, batch.column("path").to_pylist(), folders)
+            yield from _key_rows(self.keys, batch.column("path").to_pylist(), folders)
 
 
 @dataclass(frozen=True)
@@ -179,15 +179,15 @@ class FilesBehindLinks:
         for batch in batches:
             # Only the folder of each location counts.
             paths = links.behind(f"{folder}/-" for folder in batch.column("folder").to_pylist())
-            with self.errors.carried():
+            with self.errors.carry():
                 while chunk := list(islice(paths, _ROWS)):
-                    yield _batch(_REFERENCED_ARROW, _keyed(self.keys, chunk), len(chunk))
+                    yield _batch(_REFERENCED_ARROW, _key_columns(self.keys, chunk), len(chunk))
 
 
-def _referenced(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> Iterator[pa.RecordBatch]:
+def _key_rows(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> Iterator[pa.RecordBatch]:
     """Yield rows of the keys of locations, and of their local folders that are not among `folders`, to which they are added."""
     if locations:
-        yield _batch(_REFERENCED_ARROW, _keyed(keys, locations), len(locations))
+        yield _batch(_REFERENCED_ARROW, _key_columns(keys, locations), len(locations))
     named = {location.rpartition("/")[0] for location in locations}
     fresh = [folder for folder in named - folders if scheme_of(folder) == "file"]
     folders.update(fresh)
@@ -195,19 +195,19 @@ def _referenced(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> 
         yield _batch(_REFERENCED_ARROW, {"folder": fresh}, len(fresh))
 
 
-def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def pack_orphans(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the orphans of a task as few rows, each with some thousand orphans in Arrow's format: rows of Spark come to Python one by one, and slowly."""
     waiting = pa.Table.from_batches([], LISTED)
     for batch in batches:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch]).cast(LISTED)])
         while len(waiting) >= _PACKED_ROWS:
-            yield _packed(waiting.slice(0, _PACKED_ROWS))
+            yield _pack(waiting.slice(0, _PACKED_ROWS))
             waiting = waiting.slice(_PACKED_ROWS)
     if len(waiting):
-        yield _packed(waiting)
+        yield _pack(waiting)
 
 
-def _packed(orphans: pa.Table) -> pa.RecordBatch:
+def _pack(orphans: pa.Table) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, LISTED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(orphans)
@@ -230,7 +230,7 @@ def find_orphans(spark: SparkSession, request: OrphanRequest) -> Generator[Any, 
         EngineError: The job failed for another reason.
     """
     with ExitStack() as stack:
-        yield from _OrphanSearch(spark, request, stack).found()
+        yield from _OrphanSearch(spark, request, stack).orphans()
 
 
 @dataclass(frozen=True)
@@ -241,25 +241,25 @@ class _OrphanSearch:
     request: OrphanRequest
     stack: ExitStack
 
-    def found(self) -> Iterator[Any]:
-        listed = self._listed() if self.request.view is None else self._of_view()
+    def orphans(self) -> Iterator[Any]:
+        listed = self._list_files() if self.request.view is None else self._of_view()
         is_metadata = sf.col("path").rlike(f"{re.escape(METADATA_NAME)}[^/]*$")
         of_metadata = listed.where(is_metadata).select("path").limit(MOST_METADATA_FILES + 1)
         metadata_files = [row[0] for row in run_job(self.spark, f"find metadata files of {self.request.table_name}", of_metadata.collect)]
         check_metadata_files(len(metadata_files), self.request.folder)
         referenced = self.request.referenced(metadata_files)
         try:
-            needed = self._referenced(referenced)
+            needed = self._referenced_keys(referenced)
         except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
             raise refusal(self.request.table_name, error) from error
-        orphans = self._unreferenced(listed, needed).dropDuplicates(["hash"]).select(*LISTED.names)
+        orphans = self._unreferenced_files(listed, needed).dropDuplicates(["hash"]).select(*LISTED.names)
         description = f"find orphan files of {self.request.table_name}"
-        rows = self._computed(orphans.mapInArrow(packed, _PACKED), description)
+        rows = self._compute_once(orphans.mapInArrow(pack_orphans, _PACKED), description)
         # A partition is in the driver's memory at once.
         partitions = max(1, run_job(self.spark, description, rows.count) // PACKED_AT_ONCE)
-        yield from self._streamed(rows.repartition(partitions))
+        yield from self._stream(rows.repartition(partitions))
 
-    def _listed(self) -> DataFrame:
+    def _list_files(self) -> DataFrame:
         """Return the files in and below the folder, listed in rounds: each divides the folders that the round before has found and not listed."""
         description = f"list the files of {self.request.table_name}"
         parts = self.spark.createDataFrame([(self.request.folder.rstrip("/"), 0)], _PARTS)
@@ -269,8 +269,8 @@ class _OrphanSearch:
         while remaining:
             lister = FolderLister(self.request.io, self.request.hidden, self.request.keys, seconds, seen)
             slices = min(remaining, self.spark.sparkContext.defaultParallelism * PARTS_PER_SLOT, MOST_SPARK_TASKS)
-            rows = _hashed(parts.repartition(slices).mapInArrow(lister, _LISTED_ROWS), *_PARTS.names, *LISTED.names)
-            listed = self._computed(rows, description)
+            rows = _hash_keys(parts.repartition(slices).mapInArrow(lister, _LISTED_ROWS), *_PARTS.names, *LISTED.names)
+            listed = self._compute_once(rows, description)
             totals = listed.agg(sf.count("path"), sf.count("folder"))
             files, remaining = run_job(self.spark, description, totals.collect)[0]
             self.request.listed.files += files
@@ -288,11 +288,11 @@ class _OrphanSearch:
         files = rows.where(is_old & sf.col("path").isNotNull()).select("path")
         keyed = files.mapInArrow(ViewFiles(self.request.keys, self.request.is_inside), _LISTED_ROWS)
         description = f"read the files of a view for {self.request.table_name}"
-        listed = self._computed(_hashed(keyed, *LISTED.names), description)
+        listed = self._compute_once(_hash_keys(keyed, *LISTED.names), description)
         self.request.listed.files = run_job(self.spark, description, listed.count)
         return listed
 
-    def _referenced(self, referenced: ReferencedFiles) -> DataFrame:
+    def _referenced_keys(self, referenced: ReferencedFiles) -> DataFrame:
         """Return the hashes of the referenced files' keys, with their prefixes. Raises as `ReferencedFiles.batches`."""
         keys, description = self.request.keys, f"read the files that {self.request.table_name} needs"
         rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFiles(self.request.io, keys), _REFERENCED_ROWS)
@@ -301,12 +301,12 @@ class _OrphanSearch:
         named = self.spark.createDataFrame(self.spark.sparkContext.parallelize([(path,) for path in paths], slices), _path_schema())
         rows = rows.unionAll(named.mapInArrow(NamedFiles(keys), _REFERENCED_ROWS))
         if scheme_of(self.request.folder) == "file":
-            rows = self._computed(rows, description)
+            rows = self._compute_once(rows, description)
             folders = rows.where("folder IS NOT NULL").select("folder").distinct()
             rows = rows.unionAll(folders.mapInArrow(FilesBehindLinks(keys), _REFERENCED_ROWS))
-        return self._computed(_hashed(rows.where("key IS NOT NULL")), description)
+        return self._compute_once(_hash_keys(rows.where("key IS NOT NULL")), description)
 
-    def _unreferenced(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
+    def _unreferenced_files(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
         """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced`."""
         # The plan of a broadcast would bring all hashes to the driver.
         others = referenced.hint("merge")
@@ -340,7 +340,7 @@ class _OrphanSearch:
             raise prefixes_error()
         return any(not one.is_of(other) for one in found[1] for other in found[0])
 
-    def _streamed(self, rows: DataFrame) -> Iterator[Any]:
+    def _stream(self, rows: DataFrame) -> Iterator[Any]:
         """Yield the orphans of packed rows; Spark sends one partition after the other."""
         iterator = rows.toLocalIterator()
         while True:
@@ -353,7 +353,7 @@ class _OrphanSearch:
             with pa.ipc.open_stream(pa.BufferReader(row[0])) as stream:
                 yield stream.read_all()
 
-    def _computed(self, rows: DataFrame, description: str) -> DataFrame:
+    def _compute_once(self, rows: DataFrame, description: str) -> DataFrame:
         """Compute rows once, and keep them on the executors' disks. They are never computed again: if an executor is lost, what reads them fails."""
         computed = run_job(self.spark, description, lambda: rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY))
         stored = computed._jdf.queryExecution().logical().rdd()
@@ -388,7 +388,7 @@ def _path_schema() -> StructType:
     return StructType([StructField("path", StringType())])
 
 
-def _hashed(rows: DataFrame, *names: str) -> DataFrame:
+def _hash_keys(rows: DataFrame, *names: str) -> DataFrame:
     """Return rows with the hashes of keys in their place. Equal hashes of different keys keep a file."""
     return rows.select(*names, sf.xxhash64("key").alias("hash"), "scheme", "authority")
 
@@ -397,7 +397,7 @@ def _prefixes(rows: DataFrame) -> DataFrame:
     return rows.select("scheme", "authority").distinct()
 
 
-def _keyed(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence[Any]]:
+def _key_columns(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence[Any]]:
     """Return the columns with the key, the scheme and the authority of each location."""
     keyed = [keys.file(location) for location in locations]
     return {

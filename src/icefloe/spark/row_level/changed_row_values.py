@@ -63,9 +63,9 @@ class DeletedPositions:
         for code, path in enumerate(encoded.dictionary.to_pylist()):
             self._by_path.setdefault(path, []).append(all_positions[codes == code])
 
-    def packed(self) -> PackedPositions:
+    def pack(self) -> PackedPositions:
         """Return the number of positions and their serialized deletion vector, by location."""
-        return {path: _packed(np.unique(np.concatenate(parts))) for path, parts in self._by_path.items()}
+        return {path: _pack(np.unique(np.concatenate(parts))) for path, parts in self._by_path.items()}
 
 
 def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
@@ -77,5 +77,5 @@ def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
     return {path: np.sort(np.concatenate(parts)) for path, parts in by_path.items()}
 
 
-def _packed(positions: NDArray[Any]) -> tuple[int, bytes]:
+def _pack(positions: NDArray[Any]) -> tuple[int, bytes]:
     return len(positions), encode_deletion_vector(deletion_vector_from_positions(positions))

@@ -22,7 +22,7 @@ from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedP
 from icefloe.spark.types.arrow_conversion import with_list_offsets
 from icefloe.spark.types.spark_types import geo_to_wkb
 from icefloe.spark.write.data_file_job import advisory_partition_size, small_batches
-from icefloe.spark.write.distribution import distributed
+from icefloe.spark.write.distribution import distribute
 from icefloe.spark.write.failed_attempt_cleanup import (
     FinishedFiles,
     TaskAttempt,
@@ -95,15 +95,15 @@ class TaskChanger:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the changed rows of a task, and yield its outcome."""
         task, outcome, deleted = this_task(), _Outcome(this_attempt()), DeletedPositions()
-        with self.errors.carried():
-            written = self._written(batches, outcome, deleted)
+        with self.errors.carry():
+            written = self._rows_to_write(batches, outcome, deleted)
             outcome.files = write_batches(self.target, written, partition_id=task.partition_id, task_id=task.task_id)
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
-        outcome.positions = deleted.packed()
+        outcome.positions = deleted.pack()
         yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
-    def _written(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, deleted: DeletedPositions) -> Iterator[pa.RecordBatch]:
+    def _rows_to_write(self, batches: Iterable[pa.RecordBatch], outcome: _Outcome, deleted: DeletedPositions) -> Iterator[pa.RecordBatch]:
         for batch in map(with_list_offsets, batches):
             operations = numpy_of(batch.column(self.ordinals.operation))
             outcome.counts = (np.bincount(operations, minlength=REINSERT + 1) + outcome.counts).tolist()
@@ -178,7 +178,7 @@ def _spread(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget) -> Data
     names = [f"{_PREFIX}{ordinal}" for ordinal in range(len(rows.columns))]
     for name, ordinal in ordinals.row:
         names[ordinal] = name
-    return distributed(rows.toDF(*names), target)
+    return distribute(rows.toDF(*names), target)
 
 
 def row_ordinals(columns: Sequence[tuple[str, int]], row_id: Sequence[tuple[str, int]], metadata: Sequence[tuple[str, int]]) -> RowOrdinals:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.spark.bridge.catalyst import column_of, data_type, expression_of, invoke, object_literal, sequence
-from icefloe.spark.bridge.catalyst_plan import chained, node, python_proxy_behind, rows_of, with_part
+from icefloe.spark.bridge.catalyst_plan import node, python_proxy_behind, rows_of, stack_nodes, with_part
 from icefloe.spark.bridge.gateway import java_class, new_object
 from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.row_level.broadcast_source import is_known
@@ -147,8 +147,8 @@ def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], re
             conditions.append(node(spark, f"expressions.{comparison}", key.target, value))
         predicates += bounds_as_predicates(key.target.name(), literals)
     if predicates:
-        scan = python_proxy_behind(spark, relation.scan()).objectOf("narrowed", json.dumps([predicates]))
+        scan = python_proxy_behind(spark, relation.scan()).objectOf("narrow", json.dumps([predicates]))
         relation = with_part(spark, relation, SCAN, scan)
     # The bounds come first, as they cost less.
     condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), [*conditions[1:], conditions[0]])
-    return node(spark, "plans.logical.Filter", condition, chained(spark, nodes_over_scan, relation))
+    return node(spark, "plans.logical.Filter", condition, stack_nodes(spark, nodes_over_scan, relation))

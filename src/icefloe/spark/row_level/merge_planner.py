@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.spark.bridge.catalyst import sequence
-from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, chained, node, python_proxy_behind, rows_of, some, with_part
+from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, node, python_proxy_behind, rows_of, some, stack_nodes, with_part
 from icefloe.spark.row_level.broadcast_source import BroadcastSource, read_small_source, source_plan
 from icefloe.spark.row_level.large_source import prune_target_by_keys, read_large_source
 from icefloe.spark.row_level.target_pruning import MatchKey, match_keys, prune_target
@@ -70,11 +70,11 @@ def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: C
     """
     merge = _merge_join(spark, query, join_types) if join_types else None
     if merge is not None:
-        query = _planned(spark, session, merge) or query
+        query = _plan(spark, session, merge) or query
     return rows_of(spark, session, query)
 
 
-def _planned(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
+def _plan(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
     """Return the query with its target pruned by the source's keys; None where it stays as it is."""
     small_source = read_small_source(spark, session, merge.source)
     if small_source is not None:
@@ -84,7 +84,7 @@ def _planned(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None
         return None
     target = prune_target_by_keys(spark, merge.nodes_over_scan, merge.scan, large_source)
     sides = (large_source.plan, target) if merge.join_type in INSERT_JOINS else (target, large_source.plan)
-    return chained(spark, merge.nodes_above, merge.join.withNewChildren(sequence(spark, sides)))
+    return stack_nodes(spark, merge.nodes_above, merge.join.withNewChildren(sequence(spark, sides)))
 
 
 def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) -> _MergeJoin | None:
@@ -135,6 +135,6 @@ def _planned_over(spark: SparkSession, session: Any, merge: _MergeJoin, source: 
         )
         attributes = catalyst_object(spark, "expressions.AttributeMap").apply(source_columns.zip(local_rows.output()))
         target = semi_join.rewriteAttrs(attributes)
-    matching_rows = chained(spark, merge.nodes_over_scan, target)
+    matching_rows = stack_nodes(spark, merge.nodes_over_scan, target)
     sides = (joined_source, matching_rows) if merge.join_type in INSERT_JOINS else (matching_rows, joined_source)
-    return chained(spark, merge.nodes_above, node(spark, "plans.logical.Join", *sides, merge.join.joinType(), condition, hint))
+    return stack_nodes(spark, merge.nodes_above, node(spark, "plans.logical.Join", *sides, merge.join.joinType(), condition, hint))

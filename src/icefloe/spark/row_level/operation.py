@@ -54,7 +54,7 @@ def unmatched_of(query: Any) -> Unmatched:
         return _not_counted
     if not clauses.notMatchedBySourceInstructions().size():
         return none_unmatched
-    return _counted if clauses.matchedInstructions().size() else _all_unmatched
+    return _row_counts if clauses.matchedInstructions().size() else _all_unmatched
 
 
 def _not_counted(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
@@ -65,7 +65,7 @@ def _all_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | No
     return updated, deleted
 
 
-def _counted(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:
+def _row_counts(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:
     """Return Spark's counts of the job; None where they do not add up to the written rows, because they include tasks that ran twice."""
     plan = _clauses_node(job._jdf.queryExecution().executedPlan())
     if plan is None:

@@ -95,7 +95,7 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
         conditions.append(node(spark, "expressions.LessThanOrEqual", key.target, greatest))
     if not conditions:
         return relation
-    scan = python_proxy_behind(spark, relation.scan()).objectOf("narrowed", json.dumps([predicates]))
+    scan = python_proxy_behind(spark, relation.scan()).objectOf("narrow", json.dumps([predicates]))
     condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), conditions)
     return node(spark, "plans.logical.Filter", condition, with_part(spark, relation, SCAN, scan))
 

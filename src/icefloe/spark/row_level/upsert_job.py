@@ -27,9 +27,9 @@ from icefloe.spark.row_level.changed_row_values import DeletedPositions, PackedP
 from icefloe.spark.row_level.upsert_rows_source import SparkRows, key_column, source_column, with_texts_of_times
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.types.arrow_conversion import with_list_offsets
-from icefloe.spark.types.spark_types import column_named, quoted
+from icefloe.spark.types.spark_types import column_named, quote_name
 from icefloe.spark.write.data_file_job import small_batches
-from icefloe.spark.write.distribution import distributed
+from icefloe.spark.write.distribution import distribute
 from icefloe.spark.write.failed_attempt_cleanup import (
     FinishedFiles,
     TaskAttempt,
@@ -86,15 +86,17 @@ class TaskUpserter:
         """Write the rows of a task, and yield its outcome."""
         task, outcome = this_task(), TaskOutcome(this_attempt())
         replaced = DeletedPositions()
-        with self.errors.carried():
-            written = self._written(batches, outcome, replaced)
+        with self.errors.carry():
+            written = self._rows_to_write(batches, outcome, replaced)
             outcome.files = write_batches(self.target, written, partition_id=task.partition_id, task_id=task.task_id)
         if outcome.files:
             self.finished.add([file.file_path for file in outcome.files])
-        outcome.positions = replaced.packed()
+        outcome.positions = replaced.pack()
         yield pa.RecordBatch.from_arrays([pa.array([_VALUES.to_bytes(outcome)], pa.binary())], names=["outcome"])
 
-    def _written(self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: DeletedPositions) -> Iterator[pa.RecordBatch]:
+    def _rows_to_write(
+        self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: DeletedPositions
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows to write, and count all rows."""
         for batch in map(with_list_offsets, batches):
             rows = table_rows(batch, range(len(self.names)), self.names, self.schema)
@@ -102,7 +104,7 @@ class TaskUpserter:
             changed = np.zeros(batch.num_rows, np.bool_)
             if self.compares and matched.any():
                 matched_rows = batch.filter(pa.array(matched))
-                changed[np.flatnonzero(matched)] = self._changed(rows.filter(pa.array(matched)), matched_rows)
+                changed[np.flatnonzero(matched)] = self._is_changed(rows.filter(pa.array(matched)), matched_rows)
                 old_rows = batch.filter(pa.array(changed))
                 path_ordinal = old_rows.num_columns - len(_LOCATION_COLUMNS)
                 replaced.add(old_rows.column(path_ordinal), old_rows.column(path_ordinal + 1))
@@ -114,7 +116,7 @@ class TaskUpserter:
                 written = with_row_ids(rows, batch.column(batch.num_columns - 1), self.schema) if self.keeps_row_ids else rows
                 yield from written.filter(pa.array(is_written)).combine_chunks().to_batches()
 
-    def _changed(self, rows: Any, joined: pa.RecordBatch) -> NDArray[np.bool_]:
+    def _is_changed(self, rows: Any, joined: pa.RecordBatch) -> NDArray[np.bool_]:
         ordinals = range(len(self.names), len(self.names) + len(self.schema.names))
         stored_rows = table_rows(joined, ordinals, self.schema.names, self.schema)
         differences = [differing(rows.column(column.name), stored_rows.column(column.name)) for column in self.schema.fields]
@@ -141,7 +143,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
     compares = request.updates and bool(request.tasks) and request.source.keys is not None
     names = tuple(source.frame.columns)
     target = request.target if not request.target.sort_order.is_unsorted else replace(request.target, sort_order_id=0)
-    joined = distributed(_joined(request, compares=compares), target)
+    joined = distribute(_join_stored_rows(request, compares=compares), target)
     keeps_row_ids = compares and request.keeps_row_ids
     if keeps_row_ids:
         target = replace(target, schema=schema_with_lineage(schema))
@@ -167,7 +169,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
     )
 
 
-def _joined(request: UpsertRequest, *, compares: bool) -> DataFrame:
+def _join_stored_rows(request: UpsertRequest, *, compares: bool) -> DataFrame:
     """Return the source's rows, each with the table's row of the same key; only rows without a match if none is to be updated."""
     source: SparkRows = request.source.rows
     schema, rows = request.scan.schema, source.frame
@@ -177,16 +179,16 @@ def _joined(request: UpsertRequest, *, compares: bool) -> DataFrame:
     if not request.tasks or request.source.keys is None:
         return rows.select("*", *no_location)
     left = rows.select("*", *_source_keys(request))
-    right = _stored(request, schema.fields if compares else ())
+    right = _stored_rows(request, schema.fields if compares else ())
     condition = _same_keys(request)
     if not compares:
         return left.join(right, condition, "left_anti").drop(*_key_names(request, _SOURCE_KEY)).select("*", *no_location)
     joined = left.join(right, condition, "left")
     stored = [f"{_STORED}{place}" for place in range(len(schema.fields))]
-    return joined.select(*map(quoted, (*rows.columns, *stored, *_LOCATION_COLUMNS)))
+    return joined.select(*map(quote_name, (*rows.columns, *stored, *_LOCATION_COLUMNS)))
 
 
-def _stored(request: UpsertRequest, fields: Sequence[NestedField]) -> DataFrame:
+def _stored_rows(request: UpsertRequest, fields: Sequence[NestedField]) -> DataFrame:
     """Return the rows of the planned files: some of their columns, their keys, and their locations."""
     scan = request.scan
     names = {column.name for column in scan.schema.fields}
@@ -232,7 +234,7 @@ def _ambiguous(request: UpsertRequest) -> Exception:
     schema, spark = request.scan.schema, request.source.rows.frame.sparkSession
     names = _key_names(request, _SOURCE_KEY)
     keys = request.source.rows.frame.select(*_source_keys(request))
-    repeated = keys.join(_stored(request, ()), _same_keys(request), "inner").groupBy(*names).count().where("count > 1")
+    repeated = keys.join(_stored_rows(request, ()), _same_keys(request), "inner").groupBy(*names).count().where("count > 1")
     shown = run_job(spark, "look at keys that match several rows", lambda: with_texts_of_times(repeated.limit(SHOWN_KEYS)).collect())
     count = run_job(spark, "count keys that match several rows", repeated.count)
     titles = [schema.find_column_name(key_id) or "" for key_id in request.key_ids]

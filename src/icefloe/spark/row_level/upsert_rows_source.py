@@ -29,7 +29,7 @@ from icefloe.spark.bridge.gateway import executors_have_classes, new_object
 from icefloe.spark.jobs.spark_jobs import raise_error_of, run_job
 from icefloe.spark.scan.spark_cache import unpersist_with
 from icefloe.spark.types.arrow_conversion import from_spark_form
-from icefloe.spark.types.spark_types import column_named, field_inside, geo_to_wkb, quoted, spark_type
+from icefloe.spark.types.spark_types import column_named, field_inside, geo_to_wkb, quote_name, spark_type
 from icefloe.spark.write.schema_check import check_fits, widened_decimals
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.types import (
@@ -179,7 +179,7 @@ def _with_nullable_fields(rows: DataFrame) -> DataFrame:
     """Return the rows with nullable fields and elements: `toArrow` fails where a null struct has a field that is not nullable."""
     kinds = {field.name: field.dataType for field in rows.schema.fields if isinstance(field.dataType, ArrayType | SparkMap | SparkStruct)}
     casts = {name: column_named(name).cast(kind.toNullable()).alias(name) for name, kind in kinds.items() if kind != kind.toNullable()}
-    return rows.select(*(casts.get(name, quoted(name)) for name in rows.columns)) if casts else rows
+    return rows.select(*(casts.get(name, quote_name(name)) for name in rows.columns)) if casts else rows
 
 
 def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:

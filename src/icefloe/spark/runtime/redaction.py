@@ -27,7 +27,7 @@ def is_secret(name: str, value: str) -> bool:
     return _SECRET.search(name) is not None or _SECRET.search(value) is not None
 
 
-def shown(name: str, value: str | None) -> str | None:
+def setting_text(name: str, value: str | None) -> str | None:
     """Return the value of a setting, or a replacement where it is a secret."""
     return HIDDEN if value is not None and is_secret(name, value) else value
 

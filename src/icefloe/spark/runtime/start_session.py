@@ -22,7 +22,7 @@ from icefloe.spark.runtime.driver_memory import DRIVER_MEMORY, driver_memory
 from icefloe.spark.runtime.interrupts import cancel_jobs_on_interrupt
 from icefloe.spark.runtime.java_runtime import JavaRuntime, find_java
 from icefloe.spark.runtime.jvm_launch import ADD_VECTOR_MODULE, environment_of, start_jvm
-from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, shown
+from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, REDACTION, is_secret, setting_text
 from icefloe.spark.runtime.spark_versions import CONNECT_VARIABLES, check_version
 from icefloe.spec.limits import PREFIX as LIMITS_PREFIX
 from icefloe.spec.limits import limits, limits_to_environment
@@ -186,9 +186,9 @@ def _apply(active: SparkSession, conf: Mapping[str, str]) -> None:
         if active.conf.isModifiable(name):
             active.conf.set(name, value)
         elif active.conf.get(name, None) != value:
-            current = shown(name, active.conf.get(name, None))
+            current = setting_text(name, active.conf.get(name, None))
             LOG.warning(
-                "Spark is running already, so %s stays %s; stop the session to start one with %s", name, current, shown(name, value)
+                "Spark is running already, so %s stays %s; stop the session to start one with %s", name, current, setting_text(name, value)
             )
 
 

@@ -56,7 +56,7 @@ class KeyList:
         return cls(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), any(array.null_count for array in arrays))
 
     @classmethod
-    def joined(cls, lists: Sequence["KeyList"]) -> "KeyList":
+    def union(cls, lists: Sequence["KeyList"]) -> "KeyList":
         """Return the union of several lists."""
         numbers = [key_list.numbers for key_list in lists]
         return cls(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), any(key_list.has_null for key_list in lists))
@@ -101,7 +101,7 @@ class DeletedKeys:
         size, shift = self._bits()
         low_bits = F.shiftrightunsigned(number, shift).bitwiseAND(F.lit(size - 1).cast("long")).cast("int")
         bits = static_method(spark, "BitmapDecoder", "bits", self._low_bits(size, shift), size)
-        lists = static_method(spark, "BitmapDecoder", "lists", self._packed())
+        lists = static_method(spark, "BitmapDecoder", "lists", self._pack())
         keys_of_file = object_literal(spark, lists[0], _LONGS) if list_index is None else array_element(spark, lists, _LONGS, list_index)
         arguments = [keys_of_file, expression_of(spark, number)]
         index = column_of(spark, static_invoke(spark, "java.util.Arrays", "binarySearch", data_type(spark, "int"), arguments))
@@ -124,7 +124,7 @@ class DeletedKeys:
         low_bits = [(key_list.numbers.view(np.uint64) >> np.uint64(shift)) & np.uint64(size - 1) for key_list in self.lists]
         return BitMap(np.concatenate([np.empty(0, np.uint64), *low_bits]).astype(np.uint32)).serialize()
 
-    def _packed(self) -> bytes:
+    def _pack(self) -> bytes:
         parts = [struct.pack(">i", len(self.lists))]
         for key_list in self.lists:
             parts += [struct.pack(">i", len(key_list.numbers)), key_list.numbers.astype(">i8").tobytes()]

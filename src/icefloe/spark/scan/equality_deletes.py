@@ -141,7 +141,9 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
     return EqualityDeletes(np.array([numbers[deletes] for deletes in applied], np.int64), keys, len(numbers))
 
 
-def united(parts_of_groups: Sequence[Sequence[PlannedFiles]], deletes: Sequence[EqualityDeletes | None]) -> list[EqualityDeletes] | None:
+def union_deletes(
+    parts_of_groups: Sequence[Sequence[PlannedFiles]], deletes: Sequence[EqualityDeletes | None]
+) -> list[EqualityDeletes] | None:
     """Return equality deletes for each of several groups of files, of which all have the same delete files and numbers; None where none apply.
 
     Args:
@@ -213,7 +215,7 @@ def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) ->
 
     with ThreadPoolExecutor(LOAD_THREADS, thread_name_prefix="icefloe-deletes") as pool:
         keys_of = dict(zip((file.file_path for file, _ in files.files), pool.map(read, (file for file, _ in files.files)), strict=True))
-    lists = (KeyList.joined([keys_of[file.file_path] for file in applied]) for applied in files.by_group(groups))
+    lists = (KeyList.union([keys_of[file.file_path] for file in applied]) for applied in files.by_group(groups))
     return DeletedKeys(end.field_type, tuple(lists))
 
 
@@ -262,7 +264,7 @@ class KeyReader:
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 file, ranges = _VALUES.from_bytes(packed, tuple)
-                with self.errors.carried():
+                with self.errors.carry():
                     yield from self._rows(file, ranges)
 
     def _rows(self, file: DataFile, ranges: Sequence[GroupRange]) -> Iterator[pa.RecordBatch]:

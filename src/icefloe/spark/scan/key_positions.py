@@ -109,7 +109,7 @@ class DeletedRowReader:
 
     def __call__(self, tasks: Iterable[FileScanTask]) -> Iterable[DeletionVector]:
         """Return the deleted positions of each task's file."""
-        with self.errors.carried():
+        with self.errors.carry():
             return [self._positions(task) for task in tasks]
 
     def _positions(self, task: FileScanTask) -> DeletionVector:

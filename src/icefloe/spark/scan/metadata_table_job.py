@@ -62,7 +62,7 @@ class ManifestRowsTask:
         """Yield the rows of the manifests in the batches."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
-                with self.errors.carried():
+                with self.errors.carry():
                     part = replace(self.rows, manifests=_VALUES.from_bytes(packed, tuple))
                     rows = in_spark_form(part.arrow(), self.schema)
                 yield from rows.to_batches(max_chunksize=_ROWS_OF_A_BATCH)

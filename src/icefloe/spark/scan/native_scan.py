@@ -26,7 +26,7 @@ from icefloe.io.locations import local_path, scheme_of
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, new_object
-from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, united, without_deleted_keys
+from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, union_deletes, without_deleted_keys
 from icefloe.spark.scan.expression_to_column import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
     DELETED_ROWS_COLUMN,
@@ -38,7 +38,15 @@ from icefloe.spark.scan.metadata_column_values import (
 )
 from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
-from icefloe.spark.types.spark_types import COMMENT_KEY, column_named, differs_by_case, field_inside, quoted, row_width, schema_to_struct
+from icefloe.spark.types.spark_types import (
+    COMMENT_KEY,
+    column_named,
+    differs_by_case,
+    field_inside,
+    quote_name,
+    row_width,
+    schema_to_struct,
+)
 from icefloe.spec.expressions.bind import predicates
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.manifest_columns import ENTRY_FIELDS, partition_column
@@ -134,10 +142,10 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
     """
     columns = _columns(request, needed, group)
     rows = native_rows(spark, **_files_and_columns(request, group, columns))
-    return _projected(spark, request, rows, columns, group.equality, has_deleted=group.deleted is not None)
+    return _project(spark, request, rows, columns, group.equality, has_deleted=group.deleted is not None)
 
 
-def _projected(
+def _project(
     spark: SparkSession, request: ScanRequest, rows: DataFrame, columns: _Columns, equality: EqualityDeletes | None, *, has_deleted: bool
 ) -> DataFrame:
     """Return rows of files, filtered and without those that are deleted by key, in the columns of the projection.
@@ -152,7 +160,7 @@ def _projected(
     """
     reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
-    rows = columns.names.restored(rows)
+    rows = columns.names.restore(rows)
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns.data) else {}
     if columns.metadata is not None:
         computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
@@ -212,7 +220,7 @@ def partitioned_files(
     Raises:
         EngineError: As `native_relation`.
     """
-    united_deletes = united([group.parts for group in groups], [group.equality for group in groups])
+    united_deletes = union_deletes([group.parts for group in groups], [group.equality for group in groups])
     if united_deletes is not None:
         groups = [replace(group, equality=equality) for group, equality in zip(groups, united_deletes, strict=True)]
     has_deleted = any(group.deleted is not None for group in groups)
@@ -238,7 +246,7 @@ def partitioned_files(
         files.read(_native_scans(spark).columns(relation, names))
         return files
     rows = DataFrame(_native_scans(spark).frame(spark._jsparkSession, relation), spark)
-    rows = _projected(spark, request, rows, columns, groups[-1].equality, has_deleted=has_deleted)
+    rows = _project(spark, request, rows, columns, groups[-1].equality, has_deleted=has_deleted)
     files.read(rows._jdf.queryExecution().optimizedPlan())
     return files
 
@@ -500,7 +508,7 @@ def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedR
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:
     """Select columns, each by its name in the DataFrame or as an expression, with a new name and metadata."""
     spark, outputs = rows.sparkSession, list(columns)
-    names = [(quoted(source) if isinstance(source, str) else None, name, json.dumps(metadata)) for source, name, metadata in outputs]
+    names = [(quote_name(source) if isinstance(source, str) else None, name, json.dumps(metadata)) for source, name, metadata in outputs]
     expressions = java_class(spark, "java.util.ArrayList")()
     for source, _, _ in outputs:
         if not isinstance(source, str):

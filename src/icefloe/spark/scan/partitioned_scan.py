@@ -18,7 +18,7 @@ from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
 from icefloe.spark.scan.native_scan import FileValues
 from icefloe.spark.scan.runtime_filtered_scan import RuntimeFilteredScan, can_read_partitions
 from icefloe.spark.scan.spark_scan import PushedScan
-from icefloe.spark.types.spark_types import has_geo_type, quoted, schema_to_struct
+from icefloe.spark.types.spark_types import has_geo_type, quote_name, schema_to_struct
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.partitioning.partition_spec import PartitionField
 from icefloe.spec.partitioning.transforms import (
@@ -87,16 +87,18 @@ class PartitionedScan(RuntimeFilteredScan):
         keys = []
         for field, column in self.keys:
             if isinstance(field.transform, BucketTransform):
-                keys.append(expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [quoted(column.name)])))
+                keys.append(
+                    expressions.bucket(field.transform.num_buckets, java_array(spark, "java.lang.String", [quote_name(column.name)]))
+                )
             elif isinstance(field.transform, IdentityTransform):
-                keys.append(expressions.identity(quoted(column.name)))
+                keys.append(expressions.identity(quote_name(column.name)))
             elif isinstance(field.transform, TruncateTransform):
                 arguments = java_array(
-                    spark, "org.apache.spark.sql.connector.expressions.Expression", [expressions.column(quoted(column.name))]
+                    spark, "org.apache.spark.sql.connector.expressions.Expression", [expressions.column(quote_name(column.name))]
                 )
                 keys.append(expressions.apply(function_of_width(field.transform.width), arguments))
             else:
-                keys.append(getattr(expressions, _TIMES[type(field.transform)])(quoted(column.name)))
+                keys.append(getattr(expressions, _TIMES[type(field.transform)])(quote_name(column.name)))
         array = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", keys)
         values = pa.table(
             [_values(field, column, self.request.plan.files) for field, column in self.keys], list(map(str, range(len(keys))))

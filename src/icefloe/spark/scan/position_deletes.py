@@ -58,7 +58,7 @@ class DeletedRows:
     @cached_property
     def size(self) -> int:
         """Return the bytes of the bitmaps."""
-        return len(self._packed())
+        return len(self._pack())
 
     def positions(self, spark: SparkSession) -> Any:
         """Return the Java object that executors receive.
@@ -68,10 +68,10 @@ class DeletedRows:
         """
         context = spark.sparkContext
         if self._sent is None or self._sent[0] is not context:
-            self._sent = context, new_object(spark, "DeletedPositions", spark._jsparkSession, self._packed())
+            self._sent = context, new_object(spark, "DeletedPositions", spark._jsparkSession, self._pack())
         return self._sent[1]
 
-    def _packed(self) -> bytes:
+    def _pack(self) -> bytes:
         return b"".join(part for vector in self.vectors for part in _with_length(narrow_bitmap(vector)))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 from pyspark.sql import SparkSession
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.operations.warnings_once import warn_once
 from icefloe.option import Option
 from icefloe.similar_names import similar_name
@@ -197,7 +197,7 @@ def check_read_options(options: Mapping[str, str]) -> None:
     for name in options:
         similar = similar_name(name.lower(), _KNOWN_OPTIONS)
         if similar is not None:
-            raise InvalidInputError(f"there is no read option {shortened(name)!r}", next_step=f"write {similar!r}")
+            raise InvalidInputError(f"there is no read option {short_text(name)!r}", next_step=f"write {similar!r}")
 
 
 def _warn(spark: SparkSession, kind: str, reasons: Mapping[str, str | None]) -> None:

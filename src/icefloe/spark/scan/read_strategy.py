@@ -127,7 +127,7 @@ def planned_rows(
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
         EngineError: The session has no JVM at hand.
     """
-    return _united(spark, request, *grouped_files(spark, request, kept, known))
+    return _union(spark, request, *grouped_files(spark, request, kept, known))
 
 
 def plan_of_rows(
@@ -149,10 +149,10 @@ def plan_of_rows(
     )
     if plan is not None:
         return plan, 0 if groups[0].deleted is None else groups[0].deleted.size
-    return _united(spark, request, needed, groups, deletes)._jdf.queryExecution().optimizedPlan(), None
+    return _union(spark, request, needed, groups, deletes)._jdf.queryExecution().optimizedPlan(), None
 
 
-def _united(
+def _union(
     spark: SparkSession, request: ScanRequest, needed: Schema, groups: Sequence[FileGroup], deletes: Callable[[], DeleteLoader]
 ) -> DataFrame:
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
@@ -501,17 +501,17 @@ def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _M
         return nothing, nothing, []
     file_of = np.repeat(np.arange(len(part)), np.diff(part.delete_offsets))
 
-    def applied(value: object, trait: Callable[[DataFile], object]) -> _Mask:
+    def any_delete_file(value: object, trait: Callable[[DataFile], object]) -> _Mask:
         has_value = np.array([trait(file) == value for file in part.delete_files], np.bool_)[part.delete_indices]
         return np.bincount(file_of[has_value], minlength=len(part)) > 0
 
     def reason_of(file: DataFile) -> str:
         return keys.reasons[key_ids_of(file)] if file.content is FileContent.EQUALITY_DELETES else ""
 
-    has_keys = applied(FileContent.EQUALITY_DELETES, attrgetter("content"))
-    has_positions = applied(FileContent.POSITION_DELETES, attrgetter("content"))
+    has_keys = any_delete_file(FileContent.EQUALITY_DELETES, attrgetter("content"))
+    has_positions = any_delete_file(FileContent.POSITION_DELETES, attrgetter("content"))
     reasons = sorted({reason for file in part.delete_files if (reason := reason_of(file))})
-    refused = [(applied(reason, reason_of), reason) for reason in reasons]
+    refused = [(any_delete_file(reason, reason_of), reason) for reason in reasons]
     return has_positions, has_keys, refused
 
 

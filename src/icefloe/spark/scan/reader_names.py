@@ -46,12 +46,12 @@ class ReaderNames:
         struct = schema_to_struct(Schema(*columns))
         for field in struct.fields:
             if field.metadata[FIELD_ID_KEY] in self.renamed_inside:
-                field.dataType = _renamed(field.dataType)
+                field.dataType = _with_other_names(field.dataType)
             field.name = self.columns[field.name]
         struct.names = [field.name for field in struct.fields]
         return struct
 
-    def restored(self, rows: DataFrame) -> DataFrame:
+    def restore(self, rows: DataFrame) -> DataFrame:
         """Return rows of the reader with the table's names inside their columns; the columns themselves keep the reader's names."""
         present = {name: field for field in self.renamed_inside.values() if (name := self.columns[field.name]) in rows.columns}
         if not present:
@@ -106,19 +106,21 @@ def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, Nes
         yield from _fields_of_structs(inner)
 
 
-def _renamed(kind: Any) -> Any:
+def _with_other_names(kind: Any) -> Any:
     """Return a Spark type whose structs' fields have names that no file has; their ids are in their metadata."""
     if isinstance(kind, spark_types.StructType):
         return spark_types.StructType(
             [
-                spark_types.StructField(f"{f.name} (field {f.metadata[FIELD_ID_KEY]})", _renamed(f.dataType), f.nullable, f.metadata)
+                spark_types.StructField(
+                    f"{f.name} (field {f.metadata[FIELD_ID_KEY]})", _with_other_names(f.dataType), f.nullable, f.metadata
+                )
                 for f in kind.fields
             ]
         )
     if isinstance(kind, spark_types.ArrayType):
-        return spark_types.ArrayType(_renamed(kind.elementType), kind.containsNull)
+        return spark_types.ArrayType(_with_other_names(kind.elementType), kind.containsNull)
     if isinstance(kind, spark_types.MapType):
-        return spark_types.MapType(_renamed(kind.keyType), _renamed(kind.valueType), kind.valueContainsNull)
+        return spark_types.MapType(_with_other_names(kind.keyType), _with_other_names(kind.valueType), kind.valueContainsNull)
     return kind
 
 

@@ -154,13 +154,13 @@ class ScanPlans:
             if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan has the first files too
                 return plan
         kept = None if self._shared is None else self._shared.get(key)
-        plan = self._planned(scan, mode, include_statistics, enough_rows) if kept is None else kept
+        plan = self._plan(scan, mode, include_statistics, enough_rows) if kept is None else kept
         self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
         if kept is None and self._shared is not None:
             self._shared.put(key, plan, _size_of(plan))
         return plan
 
-    def remembered(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
+    def get_or_compute(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return a value of JSON that depends on the state of the table and on the key alone; it is computed where it is not kept."""
         if self._shared is None:
             return compute()
@@ -171,7 +171,7 @@ class ScanPlans:
             self._shared.put(state_and_key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)))
         return value
 
-    def _planned(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
+    def _plan(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
         if enough_rows is not None:
             return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
         # A local master has no more processors than this process.

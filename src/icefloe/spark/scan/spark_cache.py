@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.spark.types.spark_types import quoted
+from icefloe.spark.types.spark_types import quote_name
 
 
 def recache(spark: SparkSession, name: Sequence[str]) -> None:
@@ -31,7 +31,7 @@ def recache(spark: SparkSession, name: Sequence[str]) -> None:
     """
     session = spark._jsparkSession
     if not session.sharedState().cacheManager().isEmpty():
-        session.catalog().refreshTable(".".join(map(quoted, name)))
+        session.catalog().refreshTable(".".join(map(quote_name, name)))
 
 
 _unused_frames: SimpleQueue[DataFrame] = SimpleQueue()  # its `put` is reentrant, as the garbage collector may call it during a `put`

@@ -169,11 +169,11 @@ class PushedScan:
     def scan(self) -> DataScan:
         """Return the scan of the selected snapshot by the table schema that Spark has, with the filters that have an Iceberg expression."""
         if not self.filters:
-            return self._unfiltered
-        return self._unfiltered.filter(all_of([expression for expression in self._expressions if expression is not None]))
+            return self._unfiltered_scan
+        return self._unfiltered_scan.filter(all_of([expression for expression in self._expressions if expression is not None]))
 
     @cached_property
-    def _unfiltered(self) -> DataScan:
+    def _unfiltered_scan(self) -> DataScan:
         selection = with_options(self.selected, self.query["options"])
         scan = replace(selection.scan(), tolerant=is_tolerant(self.query))
         if self.query.get("operation") is not None or LAST_UPDATED_SEQUENCE_NUMBER.name in self.query.get("schema", ""):
@@ -190,7 +190,7 @@ class PushedScan:
     def _expressions(self) -> list[BooleanExpression | None]:
         """The Iceberg expression of each pushed predicate; None where there is none."""
         zone = self.query.get("zone")
-        return to_expressions(self.filters, self._unfiltered.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
+        return to_expressions(self.filters, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
         """Return the planned files.
@@ -219,13 +219,13 @@ class PushedScan:
         """
         if self.query.get("operation") is not None:
             return [False for _ in self.filters]
-        return self.plans.remembered(("filters", *self.key), self._filters_true_of_all_rows)
+        return self.plans.get_or_compute(("filters", *self.key), self._filters_true_of_all_rows)
 
     def _filters_true_of_all_rows(self) -> list[bool]:
         if not any(self._expressions):
             return [False for _ in self._expressions]
         are_true = true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
-        schema = self._unfiltered.schema()
+        schema = self._unfiltered_scan.schema()
         if not any("`" in path[-1] for path, _ in walk(schema.fields) if len(path) > 1):
             return are_true
         # Where a filter on a field of a struct is not left to Spark, it fails if another field there has a backtick in its name (seen on 4.3).
@@ -237,7 +237,9 @@ class PushedScan:
         if self.query.get("operation") is not None:
             return frozenset()
         held = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
-        tests = (bind(expression, self._unfiltered.schema()) for expression, holds in held if holds and isinstance(expression, NotNull))
+        tests = (
+            bind(expression, self._unfiltered_scan.schema()) for expression, holds in held if holds and isinstance(expression, NotNull)
+        )
         return frozenset(test.field.field_id for bound in tests for test in predicates(bound) if len(test.path) == 1)
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
@@ -342,7 +344,7 @@ class SparkScan(ConnectorScan):
         if pushed.query.get("operation") is not None:
             return super().constants()
         key = (f"constants of {type(self).__name__}", *pushed.key)
-        return {**super().constants(), **pushed.plans.remembered(key, self._optimizer_constants)}
+        return {**super().constants(), **pushed.plans.get_or_compute(key, self._optimizer_constants)}
 
     def _optimizer_constants(self) -> dict[str, Any]:
         return {"estimateStatistics": self.estimate_statistics(), "filterAttributes": self.filter_attributes()}
@@ -374,7 +376,7 @@ class SparkScan(ConnectorScan):
         return wkb_to_geo(rows, self._struct)._jdf.queryExecution().optimizedPlan()
 
     @connector_method
-    def narrowed(self, predicates: list[Expression]) -> "SparkScan":
+    def narrow(self, predicates: list[Expression]) -> "SparkScan":
         """Return a scan of the same columns with more filters, which prune files."""
         pushed = self._pushed
         return SparkScan(replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *predicates]}))
@@ -500,24 +502,28 @@ def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:
     fields = []
     for spark_field in read_struct.fields:
         field = by_name.get(spark_field.name) or metadata[spark_field.name]
-        fields.append(replace(field, field_type=_cut(field.field_type, spark_field.dataType)))
+        fields.append(replace(field, field_type=_read_type(field.field_type, spark_field.dataType)))
     return Schema(*fields, schema_id=schema.schema_id)
 
 
-def _cut(kind: IcebergType, read_struct: DataType) -> IcebergType:
+def _read_type(kind: IcebergType, read_struct: DataType) -> IcebergType:
     """Return the type without the nested fields that Spark does not read."""
     if isinstance(kind, StructType) and isinstance(read_struct, SparkStruct):
         return StructType(*_cut_fields(kind.fields, read_struct))
     if isinstance(kind, ListType) and isinstance(read_struct, ArrayType):
-        return replace(kind, element=_cut(kind.element, read_struct.elementType))
+        return replace(kind, element=_read_type(kind.element, read_struct.elementType))
     if isinstance(kind, IcebergMap) and isinstance(read_struct, MapType):
-        return replace(kind, value_type=_cut(kind.value_type, read_struct.valueType), key_type=_cut(kind.key_type, read_struct.keyType))
+        return replace(
+            kind, value_type=_read_type(kind.value_type, read_struct.valueType), key_type=_read_type(kind.key_type, read_struct.keyType)
+        )
     return kind
 
 
 def _cut_fields(fields: Sequence[NestedField], read_struct: SparkStruct) -> list[NestedField]:
     by_name = {field.name: field for field in fields}
-    return [replace(by_name[field.name], field_type=_cut(by_name[field.name].field_type, field.dataType)) for field in read_struct.fields]
+    return [
+        replace(by_name[field.name], field_type=_read_type(by_name[field.name].field_type, field.dataType)) for field in read_struct.fields
+    ]
 
 
 def constant_columns(plan: ScanPlan, metadata: TableMetadata, columns: Schema) -> list[str]:

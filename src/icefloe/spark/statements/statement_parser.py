@@ -96,7 +96,7 @@ class StatementParser(PythonCallback):
             StatementSyntaxError: a token is wrong.
             UnsupportedFeatureError: this version of Spark cannot run it.
         """
-        statement = self._parsed(request)
+        statement = self._parse(request)
         if statement is None or not statement.names:
             return statement is not None
         fields = [StructField(name, BooleanType() if name == "isTemporary" else StringType(), False) for name in statement.names]
@@ -105,11 +105,11 @@ class StatementParser(PythonCallback):
     @connector_method
     def run_statement(self, request: StatementMessage) -> None:
         """Run a statement that `statement` accepted. Raises the errors of the catalog and the table."""
-        statement = self._parsed(request)
+        statement = self._parse(request)
         if statement is not None:
             statement.run()
 
-    def _parsed(self, request: StatementMessage) -> Statement | None:
+    def _parse(self, request: StatementMessage) -> Statement | None:
         if request.get("kind") in _EVOLVING:
             self._refuse_evolution(Tokens(request["text"]))
             return None
@@ -126,9 +126,9 @@ class StatementParser(PythonCallback):
         if place is None:
             return None
         request["table"] = list(place[1])
-        return Statement(name=place[1], run=lambda: self._altered(alter, place[0], place[1]))
+        return Statement(name=place[1], run=lambda: self._alter(alter, place[0], place[1]))
 
-    def _altered(self, statement: AlterStatement, catalog: SparkCatalog, name: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    def _alter(self, statement: AlterStatement, catalog: SparkCatalog, name: tuple[str, ...]) -> list[tuple[Any, ...]]:
         case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
         rows = statement.run(catalog.catalog.load_table(name), case_sensitive=case_sensitive)
         recache(self._spark, [catalog.name, *name])

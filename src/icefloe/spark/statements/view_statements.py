@@ -283,7 +283,7 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
     return None
 
 
-def _loaded(place: Place) -> View:
+def _load_view(place: Place) -> View:
     """Return the view. Raises `NoSuchTableError`: Spark reports a missing view as a missing table."""
     try:
         return place[0].catalog.load_view(place[1])
@@ -292,23 +292,23 @@ def _loaded(place: Place) -> View:
 
 
 def _keep(place: Place) -> Rows:
-    _loaded(place)
+    _load_view(place)
     return []
 
 
 def _rename(place: Place, target: tuple[str, ...]) -> Rows:
-    _loaded(place)
+    _load_view(place)
     place[0].catalog.rename_view(place[1], target)
     return []
 
 
 def _redefine(spark: SparkSession, place: Place, query: str) -> Rows:
-    _loaded(place)
+    _load_view(place)
     return _create_view(spark, place, query, [], {}, if_not_exists=False, replaces=True)
 
 
 def _set_properties(place: Place, properties: Mapping[str, str], removals: tuple[str, ...], *, if_exists: bool = True) -> Rows:
-    view = _loaded(place)
+    view = _load_view(place)
     existing = view.properties.keys() - {QUERY_COLUMNS} | set(SHOWN_PARTS)
     missing = [key for key in removals if key not in existing]
     if missing and not if_exists:

@@ -58,7 +58,7 @@ def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) 
         raise UnsupportedTypeError(
             "an Iceberg table cannot keep the types of some columns", problems=problems, next_step="; ".join(next_steps)
         )
-    return [_parsed(name, kind) for name, kind in parsed]
+    return [_parse(name, kind) for name, kind in parsed]
 
 
 def _by_bytes(kind: Any) -> Any:
@@ -95,7 +95,7 @@ def _refusal(leaf: str, *, char_as_string: bool) -> tuple[str, str]:
     return "", ""
 
 
-def _parsed(name: str, kind: Any) -> DataType:
+def _parse(name: str, kind: Any) -> DataType:
     try:
         return _parse_datatype_json_value(kind)
     except PySparkException as error:

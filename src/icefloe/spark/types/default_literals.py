@@ -35,7 +35,7 @@ def default_literal(field_type: IcebergType, value: Any) -> str | None:
     return None if literal is None else literal(field_type, value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return the literal of a text; as bytes if `spark.sql.parser.escapedStringLiterals` would decide what its characters mean."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
 
@@ -46,8 +46,8 @@ _LITERALS: Mapping[type[IcebergType], Callable[[Any, Any], str]] = {
     LongType: lambda _, value: f"CAST('{value}' AS BIGINT)",
     FloatType: lambda _, value: f"CAST('{float(value)!r}' AS FLOAT)",
     DoubleType: lambda _, value: f"CAST('{float(value)!r}' AS DOUBLE)",
-    StringType: lambda _, value: _quoted(value),
-    UUIDType: lambda _, value: _quoted(str(value)),
+    StringType: lambda _, value: _quote(value),
+    UUIDType: lambda _, value: _quote(str(value)),
     BinaryType: lambda _, value: f"X'{value.hex()}'",
     FixedType: lambda _, value: f"X'{value.hex()}'",
     DateType: lambda field_type, value: f"DATE'{to_human(field_type, value)}'",

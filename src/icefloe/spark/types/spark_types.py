@@ -318,7 +318,7 @@ def _is_collated(kind: DataType) -> bool:
 
 def column_named(name: str) -> Column:
     """Return the top-level column of exactly this name, whichever characters it contains."""
-    return F.col(quoted(name))
+    return F.col(quote_name(name))
 
 
 def field_inside(column: Column, path: Sequence[str], kind: DataType | None) -> Column:
@@ -351,7 +351,7 @@ def differs_by_case(fields: Iterable[NestedField]) -> bool:
     return False
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return the name as an identifier of Spark SQL, so that a DataFrame takes it for the top-level column of exactly this name.
 
     To select many columns, names need fewer calls to the JVM than columns.

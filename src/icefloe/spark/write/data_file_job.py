@@ -79,7 +79,7 @@ class TaskWriter:
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles | None:
         """Write the rows and return the files; None if there are no rows."""
         task = this_task()
-        with self.errors.carried():
+        with self.errors.carry():
             files = write_batches(self.target, self._table_batches(batches), partition_id=task.partition_id, task_id=task.task_id)
         if not files:
             return None

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError
 from icefloe.spark.functions.transform_columns import transforms_in
-from icefloe.spark.types.spark_types import column_named, field_inside, quoted, spark_type
+from icefloe.spark.types.spark_types import column_named, field_inside, quote_name, spark_type
 from icefloe.spark.write.curve_key import CurveSource, with_place
 from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE, FANOUT_ENABLED
 from icefloe.spec.partitioning.sort_order import NullOrder, SortDirection, SortField
@@ -26,17 +26,17 @@ from icefloe.spec.types import PrimitiveType, UUIDType
 KEY_PREFIX = "icefloe partition key "
 
 
-def distributed(rows: DataFrame, target: WriteTarget) -> DataFrame:
+def distribute(rows: DataFrame, target: WriteTarget) -> DataFrame:
     """Return the rows distributed by `write.distribution-mode`, and sorted in each task if the table has a sort order or does not fan out.
 
     Without the property, rows of a sorted table are distributed by range and those of a partitioned one by hash, as in Java.
     """
     spread = distributed_for_tasks(rows, target, {})
-    return spread.select(*map(quoted, rows.columns)) if len(spread.columns) > len(rows.columns) else spread
+    return spread.select(*map(quote_name, rows.columns)) if len(spread.columns) > len(rows.columns) else spread
 
 
 def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Mapping[str, Column]) -> DataFrame:
-    """Return the rows as `distributed` does, in the columns that are the least work for Spark.
+    """Return the rows as `distribute` does, in the columns that are the least work for Spark.
 
     A projection after a shuffle or a sort would copy every row. So the keys of a shuffle remain, in columns whose names begin with `KEY_PREFIX`, and columns
     are substituted before a shuffle by hash, and not at all where rows are sorted or distributed by range.
@@ -48,8 +48,8 @@ def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Map
     """
     columns = SourceColumns(rows, target.schema)
     fields = [f for f in target.spec.fields if not isinstance(f.transform, VoidTransform)]
-    partition_keys = [_Key(columns.transformed(f.source_id, f.transform), columns.identity_of(f.source_id, f.transform)) for f in fields]
-    sort_keys = [_sorted(columns.transformed(key.source_id, key.transform), key) for key in target.sort_order.fields]
+    partition_keys = [_Key(columns.transform(f.source_id, f.transform), columns.identity_of(f.source_id, f.transform)) for f in fields]
+    sort_keys = [_sort_column(columns.transform(key.source_id, key.transform), key) for key in target.sort_order.fields]
     if target.curve is not None:
         name = next(_free_names(rows, target.schema))
         sources = [columns.curve_source(source_id) for source_id in target.curve.source_ids]
@@ -64,7 +64,7 @@ def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Map
         parts = target.sorted_parts
         rows = rows.repartitionByRange(*keys) if parts is None else rows.repartitionByRange(parts, *keys)
     elif mode == "hash" and partition_keys:
-        rows = _hashed(rows, partition_keys, {} if is_sorted else substitutes, target.schema)
+        rows = _rebalance_by_keys(rows, partition_keys, {} if is_sorted else substitutes, target.schema)
     elif not is_sorted and substitutes:
         rows = rows.withColumns(dict(substitutes))
     return rows.sortWithinPartitions(*keys) if is_sorted else rows
@@ -78,7 +78,7 @@ class _Key:
     column: str | None
 
 
-def _hashed(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column], schema: Schema) -> DataFrame:
+def _rebalance_by_keys(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column], schema: Schema) -> DataFrame:
     """Return rows of one partition together, a large partition over several tasks: Spark's rebalance hint, which takes only names of columns."""
     free_names = _free_names(rows, schema)
     added = {next(free_names): key.value for key in keys if key.column is None}
@@ -93,7 +93,7 @@ def _free_names(rows: DataFrame, schema: Schema) -> Iterator[str]:
     return (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in taken)
 
 
-def _sorted(key: Column, field: SortField) -> Column:
+def _sort_column(key: Column, field: SortField) -> Column:
     nulls_first = field.null_order is NullOrder.NULLS_FIRST
     if field.direction is SortDirection.ASC:
         return key.asc_nulls_first() if nulls_first else key.asc_nulls_last()
@@ -115,7 +115,7 @@ class SourceColumns:
         is_column = len(path) == 1 and path[0] in self._names and not isinstance(self._schema.find_type(source_id), UUIDType)
         return path[0] if is_column and isinstance(transform, IdentityTransform) else None
 
-    def transformed(self, source_id: int, transform: Transform) -> Column:
+    def transform(self, source_id: int, transform: Transform) -> Column:
         """Return a transform of a table column, as Spark computes it; a null literal for a column that the rows lack."""
         path = self._schema.path_of(source_id) or ()
         field_type = self._schema.find_type(source_id)
@@ -128,7 +128,7 @@ class SourceColumns:
             column = column.cast(table_type)
         if isinstance(transform, VoidTransform | UnknownTransform):
             return F.lit(None).cast("int")  # writing refuses transforms of later versions
-        return self.transforms.transformed(column, field_type, transform)
+        return self.transforms.transform(column, field_type, transform)
 
     def curve_source(self, source_id: int) -> CurveSource:
         """Return a column of a curve, which the rows have. Raises `InvalidInputError` for a column of no primitive type."""
@@ -138,4 +138,4 @@ class SourceColumns:
                 f"a curve cannot order rows by column {self._schema.find_column_name(source_id)!r}: its type is {field_type}",
                 next_step="name columns of primitive types",
             )
-        return CurveSource(self.transformed(source_id, IdentityTransform()), field_type)
+        return CurveSource(self.transform(source_id, IdentityTransform()), field_type)

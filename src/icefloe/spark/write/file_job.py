@@ -35,7 +35,7 @@ class TaskFileWriter:
     def __call__(self, numbered: tuple[int, Any]) -> tuple[Any, TaskAttempt]:
         """Write the files of an item, and return the outcome with the attempt."""
         number, item = numbered
-        with self.errors.carried():
+        with self.errors.carry():
             outcome = self.function(item, replace(this_task(), partition_id=number))
         self.finished.add([file.file_path for file in outcome.added])
         return outcome, this_attempt()

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType as SparkStruct
 from icefloe.errors import Problem, SchemaMismatchError
 from icefloe.spark.bridge.catalyst import unscaled_value
 from icefloe.spark.bridge.gateway import has_jvm
-from icefloe.spark.types.spark_types import column_named, geo_type, is_geo_type, quoted, spark_type, to_iceberg_type
+from icefloe.spark.types.spark_types import column_named, geo_type, is_geo_type, quote_name, spark_type, to_iceberg_type
 from icefloe.spec.schema.default_values import missing_column_problems
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import (
@@ -89,7 +89,7 @@ def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
             casts[field.name] = column_named(field.name).cast(target)
     if not casts:
         return rows
-    return rows.select(*(casts[name].alias(name) if name in casts else quoted(name) for name in rows.columns))
+    return rows.select(*(casts[name].alias(name) if name in casts else quote_name(name) for name in rows.columns))
 
 
 def unscaled_decimals(rows: DataFrame) -> dict[str, Column]:

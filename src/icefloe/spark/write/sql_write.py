@@ -136,7 +136,7 @@ def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
     if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
         return rows
     struct = rows.schema
-    spelled = _spelled(struct, schema.fields)
+    spelled = _respell(struct, schema.fields)
     if spelled == struct:
         return rows
     columns = []
@@ -147,7 +147,7 @@ def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
     return rows.select(*columns)
 
 
-def _spelled(struct: StructType, fields: Sequence[NestedField]) -> StructType:
+def _respell(struct: StructType, fields: Sequence[NestedField]) -> StructType:
     """Return a struct of rows with the table's spelling of its names, at every depth."""
     exact = {field.name: field for field in fields}
     by_lower = {field.name.lower(): field for field in fields if field.name not in struct.names}
@@ -161,7 +161,7 @@ def _spelled(struct: StructType, fields: Sequence[NestedField]) -> StructType:
 
 def _spelled_type(kind: DataType, table_type: IcebergType) -> DataType:
     if isinstance(kind, StructType) and isinstance(table_type, IcebergStruct):
-        return _spelled(kind, table_type.fields)
+        return _respell(kind, table_type.fields)
     if isinstance(kind, ArrayType) and isinstance(table_type, ListType):
         return ArrayType(_spelled_type(kind.elementType, table_type.element), kind.containsNull)
     if isinstance(kind, SparkMap) and isinstance(table_type, MapType):

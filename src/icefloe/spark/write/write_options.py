@@ -226,12 +226,12 @@ class _OptionReader:
         for name, (table_property, in_session) in _PROPERTIES.items():
             text = self._text(name, in_session=in_session)
             if text is not None:
-                properties[table_property.name] = self._checked(name, table_property, text)
+                properties[table_property.name] = self._check(name, table_property, text)
         file_format = table_properties.DEFAULT_FILE_FORMAT.read({**metadata.properties, **properties})
         for name, by_format in _COMPRESSION.items():
             text = self._text(name, in_session=True)
             if text is not None and file_format in by_format:
-                properties[by_format[file_format].name] = self._checked(name, by_format[file_format], text)
+                properties[by_format[file_format].name] = self._check(name, by_format[file_format], text)
             elif name in self.options:
                 raise self._wrong(name, self.options[name], f"an option of {file_format} files", "leave it out")
         return properties
@@ -258,7 +258,7 @@ class _OptionReader:
     def _text(self, name: str, *, in_session: bool) -> str | None:
         return self.options.get(name) or (self.settings.get(_SESSION + name) if in_session else None)
 
-    def _checked(self, name: str, table_property: Property[Any], text: str) -> str:
+    def _check(self, name: str, table_property: Property[Any], text: str) -> str:
         try:
             table_property.read({table_property.name: text})
         except InvalidPropertyError as error:

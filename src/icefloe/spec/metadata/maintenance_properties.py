@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from icefloe.errors import InvalidPropertyError, Problem
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.similar_names import similar_name
 from icefloe.spec.metadata.property_kinds import Property, at_least, flag, number
 
@@ -97,8 +97,8 @@ def refuse_unknown(properties: Mapping[str, str]) -> None:
     unknown = [name for name in properties if name.startswith(PREFIX) and name not in NAMES]
     if unknown:
         raise InvalidPropertyError(
-            f"there is no table property {', '.join(map(shortened, unknown))}",
-            problems=[Problem(where=shortened(name), what=_describe_unknown(name)) for name in unknown],
+            f"there is no table property {', '.join(map(short_text, unknown))}",
+            problems=[Problem(where=short_text(name), what=_describe_unknown(name)) for name in unknown],
             next_step=f"the properties of maintenance are {', '.join(sorted(NAMES))}",
         )
 

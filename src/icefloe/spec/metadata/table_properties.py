@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from icefloe.errors import InvalidPropertyError, Problem
-from icefloe.formatting import shortened
+from icefloe.formatting import short_text
 from icefloe.similar_names import similar_name
 from icefloe.spec.metadata import maintenance_properties
 from icefloe.spec.metadata.property_kinds import Property, at_least, choice, flag, location, number, optional, true_or_false
@@ -470,7 +470,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
     if misspelt:
         raise InvalidPropertyError(
             f"there is no table property {', '.join(misspelt)}",
-            problems=[Problem(where=shortened(name), what=f"seems to mean {similar}") for name, similar in misspelt.items()],
+            problems=[Problem(where=short_text(name), what=f"seems to mean {similar}") for name, similar in misspelt.items()],
             next_step=f"write {', '.join(misspelt.values())}; a property of your own needs a name that is less similar",
         )
     problems = list(_property_problems(properties))

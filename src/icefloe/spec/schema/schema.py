@@ -13,7 +13,7 @@ from itertools import count
 import pyarrow as pa
 
 from icefloe.errors import InvalidSchemaError, Problem, visible
-from icefloe.formatting import MOST_SHOWN, count_text, shortened
+from icefloe.formatting import MOST_SHOWN, count_text, short_text
 from icefloe.notebook import ShownInNotebooks
 from icefloe.spec.nested_values import default_problem, with_field_ids
 from icefloe.spec.schema.arrow_types import field_to_arrow
@@ -215,7 +215,7 @@ class Schema(ShownInNotebooks):
         return Schema(*selected, schema_id=self.schema_id, identifier_field_ids=identifiers)
 
     def __repr__(self) -> str:
-        lines = [f"  {shortened(str(field))}" for field in self.fields[:MOST_SHOWN]]
+        lines = [f"  {short_text(str(field))}" for field in self.fields[:MOST_SHOWN]]
         more = [f"  … and {len(self.fields) - MOST_SHOWN:,} more"] if len(self.fields) > MOST_SHOWN else []
         return visible("\n".join([f"Schema {self.schema_id}, {count_text(len(self.fields), 'column')}", *lines, *more]))
 

@@ -278,9 +278,7 @@ def _session(kind: str, properties: Mapping[str, str], client: HttpClient, trust
         case "basic":
             return BasicAuth(_require(properties, settings.BASIC_USERNAME, kind), _require(properties, settings.BASIC_PASSWORD, kind))
         case "oauth2":
-            return OAuth2Session(
-                client, properties, trusted.resolved(properties.get(OAUTH2_SERVER_URI) or TOKENS_PATH, "the configuration")
-            )
+            return OAuth2Session(client, properties, trusted.resolve(properties.get(OAUTH2_SERVER_URI) or TOKENS_PATH, "the configuration"))
         case "google":
             return GoogleAuth(properties)
         case "sigv4":

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from icefloe.errors import InvalidPropertyError
 from icefloe.optional_packages import optional_module
 from icefloe.stores.rest import settings
-from icefloe.stores.rest.http_reply import NO_REPLY, TOKEN_EXPIRED, UNAUTHORIZED, Reply, failed_reply, shown
+from icefloe.stores.rest.http_reply import NO_REPLY, TOKEN_EXPIRED, UNAUTHORIZED, Reply, failed_reply, server_text
 from icefloe.version import __version__
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class HttpClient:
             unsent = (library.ConnectError, library.ConnectTimeout, library.PoolTimeout, library.UnsupportedProtocol, library.InvalidURL)
             was_sent = not isinstance(error, unsent)
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return Reply(request=named, status=NO_REPLY, message=shown(text, secrets), was_sent=was_sent)
+            return Reply(request=named, status=NO_REPLY, message=server_text(text, secrets), was_sent=was_sent)
         if body is None:
             too_long = f"the answer is longer than {MOST_BYTES} bytes"
             return (

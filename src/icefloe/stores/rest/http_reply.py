@@ -108,7 +108,7 @@ class Reply:
         """The tag of the answer's version."""
         return self.headers.get("etag")
 
-    def parsed(self, kind: type[T]) -> T:
+    def parse(self, kind: type[T]) -> T:
         """Return the body as a value.
 
         Raises:
@@ -174,16 +174,18 @@ def failed_reply(request: str, status: int, body: bytes, headers: Mapping[str, s
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             is_page = "html" in headers.get("content-type", "")
             message = "" if is_page else body.decode("utf-8", "replace")
-    return Reply(request=request, status=status, headers=headers, kind=shown(kind, secrets)[:100], message=shown(message, secrets))
+    return Reply(
+        request=request, status=status, headers=headers, kind=server_text(kind, secrets)[:100], message=server_text(message, secrets)
+    )
 
 
-def shown(text: str, secrets: list[str]) -> str:
+def server_text(text: str, secrets: list[str]) -> str:
     """Return a server's or a library's text for a message: one line, bounded, without secrets."""
     clean = in_one_line(without_secrets(text[: 4 * SHOWN_CHARACTERS], secrets)).strip()
     return clean if len(clean) <= SHOWN_CHARACTERS else f"{clean[:SHOWN_CHARACTERS]}..."
 
 
-def decoded(content: Any, kind: type[T], what: str) -> T:
+def decode_as(content: Any, kind: type[T], what: str) -> T:
     """Return a part of a body as a value. Raises `MetadataFormatError`."""
     try:
         return msgspec.json.decode(content, type=kind, strict=False)

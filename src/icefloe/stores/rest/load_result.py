@@ -11,7 +11,7 @@ import msgspec
 
 from icefloe.errors import MetadataFormatError, UnsupportedFeatureError
 from icefloe.spec.identifier import Identifier, dotted
-from icefloe.stores.rest.http_reply import Reply, decoded, shown
+from icefloe.stores.rest.http_reply import Reply, decode_as, server_text
 
 # The members of restrictions that the protocol has.
 _ROW_FILTER = "required-row-filter"
@@ -82,14 +82,14 @@ def load_result(reply: Reply, identifier: Identifier, catalog: str, *, noun: str
         UnsupportedFeatureError: The catalog restricts what may be read of it.
         MetadataFormatError: The body is not of the protocol.
     """
-    members = reply.parsed(dict[str, msgspec.Raw])
+    members = reply.parse(dict[str, msgspec.Raw])
     check_unrestricted(members, noun, identifier, catalog)
     if "metadata" not in members:
         raise MetadataFormatError(
             f"the answer of the REST catalog to {reply.request} has no metadata", next_step="report it to the server's maintainers"
         )
     others = {name: raw for name, raw in members.items() if name != "metadata"}
-    optional = decoded(msgspec.json.encode(others), _Optional, f"the answer of the REST catalog to {reply.request}")
+    optional = decode_as(msgspec.json.encode(others), _Optional, f"the answer of the REST catalog to {reply.request}")
     return LoadTableResult(
         metadata=bytes(members["metadata"]),
         metadata_location=optional.metadata_location or "",
@@ -102,7 +102,7 @@ def load_result(reply: Reply, identifier: Identifier, catalog: str, *, noun: str
 def folder_and_file(reply: Reply) -> tuple[str, str] | None:
     """Return the location of a table, and that of its metadata file or an empty text, of an answer whose metadata is not used; None where it has none."""
     try:
-        folder = reply.parsed(_Folder)
+        folder = reply.parse(_Folder)
     except MetadataFormatError:
         return None
     return folder.metadata.location, folder.metadata_location or ""
@@ -110,7 +110,7 @@ def folder_and_file(reply: Reply) -> tuple[str, str] | None:
 
 def credentials_of(reply: Reply) -> tuple[StorageCredential, ...]:
     """Return the answer to a request for credentials. Raises `MetadataFormatError`."""
-    return as_credentials(reply.parsed(_Credentials).storage_credentials)
+    return as_credentials(reply.parse(_Credentials).storage_credentials)
 
 
 def check_unrestricted(members: Mapping[str, msgspec.Raw], noun: str, identifier: Identifier, catalog: str) -> None:
@@ -132,8 +132,8 @@ def check_unrestricted(members: Mapping[str, msgspec.Raw], noun: str, identifier
     for name in names:
         values = _value(members[name])
         if isinstance(values, dict):
-            inner += [key if key in _KNOWN else shown(key, [])[:100] for key, value in values.items() if not _is_nothing(key, value)]
-    text = ", ".join(shown(name, [])[:100] for name in names[:_SHOWN_MEMBERS])
+            inner += [key if key in _KNOWN else server_text(key, [])[:100] for key, value in values.items() if not _is_nothing(key, value)]
+    text = ", ".join(server_text(name, [])[:100] for name in names[:_SHOWN_MEMBERS])
     parts = f": {', '.join(inner[:_SHOWN_MEMBERS])}" if inner else ""
     raise UnsupportedFeatureError(
         f"catalog {catalog!r} restricts what may be read of {noun} {dotted(identifier)!r} ({text}{parts}), and Icefloe does not enforce such "

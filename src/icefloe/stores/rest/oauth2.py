@@ -171,7 +171,7 @@ class OAuth2Session:
         )
         reply = replace(sent, setting=OAUTH2_SERVER_URI)
         if reply.is_success:
-            return reply.parsed(_TokenReply)
+            return reply.parse(_TokenReply)
         if self._is_user_token or (self._token and time.time() < self._expires_at):
             self._refresh_at = time.time() + 60  # the server decides whether the present one is good
             return None

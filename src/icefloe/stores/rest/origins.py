@@ -64,7 +64,7 @@ class TrustedOrigins:
             origins.add(origin)
         return cls(base.rstrip("/"), frozenset(origins))
 
-    def resolved(self, uri: str, source: str) -> str:
+    def resolve(self, uri: str, source: str) -> str:
         """Return an address that a server sent, made absolute.
 
         Args:

@@ -163,7 +163,7 @@ class RestConnection:
             )
         if not reply.is_success:
             raise reply.error(f"the configuration of catalog {self.name!r} could not be read from {self.client.uri}")
-        config = reply.parsed(_Config)
+        config = reply.parse(_Config)
         defaults, overrides = self._accept(texts(config.defaults)), self._accept(texts(config.overrides))
         properties = {**defaults, **self.own_properties, **overrides}
         prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
@@ -189,10 +189,10 @@ class RestConnection:
         for name in (URI, OAUTH2_SERVER_URI):
             text = given.get(name)
             if text:
-                self.trusted.resolved(text, f"the server of catalog {self.name!r} ({name})")
+                self.trusted.resolve(text, f"the server of catalog {self.name!r} ({name})")
         uri = given.get(URI)
         if uri:
-            self.client.uri = self.trusted.resolved(uri, "the server").rstrip("/")
+            self.client.uri = self.trusted.resolve(uri, "the server").rstrip("/")
         return {name: text for name, text in given.items() if name.startswith(_OF_SERVER) or name in _NAMES_OF_SERVER}
 
     def request(
@@ -252,7 +252,7 @@ class RestConnection:
         path = (
             self.paths.path(Endpoint.SIGN, identifier)
             if address is None
-            else self.trusted.resolved(address, "the remote signing of a table")
+            else self.trusted.resolve(address, "the remote signing of a table")
         )
         auth: AuthSession = StaticToken(token) if token else self.auth
         content = msgspec.json.encode(body)
@@ -271,7 +271,7 @@ class RestConnection:
         while len(seen) < MOST_PAGES and received <= MOST_BYTES and empty <= MOST_EMPTY_PAGES:
             reply = self.request(endpoint, identifier, query=parameters)
             yield reply
-            page = reply.parsed(_Page) if reply.is_success else _Page()
+            page = reply.parse(_Page) if reply.is_success else _Page()
             if page.next_page_token is None or page.next_page_token == "":
                 return
             token = str(page.next_page_token)

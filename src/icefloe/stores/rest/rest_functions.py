@@ -64,7 +64,7 @@ def list_functions(connection: RestConnection, namespace: Identifier) -> list[Id
             raise NoSuchNamespaceError(f"namespace {dotted(namespace)!r} does not exist in catalog {connection.name!r}")
         if not reply.is_success:
             raise reply.error(f"the functions of {dotted(namespace)!r} could not be listed")
-        names += [tuple(levels) for levels in reply.parsed(_Names).identifiers or ()]
+        names += [tuple(levels) for levels in reply.parse(_Names).identifiers or ()]
     return sorted(names)
 
 
@@ -83,5 +83,5 @@ def load_function(connection: RestConnection, identifier: Identifier) -> Catalog
         )
     if not reply.is_success:
         raise reply.error(f"the function {dotted(identifier)!r} could not be loaded")
-    result = reply.parsed(_LoadFunctionResult)
+    result = reply.parse(_LoadFunctionResult)
     return CatalogFunction(identifier=identifier, metadata_location=result.metadata_location, metadata=result.metadata)

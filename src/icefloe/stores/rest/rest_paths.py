@@ -133,7 +133,7 @@ class RestPaths:
             template = template.replace(parameter, name)
         return template.replace("{plan-id}", _segment(quote(plan_id, safe="")))
 
-    def joined(self, namespace: Identifier) -> str:
+    def join_namespace(self, namespace: Identifier) -> str:
         """Return a namespace as the value of a parameter of a query, before it is encoded."""
         return unquote(self.separator).join(namespace)
 

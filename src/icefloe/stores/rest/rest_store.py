@@ -108,12 +108,12 @@ class RestCatalogStore:
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
         names: list[Identifier] = []
-        query = {"parent": self.connection.paths.joined(parent)} if parent else None
+        query = {"parent": self.connection.paths.join_namespace(parent)} if parent else None
         for reply in self.connection.pages(Endpoint.LIST_NAMESPACES, query=query):
             if reply.status == NOT_FOUND and parent:
                 raise self._no_namespace(parent)
             self._require(reply, f"the namespaces of catalog {self.name!r} could not be listed")
-            names += map(tuple, reply.parsed(_Namespaces).namespaces or ())
+            names += map(tuple, reply.parse(_Namespaces).namespaces or ())
         return sorted(name for name in names if len(name) == len(parent) + 1 and name[: len(parent)] == parent)
 
     def namespace_exists(self, namespace: Identifier) -> bool:
@@ -131,7 +131,7 @@ class RestCatalogStore:
 
     def namespace_properties(self, namespace: Identifier) -> dict[str, str]:
         reply = self._of_namespace(Endpoint.LOAD_NAMESPACE, namespace, "could not be loaded")
-        return texts(reply.parsed(_Namespace).properties)
+        return texts(reply.parse(_Namespace).properties)
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         body = {"namespace": list(namespace), "properties": dict(properties)}
@@ -178,7 +178,7 @@ class RestCatalogStore:
             if reply.status == NOT_FOUND:
                 raise self._no_namespace(namespace)
             self._require(reply, f"the tables of {dotted(namespace)!r} could not be listed")
-            names += [(*table.namespace, table.name) for table in reply.parsed(_Names).identifiers or ()]
+            names += [(*table.namespace, table.name) for table in reply.parse(_Names).identifiers or ()]
         return sorted(names)
 
     def table_exists(self, identifier: Identifier) -> bool:
@@ -301,7 +301,7 @@ class RestCatalogStore:
         self._loader.drop(identifier)
         self._require_known(reply, f"table {dotted(identifier)!r}", "unregistered")
         self._require_table(reply, identifier, "was not unregistered")
-        return reply.parsed(_CommitTableResponse).metadata_location or ""
+        return reply.parse(_CommitTableResponse).metadata_location or ""
 
     def _new_table(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> TableLocation:
         """Return the table that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
@@ -326,7 +326,7 @@ class RestCatalogStore:
         if reply.is_success:
             return
         if reply.status == CONFLICT:
-            raise self._taken(identifier)
+            raise self._name_in_use(identifier)
         if reply.status == NOT_FOUND and reply.kind.startswith("NotFound"):
             raise NoSuchFileError(
                 f"{what} was not {done} in catalog {self.name!r}: {reply.message}", next_step="check the location of the metadata file"
@@ -335,7 +335,7 @@ class RestCatalogStore:
             raise self._no_namespace(identifier[:-1])
         raise reply.error(f"{what} was not {done} in catalog {self.name!r}")
 
-    def _taken(self, identifier: Identifier) -> TableAlreadyExistsError | ViewAlreadyExistsError:
+    def _name_in_use(self, identifier: Identifier) -> TableAlreadyExistsError | ViewAlreadyExistsError:
         kind, noun = (ViewAlreadyExistsError, "view") if self._is_view(identifier) else (TableAlreadyExistsError, "table")
         return kind(
             f"{noun} {dotted(identifier)!r} already exists in catalog {self.name!r}", next_step="load it, drop it, or choose another name"
@@ -356,7 +356,7 @@ class RestCatalogStore:
             case 409:
                 taken = next((request for request in creates if len(requests) == 1 or self.table_exists(request.identifier)), None)
                 if taken is not None:
-                    return Refused(error=self._taken(taken.identifier))
+                    return Refused(error=self._name_in_use(taken.identifier))
                 return Conflicted(current_location=first.expected, table=dotted(first.identifier) if len(requests) == 1 else None)
             case 404:
                 return self._missing_in_commit(requests, reply)
@@ -385,8 +385,8 @@ class RestCatalogStore:
         if len(requests) == 1 and reply.content:
             name = requests[0].identifier
             try:
-                check_unrestricted(reply.parsed(dict[str, msgspec.Raw]), "table", name, self.name)
-                response = reply.parsed(_CommitTableResponse)
+                check_unrestricted(reply.parse(dict[str, msgspec.Raw]), "table", name, self.name)
+                response = reply.parse(_CommitTableResponse)
                 location = response.metadata_location or ""
                 metadata = read_table_metadata(bytes(response.metadata), location or f"the metadata of {dotted(name)}")
             except UnsupportedFeatureError as error:
@@ -459,7 +459,7 @@ class RestCatalogStore:
         self._loader.drop(target)
         self._require_known(reply, f"table {dotted(source)!r}", f"renamed to {dotted(target)!r}")
         if reply.status == CONFLICT:
-            raise self._taken(target)
+            raise self._name_in_use(target)
         if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.table_exists(source))):
             raise self._no_namespace(target[:-1])
         self._require_table(reply, source, "was not renamed")

@@ -58,7 +58,7 @@ class RestViews:
                 raise self._no_namespace(namespace)
             if not reply.is_success:
                 raise reply.error(f"the views of {dotted(namespace)!r} could not be listed")
-            names += [(*view.namespace, view.name) for view in reply.parsed(_Names).identifiers or ()]
+            names += [(*view.namespace, view.name) for view in reply.parse(_Names).identifiers or ()]
         return sorted(names)
 
     def view_exists(self, identifier: Identifier) -> bool:
@@ -121,7 +121,7 @@ class RestViews:
         """Return the view that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
         self._require_known(reply, identifier, "created", location)
         if reply.status == CONFLICT:
-            raise self._taken(identifier)
+            raise self._name_in_use(identifier)
         if reply.status == NOT_FOUND and not reply.kind.startswith("NotFound"):
             raise self._no_namespace(identifier[:-1])
         if not reply.is_success:
@@ -188,7 +188,7 @@ class RestViews:
         reply = self._connection.request(Endpoint.RENAME_VIEW, body=body)
         self._require_known(reply, source, f"renamed to {dotted(target)!r}")
         if reply.status == CONFLICT:
-            raise self._taken(target)
+            raise self._name_in_use(target)
         if reply.status == NOT_FOUND and ("Namespace" in reply.kind or (not reply.kind and self.view_exists(source))):
             raise self._no_namespace(target[:-1])
         self._require_view(reply, source, "was not renamed")
@@ -204,7 +204,7 @@ class RestViews:
         if not reply.is_success:
             raise reply.error(f"the view {dotted(identifier)!r} {failure}")
 
-    def _taken(self, identifier: Identifier) -> AlreadyExistsError:
+    def _name_in_use(self, identifier: Identifier) -> AlreadyExistsError:
         is_table = self._is_table(identifier)
         kind, noun = (TableAlreadyExistsError, "table") if is_table else (ViewAlreadyExistsError, "view")
         return kind(

@@ -22,7 +22,7 @@ from icefloe.spec.expressions.expression_json import expression_to_json
 from icefloe.spec.expressions.predicate import AlwaysTrue, And, BooleanExpression, all_of
 from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.rest import settings
-from icefloe.stores.rest.http_reply import NOT_FOUND, Reply, shown
+from icefloe.stores.rest.http_reply import NOT_FOUND, Reply, server_text
 from icefloe.stores.rest.load_result import SentCredential, as_credentials, check_unrestricted
 from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint
@@ -148,11 +148,11 @@ class RestScanPlanner:
         if result.status == FAILED:
             error = result.error or _ErrorModel()
             secrets = [*self._access.secrets(), *self._connection.auth.secrets()]
-            text = shown(error.message or error.type or "it gave no reason", secrets)
+            text = server_text(error.message or error.type or "it gave no reason", secrets)
             raise StorageError(f"{self._what()} failed at the server: {text}", next_step="the server's own log has the cause")
         if result.status not in (COMPLETED, SUBMITTED) or (result.status == SUBMITTED and not result.plan_id):
             raise MetadataFormatError(
-                f"{self._what()} failed: the server sent the status {shown(result.status, [])!r}",
+                f"{self._what()} failed: the server sent the status {server_text(result.status, [])!r}",
                 next_step="report it to the server's maintainers",
             )
         return result
@@ -160,9 +160,9 @@ class RestScanPlanner:
     def _parse_reply(self, reply: Reply, kind: type[Tasks], reader: TaskReader) -> tuple[Tasks, ScanTaskStream | None]:
         """Return the JSON of a response, and its stream of files where the server sent one. Raises `UnsupportedFeatureError` for one with restrictions."""
         if reply.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
-            self._check_unrestricted(reply.parsed(dict[str, msgspec.Raw]))
-            return reply.parsed(kind), None
-        tasks, stream = reader.streamed(reply.content, kind)
+            self._check_unrestricted(reply.parse(dict[str, msgspec.Raw]))
+            return reply.parse(kind), None
+        tasks, stream = reader.read_stream(reply.content, kind)
         self._check_unrestricted(msgspec.json.decode(stream.response, type=dict[str, msgspec.Raw]))
         return tasks, stream
 

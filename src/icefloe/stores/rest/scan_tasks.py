@@ -38,7 +38,7 @@ from icefloe.spec.manifest.partition_values import primitive
 from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.types import FixedType, PrimitiveType, StructType, UUIDType
 from icefloe.spec.values import physical_array, physical_arrow_type
-from icefloe.stores.rest.http_reply import shown
+from icefloe.stores.rest.http_reply import server_text
 
 _DATA, _POSITIONS, _EQUALITY = "data", "position-deletes", "equality-deletes"
 _CONTENTS = {_DATA: FileContent.DATA, _POSITIONS: FileContent.POSITION_DELETES, _EQUALITY: FileContent.EQUALITY_DELETES}
@@ -127,7 +127,7 @@ class TaskReader:
             spec.spec_id: spec_partition_type(request.metadata, spec.spec_id) for spec in request.metadata.partition_specs
         }
 
-    def streamed(self, content: bytes, kind: type[Tasks]) -> tuple[Tasks, ScanTaskStream]:
+    def read_stream(self, content: bytes, kind: type[Tasks]) -> tuple[Tasks, ScanTaskStream]:
         """Return the JSON of a response that is a stream, and the stream.
 
         Raises:
@@ -195,7 +195,7 @@ class TaskReader:
         )
 
     def _damage_error(self, what: str) -> MetadataFormatError:
-        shown_text = shown(what, [])
+        shown_text = server_text(what, [])
         return MetadataFormatError(
             f"the plan of a scan of {self._request.table_name} by the server of catalog {self._catalog!r} is not of this table: {shown_text}",
             table=self._request.table_name,

@@ -271,7 +271,7 @@ class TableAccess:
         reply = self._connection.sign(self._identifier, self._signing_endpoint(), request, headers=sent, token=self.token)
         if not reply.is_success:
             raise reply.error(f"the server signed no {method} for a file of table {dotted(self._identifier)!r}")
-        signed = reply.parsed(_Signed)
+        signed = reply.parse(_Signed)
         if origin_of(signed.uri) != origin_of(uri):
             raise StoragePermissionError(
                 f"the server of table {dotted(self._identifier)!r} signed a request to another host than that of its file",
