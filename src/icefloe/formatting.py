@@ -36,10 +36,10 @@ def size_text(size: int | None) -> str:
     return f"{amount:.3g} {_UNITS[unit]}" if amount < 1000 else f"{amount:,.0f} {_UNITS[unit]}"
 
 
-def count_text(count: int | None, one: str = "", many: str = "") -> str:
+def count_text(count: int | None, singular: str = "", many: str = "") -> str:
     """Return a count as `1,234`, `1 file` or `2 files`; `unknown` for None."""
     number = "unknown" if count is None else f"{count:,}"
-    word = one if count == 1 else many or (f"{one}s" if one else "")
+    word = singular if count == 1 else many or (f"{singular}s" if singular else "")
     return f"{number} {word}".rstrip()
 
 

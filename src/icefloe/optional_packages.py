@@ -108,23 +108,23 @@ def _is_installed(package: str) -> bool:
 
 def _pip() -> str:
     """Return `pip` if the shell finds the one of this environment, else the interpreter with `-m pip`."""
-    found = shutil.which("pip")
-    in_this_environment = found is not None and _same_folder(found, sys.executable)
+    path = shutil.which("pip")
+    in_this_environment = path is not None and _same_folder(path, sys.executable)
     return "pip" if in_this_environment else f"{_python()} -m pip"
 
 
 def _python() -> str:
     """Return `python` or `python3` if the shell finds this interpreter by it, else its path."""
     for name in ("python", "python3"):
-        found = shutil.which(name)
-        if found is not None and _same_folder(found, sys.executable) and os.path.realpath(found) == os.path.realpath(sys.executable):
+        path = shutil.which(name)
+        if path is not None and _same_folder(path, sys.executable) and os.path.realpath(path) == os.path.realpath(sys.executable):
             return name
     return _quote(sys.executable)
 
 
-def _same_folder(one: str, other: str) -> bool:
+def _same_folder(folder: str, other: str) -> bool:
     # The folders are not resolved through the files: the interpreter of a virtual environment is a link to one that has other packages.
-    return os.path.realpath(os.path.dirname(one)) == os.path.realpath(os.path.dirname(other))
+    return os.path.realpath(os.path.dirname(folder)) == os.path.realpath(os.path.dirname(other))
 
 
 def _quote(path: str) -> str:

@@ -237,8 +237,8 @@ def _footer_values(layout: TableLayout, checked: CheckedFooter, columns: Any) ->
     metrics, extremes = footer_metrics(footer, [each for each in readings if each is not None])
     values = {}
     for field_id, count in metrics.value_counts.items():
-        kind, found = leaves[field_id].leaf.kind, extremes.get(field_id)
-        pair = None if found is None or not found.exact else found.values
+        kind, bounds = leaves[field_id].leaf.kind, extremes.get(field_id)
+        pair = None if bounds is None or not bounds.exact else bounds.values
         values[field_id] = ColumnValues(
             kind=kind,
             least=None if pair is None else _physical(kind, pair[0]),

@@ -171,7 +171,7 @@ class DeleteCheck:
         checked = [
             snapshot for snapshot in snapshots if any(manifest.content is ManifestContent.DELETES for manifest in snapshot.manifests)
         ]
-        by_path = {manifest.manifest_path: manifest for one in checked for manifest in one.manifests}
+        by_path = {manifest.manifest_path: manifest for snapshot in checked for manifest in snapshot.manifests}
         deletes = {path: self._deletes(manifest) for path, manifest in by_path.items() if manifest.content is ManifestContent.DELETES}
         every = [delete for some in deletes.values() for delete in some or ()]
         if not every:
@@ -184,8 +184,8 @@ class DeleteCheck:
             for path, manifest in by_path.items()
             if manifest.content is ManifestContent.DATA
         }
-        for one in checked:
-            files = _files_of(one, deletes, data)
+        for checked_snapshot in checked:
+            files = _files_of(checked_snapshot, deletes, data)
             yield from _two_vectors(files)
             yield from _replaced_deletes(files)
             for delete in files.deletes:
@@ -263,12 +263,12 @@ def _files_of(
     files = _SnapshotFiles(snapshot.snapshot_id, [], {}, {}, snapshot.is_whole)
     for path in dict.fromkeys(manifest.manifest_path for manifest in snapshot.manifests):
         files.deletes.extend(deletes.get(path) or ())
-        found = data.get(path)
-        if found is not None:
-            files.targets.update(found.targets)
-            for key, number in found.oldest.items():
+        file = data.get(path)
+        if file is not None:
+            files.targets.update(file.targets)
+            for key, number in file.oldest.items():
                 files.oldest[key] = min(number, files.oldest.get(key, _NEVER))
-    unread = {path for kept in (deletes, data) for path, found in kept.items() if found is None}
+    unread = {path for kept in (deletes, data) for path, file in kept.items() if file is None}
     is_whole = files.is_whole and not any(manifest.manifest_path in unread for manifest in snapshot.manifests)
     return replace(files, is_whole=is_whole)
 

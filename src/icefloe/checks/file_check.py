@@ -85,8 +85,8 @@ class FileCheck:
         return findings
 
     def _check(self, files: Sequence[ListedFile], place: Place, findings: Findings) -> None:
-        for found in self.parallel(run_check, list(self._units(files, place))):
-            findings.add(found)
+        for file_findings in self.parallel(run_check, list(self._units(files, place))):
+            findings.add(file_findings)
 
     def _units(self, files: Sequence[ListedFile], place: Place) -> Iterator[_Unit]:
         """Yield the check of each file, and one for the deletion vectors of each Puffin file."""
@@ -111,10 +111,10 @@ class FileCheck:
         return self._data_findings(listed, place)
 
     def _data_findings(self, listed: ListedFile, place: Place) -> Iterator[Finding]:
-        found = list(data_file_findings(self.layout, listed, place))
-        yield from found
+        findings = list(data_file_findings(self.layout, listed, place))
+        yield from findings
         if Depth.VALUES in self.depths:
-            yield from row_findings(self.layout, listed, place, frozenset(finding.rule for finding in found))
+            yield from row_findings(self.layout, listed, place, frozenset(finding.rule for finding in findings))
 
 
 def _next_files(files: Iterator[ListedFile]) -> list[ListedFile]:

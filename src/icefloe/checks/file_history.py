@@ -80,22 +80,22 @@ class LiveFiles:
         for listed in snapshots if len(rows) else ():
             is_read = np.zeros(len(self._manifests), bool)
             is_read[listed.numbers] = True
-            mine = np.flatnonzero(is_read[numbers])
-            seconds = np.flatnonzero(hashes[mine[1:]] == hashes[mine[:-1]]) + 1
+            positions = np.flatnonzero(is_read[numbers])
+            seconds = np.flatnonzero(hashes[positions[1:]] == hashes[positions[:-1]]) + 1
             for second in seconds[: most - len(reported)].tolist():
-                pair = (int(rows[mine[second - 1]]), int(rows[mine[second]]))
+                pair = (int(rows[positions[second - 1]]), int(rows[positions[second]]))
                 if pair not in reported:
                     reported.add(pair)
                     yield from self._twice(*pair, listed.snapshot.snapshot_id)
 
     def _twice(self, first: int, second: int, snapshot_id: int) -> Iterator[Finding]:
-        one, other = self._place(first), self._place(second)
-        path = self._path_of(*one)
+        place, other = self._place(first), self._place(second)
+        path = self._path_of(*place)
         if path is None or path != self._path_of(*other):
             return
-        manifest, earlier = self._manifests[other[0]], self._manifests[one[0]]
+        manifest, earlier = self._manifests[other[0]], self._manifests[place[0]]
         yield FILE_TWICE.finding(
-            f"snapshot {snapshot_id} has {value_text(path)} twice: entry {one[1]} of {value_text(earlier.path)} "
+            f"snapshot {snapshot_id} has {value_text(path)} twice: entry {place[1]} of {value_text(earlier.path)} "
             f"and entry {other[1]} of {value_text(manifest.path)}",
             snapshot_id=snapshot_id,
             file=manifest.path,
@@ -128,19 +128,19 @@ class LiveFiles:
         firsts = rows[np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))]
         changed = np.flatnonzero(values[rows] != values[firsts])
         for at in changed[:most].tolist():
-            one, other = int(firsts[at]), int(rows[at])
-            path = self._path_of(*self._place(one))
+            first, other = int(firsts[at]), int(rows[at])
+            path = self._path_of(*self._place(first))
             if path is None or path != self._path_of(*self._place(other)):
                 continue
             manifest = self._manifests[self._place(other)[0]]
             yield rule.finding(
-                f"{value_text(path)} has {name} {values[other]}, and {values[one]} in another manifest",
+                f"{value_text(path)} has {name} {values[other]}, and {values[first]} in another manifest",
                 snapshot_id=manifest.snapshot_id,
                 file=manifest.path,
                 where=name,
                 entry=self._place(other)[1],
                 path=path,
-                expected=int(values[one]),
+                expected=int(values[first]),
                 actual=int(values[other]),
             )
 

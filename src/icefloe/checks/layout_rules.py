@@ -213,8 +213,8 @@ def _equal_specs(content: TableContent) -> Iterator[Finding]:
             )
 
 
-def _is_same_or_promoted(one: IcebergType, other: IcebergType) -> bool:
-    return one == other or is_promotion(one, other, LATEST_SUPPORTED_VERSION) or is_promotion(other, one, LATEST_SUPPORTED_VERSION)
+def _is_same_or_promoted(kind: IcebergType, other: IcebergType) -> bool:
+    return kind == other or is_promotion(kind, other, LATEST_SUPPORTED_VERSION) or is_promotion(other, kind, LATEST_SUPPORTED_VERSION)
 
 
 def _spec_fields(content: TableContent) -> Iterator[Finding]:
@@ -348,10 +348,10 @@ def _repeated_ids(spec: PartitionSpec, spec_id: int, path: str) -> Iterator[Find
         seen.add(field.field_id)
 
 
-def _is_same_field(one: PartitionField, other: PartitionField) -> bool:
+def _is_same_field(field: PartitionField, other: PartitionField) -> bool:
     """Return whether two fields have one meaning. A dropped field of version 1 stays as void."""
-    is_void = isinstance(one.transform, VoidTransform) or isinstance(other.transform, VoidTransform)
-    return one.source_ids == other.source_ids and (is_void or one.transform == other.transform)
+    is_void = isinstance(field.transform, VoidTransform) or isinstance(other.transform, VoidTransform)
+    return field.source_ids == other.source_ids and (is_void or field.transform == other.transform)
 
 
 def _sort_orders(content: TableContent) -> Iterator[Finding]:

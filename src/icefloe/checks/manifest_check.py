@@ -72,8 +72,8 @@ class FileTotals(NamedTuple):
 def total_of(counts: Iterable[FileTotals | None]) -> FileTotals:
     """Return the sum of counts; None counts as nothing."""
     total = FileTotals()
-    for one in counts:
-        total = total if one is None else total.plus(one)
+    for count in counts:
+        total = total if count is None else total.plus(count)
     return total
 
 

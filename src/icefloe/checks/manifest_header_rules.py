@@ -142,9 +142,13 @@ def _is_same(stored: PartitionSpec, spec: PartitionSpec) -> bool:
     if len(stored.fields) != len(spec.fields):
         return False
     return all(
-        one.source_ids == other.source_ids
-        and (one.transform == other.transform or isinstance(other.transform, VoidTransform) or isinstance(one.transform, VoidTransform))
-        for one, other in zip(stored.fields, spec.fields, strict=True)
+        stored_field.source_ids == other.source_ids
+        and (
+            stored_field.transform == other.transform
+            or isinstance(other.transform, VoidTransform)
+            or isinstance(stored_field.transform, VoidTransform)
+        )
+        for stored_field, other in zip(stored.fields, spec.fields, strict=True)
     )
 
 

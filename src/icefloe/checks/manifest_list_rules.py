@@ -252,17 +252,17 @@ def bounds_problem(kind: PrimitiveType, lower: bytes | None, upper: bytes | None
 def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the values of a manifest that an earlier manifest list states otherwise."""
     for name in ("partition_spec_id", "content", "sequence_number", "added_snapshot_id", "first_row_id"):
-        one, other = getattr(first, name) or 0, getattr(row, name) or 0
+        count, other = getattr(first, name) or 0, getattr(row, name) or 0
         is_assigned = name != "first_row_id" or None not in (first.first_row_id, row.first_row_id)
-        if one != other and is_assigned:
+        if count != other and is_assigned:
             yield LIST_CONTRADICTION.finding(
-                f"entry {position} of the manifest list states {name} {other} of {value_text(path_text(row))}, and another list {one}",
+                f"entry {position} of the manifest list states {name} {other} of {value_text(path_text(row))}, and another list {count}",
                 snapshot_id=snapshot.snapshot_id,
                 file=snapshot.manifest_list,
                 where=name,
                 entry=position,
                 path=path_text(row),
-                expected=one,
+                expected=count,
                 actual=other,
             )
 

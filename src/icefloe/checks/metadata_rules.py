@@ -338,8 +338,8 @@ def _counters(content: TableContent) -> Iterator[Finding]:
             holder = f"snapshot {snapshot_id} has {number}"
             yield from _behind(content, LAST_SEQUENCE_NUMBER, "last-sequence-number", number, holder, snapshot_id=snapshot_id)
     if content.format_version > 2:
-        with_ids = [one for one in content.snapshots.values() if one.first_row_id is not None]
-        ends = [((one.first_row_id or 0) + (one.added_rows or 0), one.snapshot_id) for one in with_ids]
+        with_ids = [snapshot for snapshot in content.snapshots.values() if snapshot.first_row_id is not None]
+        ends = [((snapshot.first_row_id or 0) + (snapshot.added_rows or 0), snapshot.snapshot_id) for snapshot in with_ids]
         end, snapshot_id = max(ends, default=(0, 0))
         holder = f"snapshot {snapshot_id} assigned row ids below {end}"
         yield from _behind(content, NEXT_ROW_ID, "next-row-id", max(end, 0), holder, snapshot_id=snapshot_id)

@@ -172,14 +172,16 @@ def _places(items: _Items, others: _Items) -> NDArray[np.int64]:
     if items.width and others.width:
         others_of = {key: place for place, key in enumerate(others.keys[: others.width].tolist())}
         places = np.array([others_of.get(key, -1) for key in items.keys[: items.width].tolist()])
-        found = items.owners * others.width + np.tile(places, len(items.keys) // items.width)
-        return np.where(np.tile(places >= 0, len(items.keys) // items.width), found, -1)
+        positions = items.owners * others.width + np.tile(places, len(items.keys) // items.width)
+        return np.where(np.tile(places >= 0, len(items.keys) // items.width), positions, -1)
     ids = np.unique(np.concatenate([items.keys, others.keys]))
-    pairs, other_pairs = (one.owners * len(ids) + np.searchsorted(ids, one.keys) for one in (items, others))
+    pairs, other_pairs = (
+        numbers_of_kind.owners * len(ids) + np.searchsorted(ids, numbers_of_kind.keys) for numbers_of_kind in (items, others)
+    )
     order = np.argsort(other_pairs, kind="stable")
     sorted_pairs = other_pairs[order]
-    found = np.minimum(np.searchsorted(sorted_pairs, pairs), len(order) - 1)
-    return np.where(sorted_pairs[found] == pairs, order[found], -1)
+    positions = np.minimum(np.searchsorted(sorted_pairs, pairs), len(order) - 1)
+    return np.where(sorted_pairs[positions] == pairs, order[positions], -1)
 
 
 def _mask(items: _Items, field_ids: AbstractSet[int]) -> NDArray[np.bool_]:

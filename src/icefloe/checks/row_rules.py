@@ -83,16 +83,16 @@ _EVERY_METRIC = MetricsMode(counts=True, bounds=True)
 _MOST_RUNS = 1_000_000
 
 
-def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place, found: frozenset[str]) -> Iterator[Finding]:
+def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place, rules: frozenset[str]) -> Iterator[Finding]:
     """Yield what the rows of a data file contradict.
 
     Args:
         layout: The table.
         listed: The file.
         manifest_place: Arguments of the findings.
-        found: The rules that the file is known to break: a file that cannot be read is not read again.
+        rules: The rules that the file is known to break: a file that cannot be read is not read again.
     """
-    if found & _UNREADABLE or not layout.schemas:
+    if rules & _UNREADABLE or not layout.schemas:
         return
     place = place_of(listed, manifest_place)
     try:

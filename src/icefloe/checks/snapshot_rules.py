@@ -222,8 +222,11 @@ def _equal_numbers(content: TableContent) -> Iterator[Finding]:
 
 
 def _row_ids(content: TableContent) -> Iterator[Finding]:
-    with_ids = sorted((one for one in content.snapshots.values() if one.first_row_id is not None), key=lambda one: one.first_row_id or 0)
-    first_number = min((one.sequence_number for one in with_ids), default=None)
+    with_ids = sorted(
+        (snapshot for snapshot in content.snapshots.values() if snapshot.first_row_id is not None),
+        key=lambda snapshot: snapshot.first_row_id or 0,
+    )
+    first_number = min((snapshot.sequence_number for snapshot in with_ids), default=None)
     for snapshot in content.snapshots.values():
         first, added = snapshot.first_row_id, snapshot.added_rows
         is_negative = (first or 0) < 0 or (added or 0) < 0

@@ -216,7 +216,7 @@ def _content_findings(source: PuffinSource, blob: BlobMetadata, place: Place) ->
 
 def _unsorted_at(content: TableContent, stored: StoredFile) -> int | None:
     """Return the first row whose partition is before that of the row above it; None if there is none, or the order cannot be computed."""
-    column = next((one for one in file_columns(stored.schema).inner if one.arrow.name == PARTITION), None)
+    column = next((column_of_file for column_of_file in file_columns(stored.schema).inner if column_of_file.arrow.name == PARTITION), None)
     if column is None or column.field_id is None or not pa.types.is_struct(column.arrow.type):
         return None
     types = {field.field_id: field for partition_type in content.partition_types().values() for field in partition_type.fields}

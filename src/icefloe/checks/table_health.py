@@ -107,12 +107,12 @@ class TableHealth(Reportable):
     @property
     def needs_care(self) -> tuple[HealthMeasure, ...]:
         """The measures that reached their thresholds."""
-        return tuple(one for one in self.measures if one.state is HealthState.NEEDS_CARE)
+        return tuple(measure for measure in self.measures if measure.state is HealthState.NEEDS_CARE)
 
     @property
     def issues(self) -> tuple[Issue, ...]:
         """The measures that reached their thresholds, as issues of the table."""
-        return tuple(one._issue for one in self.measures if one._issue is not None)
+        return tuple(measure._issue for measure in self.measures if measure._issue is not None)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
         facts = Facts(
@@ -136,8 +136,8 @@ class TableHealth(Reportable):
 
     def size_figure(self) -> Bars:
         """Return the sizes of the data files as a histogram."""
-        bars = tuple(Bar(name=_class_text(one.below), count=one.files) for one in self.file_sizes)
-        small = next((one for one in self.measures if one.name == "small files"), None)
+        bars = tuple(Bar(name=_class_text(sizes.below), count=sizes.files) for sizes in self.file_sizes)
+        small = next((measure for measure in self.measures if measure.name == "small files"), None)
         summary = f"{count_text(self.files, 'data file')}, {size_text(self.size_in_bytes)}" + (
             f"; small ones: {small.shown}" if small else ""
         )
@@ -152,7 +152,10 @@ class TableHealth(Reportable):
             Column("reason", rank=1),
             Column("remedy", rank=3),
         )
-        rows = [(one.name, one.shown, one.threshold, one.state.value, one.reason, one.remedy) for one in self.measures]
+        rows = [
+            (measure.name, measure.shown, measure.threshold, measure.state.value, measure.reason, measure.remedy)
+            for measure in self.measures
+        ]
         return grid("", columns, rows, None)
 
     def _size_grid(self, most: int | None) -> Grid:
@@ -162,9 +165,16 @@ class TableHealth(Reportable):
             Column("at best", is_number=True),
             Column("size", is_number=True, rank=1),
             Column("deleted rows", is_number=True, rank=2),
-            *(Column(_class_text(one.below), is_number=True, rank=3) for one in self.file_sizes),
+            *(Column(_class_text(sizes.below), is_number=True, rank=3) for sizes in self.file_sizes),
         )
-        total = ("all", count_text(self.files), "", size_text(self.size_in_bytes), "", *(count_text(one.files) for one in self.file_sizes))
+        total = (
+            "all",
+            count_text(self.files),
+            "",
+            size_text(self.size_in_bytes),
+            "",
+            *(count_text(sizes.files) for sizes in self.file_sizes),
+        )
         rows = [
             (
                 short_text(partition.partition) or "unpartitioned",
@@ -312,9 +322,9 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES),
         needs_care=counted.deleted_files > 0,
         places=[
-            f"{short_text(one.partition) or 'unpartitioned'}: {one.deleted_rows:,} of {count_text(one.records, 'row')} deleted"
-            for one in sorted(counted.partitions, key=lambda one: -one.deleted_rows / max(one.records, 1))
-            if one.deleted_rows
+            f"{short_text(partition.partition) or 'unpartitioned'}: {partition.deleted_rows:,} of {count_text(partition.records, 'row')} deleted"
+            for partition in sorted(counted.partitions, key=lambda partition: -partition.deleted_rows / max(partition.records, 1))
+            if partition.deleted_rows
         ],
     )
     equality = counted.delete_files["equality"]

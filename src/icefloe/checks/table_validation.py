@@ -331,11 +331,11 @@ class _Run:
             snapshot for snapshot in snapshots if snapshot.is_whole and all(digests[number].live is not None for number in snapshot.numbers)
         ]
         live, added, removed = {}, {}, {}
-        for one in whole:
-            snapshot_id = one.snapshot.snapshot_id
-            mine = [digests[number] for number in one.numbers]
-            own = [digest for digest in mine if self._manifests[digest.number].row.added_snapshot_id == snapshot_id]
-            live[snapshot_id] = total_of(digest.live for digest in mine)
+        for planned in whole:
+            snapshot_id = planned.snapshot.snapshot_id
+            own_digests = [digests[number] for number in planned.numbers]
+            own = [digest for digest in own_digests if self._manifests[digest.number].row.added_snapshot_id == snapshot_id]
+            live[snapshot_id] = total_of(digest.live for digest in own_digests)
             added[snapshot_id] = total_of(digest.added for digest in own)
             removed[snapshot_id] = total_of(digest.removed for digest in own)
         self._findings.add(summary_findings(content, live, added, removed))
@@ -376,8 +376,8 @@ class _Run:
     def _check_files(self, digests: Sequence[ManifestDigest], content: TableContent) -> None:
         """Add the findings of statistics files, data files and delete files."""
         layout, arguments = layout_of(self._io, content), self._arguments
-        for found in side_by_side(run_check, statistics_findings(content, layout, arguments.depths)):
-            self._findings.add(found)
+        for part in side_by_side(run_check, statistics_findings(content, layout, arguments.depths)):
+            self._findings.add(part)
         tasks = list(tasks_of(self._manifests, digests))
         self._progress.total += sum(len(task.positions) for task in tasks)
         check = FileCheck(layout=layout, partition_types=content.partition_types(), depths=arguments.depths, most=arguments.most_findings)

@@ -92,7 +92,7 @@ class Validation(Reportable):
         """Return the findings by their severity as bars."""
         counts = Counter(finding.severity for finding in self.findings)
         bars = tuple(Bar(name=severity.value, count=counts[severity], needs_care=severity is Severity.ERROR) for severity in Severity)
-        summary = f"{count_text(len(self.findings), 'finding')} of {count_text(len({one.rule for one in self.findings}), 'rule')}."
+        summary = f"{count_text(len(self.findings), 'finding')} of {count_text(len({finding.rule for finding in self.findings}), 'rule')}."
         return Bars(title=f"Findings of {short_text(self.name)}", summary=summary, bars=bars, unit="findings", axis="severity")
 
     def to_sarif(self) -> dict[str, Any]:

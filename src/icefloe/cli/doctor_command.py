@@ -177,8 +177,8 @@ def _configuration() -> Iterator[Check]:
         yield _fault("configuration", error)
         return
     variables = sorted(name for name in os.environ if name.startswith(("ICEFLOE_", "PYICEBERG_")))
-    found = [str(path) for path in files] + [f"the variable {name}" for name in variables]
-    yield Check(check="configuration", status=Status.OK, found=", ".join(found) or "no file, no variable")
+    sources = [str(path) for path in files] + [f"the variable {name}" for name in variables]
+    yield Check(check="configuration", status=Status.OK, found=", ".join(sources) or "no file, no variable")
     default, known = configured_default_name(), known_catalogs()
     if default is not None and default.lower() not in {name.lower() for name in known}:
         yield Check(

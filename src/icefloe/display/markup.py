@@ -56,7 +56,7 @@ def _text(child: Child) -> str:
         return escape_text(child)
     if isinstance(child, int | float):
         return str(child)
-    return "".join(_text(one) for one in child)
+    return "".join(_text(part) for part in child)
 
 
 def escape_text(text: str) -> str:

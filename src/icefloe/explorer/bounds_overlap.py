@@ -67,8 +67,8 @@ class ColumnRanges:
     def depth(self) -> NDArray[np.int64]:
         """How many files hold the value at each of some places at equal distances."""
         at = (np.arange(_PLACES) + 0.5) / _PLACES
-        held: NDArray[np.int64] = np.searchsorted(np.sort(self.low), at, "right") - np.searchsorted(np.sort(self.high), at, "left")
-        return held
+        overlapping: NDArray[np.int64] = np.searchsorted(np.sort(self.low), at, "right") - np.searchsorted(np.sort(self.high), at, "left")
+        return overlapping
 
     @property
     def opened(self) -> float:
@@ -246,15 +246,15 @@ def _ticks(ranges: ColumnRanges) -> tuple[tuple[float, str], ...]:
     """Return bounds at about equal distances, from the lowest to the highest, with their places."""
     places = np.concatenate([ranges.low, ranges.high])
     order = np.argsort(places, kind="stable")
-    found: list[tuple[float, str]] = []
-    for wanted in np.linspace(0, 1, _TICKS).tolist():
-        row = int(order[min(int(np.searchsorted(places[order], wanted)), len(order) - 1)])
+    ticks: list[tuple[float, str]] = []
+    for share in np.linspace(0, 1, _TICKS).tolist():
+        row = int(order[min(int(np.searchsorted(places[order], share)), len(order) - 1)])
         place = float(places[row])
-        if found and place - found[-1][0] < _LEAST_DISTANCE:
+        if ticks and place - ticks[-1][0] < _LEAST_DISTANCE:
             continue
         is_lower = row < len(ranges.low)
-        found.append((place, _texts(ranges, np.array([row if is_lower else row - len(ranges.low)]), "lower" if is_lower else "upper")[0]))
-    return tuple(found)
+        ticks.append((place, _texts(ranges, np.array([row if is_lower else row - len(ranges.low)]), "lower" if is_lower else "upper")[0]))
+    return tuple(ticks)
 
 
 def _texts(ranges: ColumnRanges, rows: NDArray[np.int64], side: str) -> list[str]:

@@ -27,7 +27,7 @@ def comparison(request: Request) -> Markup:
         return panel(title, element("p", "The table has fewer than two snapshots: there is nothing to compare."))
     try:
         a, b = snapshot_id_of(reader, before), snapshot_id_of(reader, after)
-        found = request.opened.get_or_compute(
+        comparison = request.opened.get_or_compute(
             ("diff", a, b), lambda: diff(reader, from_version=a, to_version=b), "Comparing the two versions"
         )
     except NoSuchSnapshotError as error:
@@ -36,7 +36,7 @@ def comparison(request: Request) -> Markup:
     command = f"icefloe diff {shell_word(f'{request.opened.typed}@{before}')} {shell_word(f'@{after}')} --rows{request.opened.arguments}"
     return element(
         "div",
-        panel(title, form, report_markup(found.report(_MOST_LINES)), element("p", "The changed rows: "), copyable(command)),
+        panel(title, form, report_markup(comparison.report(_MOST_LINES)), element("p", "The changed rows: "), copyable(command)),
         panel(f"How the commit of {after} came about", report_markup(explained.report(_MOST_LINES))),
     )
 

@@ -113,7 +113,7 @@ def _manifest_list(request: Request) -> Markup:
     start = request.number("from", most=max(len(manifests) - 1, 0))
     shown = manifests[start : start + PAGE_LINES]
     listed = [manifest_overview(manifest, reader.metadata, {}) for manifest in shown]
-    rows = [_manifest_row(request, number, one) for number, one in enumerate(listed, start=start + 1)]
+    rows = [_manifest_row(request, number, manifest) for number, manifest in enumerate(listed, start=start + 1)]
     columns = ("", "manifest", "content", "size", "sequence", "added", "existing", "deleted", "rows", "partition bounds")
     location = snapshot.manifest_list
     stored = location or "none: the snapshot itself names its manifests"
@@ -127,24 +127,28 @@ def _manifest_list(request: Request) -> Markup:
             pager(request, "contents", "from", start, len(manifests), query={"kind": "manifest-list", "snapshot": request.opened.snapshot}),
         ),
         _header(request, location) if location else None,
-        panel("The records of this page as JSON", document_lines(document_text([json_ready(one) for one in listed]), 0)),
+        panel("The records of this page as JSON", document_lines(document_text([json_ready(manifest) for manifest in listed]), 0)),
     )
 
 
-def _manifest_row(request: Request, number: int, one: ManifestOverview) -> tuple[Markup | str, ...]:
+def _manifest_row(request: Request, number: int, manifest: ManifestOverview) -> tuple[Markup | str, ...]:
     location = request.opened.reader.location()
     target = request.links.to("contents", kind="manifest", manifest=number, snapshot=request.opened.snapshot)
-    counts = (one.added_files_count, one.existing_files_count, one.deleted_files_count)
-    rows = None if None in (one.added_rows_count, one.existing_rows_count) else (one.added_rows_count or 0) + (one.existing_rows_count or 0)
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    rows = (
+        None
+        if None in (manifest.added_rows_count, manifest.existing_rows_count)
+        else (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+    )
     return (
         f"{number:,}",
-        anchor(target, within(one.manifest_path, location), "path"),
-        one.content,
-        size_text(one.manifest_length),
-        f"{one.sequence_number:,}",
+        anchor(target, within(manifest.manifest_path, location), "path"),
+        manifest.content,
+        size_text(manifest.manifest_length),
+        f"{manifest.sequence_number:,}",
         *("unknown" if count is None else f"{count:,}" for count in counts),
         "unknown" if rows is None else f"{rows:,}",
-        element("span", *(element("div", str(bound)) for bound in one.partitions)),
+        element("span", *(element("div", str(bound)) for bound in manifest.partitions)),
     )
 
 
@@ -156,18 +160,18 @@ def _manifest(request: Request) -> Markup:
     partition, columns = partition_columns(reader.metadata, manifest.partition_spec_id), columns_by_id(reader.metadata)
     rows = []
     for place, entry in enumerate(entries[start : start + PAGE_LINES], start=start + 1):
-        one = entry_overview(entry, partition, columns, reader.location())
+        entry_row = entry_overview(entry, partition, columns, reader.location())
         target = request.links.to("contents", kind="file", manifest=number, entry=place, snapshot=request.opened.snapshot, all=1)
         rows.append(
             (
                 f"{place:,}",
-                one.status,
-                anchor(target, within(one.file_path, reader.location()), "path"),
-                ", ".join(f"{name} = {value}" for name, value in one.partition.items()),
-                f"{one.record_count:,}",
-                size_text(one.content_size_in_bytes or one.file_size_in_bytes),
-                str(one.sequence_number),
-                one.deletes or "",
+                entry_row.status,
+                anchor(target, within(entry_row.file_path, reader.location()), "path"),
+                ", ".join(f"{name} = {value}" for name, value in entry_row.partition.items()),
+                f"{entry_row.record_count:,}",
+                size_text(entry_row.content_size_in_bytes or entry_row.file_size_in_bytes),
+                str(entry_row.sequence_number),
+                entry_row.deletes or "",
             )
         )
     overview = manifest_overview(manifest, reader.metadata, {})
@@ -236,8 +240,8 @@ def _file(request: Request) -> Markup:
         entry, partition_columns(reader.metadata, manifest.partition_spec_id), columns_by_id(reader.metadata), reader.location()
     )
     try:
-        found = data_file_contents(reader, snapshot_id, manifest, entry)
-        shown = report_markup(found.report(None))
+        contents = data_file_contents(reader, snapshot_id, manifest, entry)
+        shown = report_markup(contents.report(None))
     except IcefloeError as error:
         grid = report_markup(Report("", (statistics_grid("columns in the manifest", overview.columns),)))
         shown = element("div", fault(error), element("p", "This is what the manifest has of it:"), grid)

@@ -79,8 +79,8 @@ def versions_of(reader: TableReader) -> tuple[tuple[Version, ...], int]:
     log = reader.metadata.metadata_log
     logged = list(enumerate(log))[-_MOST_FILES:]
 
-    def read(one: tuple[int, object]) -> TableMetadata | None:
-        location = log[one[0]].metadata_file
+    def read(numbered_entry: tuple[int, object]) -> TableMetadata | None:
+        location = log[numbered_entry[0]].metadata_file
         try:
             is_read = is_own_metadata_file(reader, location) and reader.io.size(location) <= _MOST_BYTES
             content = reader.io.read(location) if is_read else None
@@ -90,17 +90,17 @@ def versions_of(reader: TableReader) -> tuple[tuple[Version, ...], int]:
 
     earlier = list(in_threads(read, logged))
     known = [
-        (number, entry.timestamp_ms, entry.metadata_file, found)
-        for (number, entry), found in zip(logged, earlier, strict=True)
-        if found is not None
+        (number, entry.timestamp_ms, entry.metadata_file, metadata)
+        for (number, entry), metadata in zip(logged, earlier, strict=True)
+        if metadata is not None
     ]
     known.append((len(log), reader.metadata.last_updated_ms, reader.metadata_location, reader.metadata))
     versions = []
     if len(known) == len(log) + 1:
-        number, made, location, first = known[0]
-        versions.append(Version(timestamp_ms=made, location=location, number=number, changes=tuple(_first_changes(first))))
-    for (_, _, _, before), (number, made, location, after) in pairwise(known):
-        versions.append(Version(timestamp_ms=made, location=location, number=number, changes=tuple(changes(before, after))))
+        number, written_ms, location, first = known[0]
+        versions.append(Version(timestamp_ms=written_ms, location=location, number=number, changes=tuple(_first_changes(first))))
+    for (_, _, _, before), (number, written_ms, location, after) in pairwise(known):
+        versions.append(Version(timestamp_ms=written_ms, location=location, number=number, changes=tuple(changes(before, after))))
     return tuple(versions), len(log) + 1 - len(known)
 
 
@@ -153,7 +153,7 @@ def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
     for field_id, (name, _) in old.items():
         if field_id not in new:
             yield f"dropped {short_text(name)}"
-    if [one for one in old if one in new] != [one for one in new if one in old]:
+    if [order for order in old if order in new] != [order for order in new if order in old]:
         yield "moved columns"
 
 
@@ -165,7 +165,7 @@ def _property_changes(before: Mapping[str, str], after: Mapping[str, str]) -> It
 
 
 def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[Change]:
-    added = {one.snapshot_id: one for one in after.snapshots if before.snapshots.position(one.snapshot_id) is None}
+    added = {snapshot.snapshot_id: snapshot for snapshot in after.snapshots if before.snapshots.position(snapshot.snapshot_id) is None}
     for snapshot in added.values():
         yield Change(kind="commit", text=f"{snapshot.operation or 'unknown'} {snapshot.snapshot_id}")
     for name in sorted(before.refs.keys() | after.refs.keys()):
@@ -193,7 +193,7 @@ _NO_REF = SnapshotRef(snapshot_id=0, type="branch")
 def _items(request: Request, versions: Sequence[Version]) -> list[Markup]:
     """Return the versions; a run of plain commits is one item that opens."""
     items: list[Markup] = []
-    for is_plain, run in groupby(versions, lambda one: all(change.kind == "commit" for change in one.changes)):
+    for is_plain, run in groupby(versions, lambda version: all(change.kind == "commit" for change in version.changes)):
         members = list(run)
         drawn_ones = [_item(request, version) for version in members]
         if not is_plain or len(members) < _LONG_RUN:
@@ -207,7 +207,9 @@ def _items(request: Request, versions: Sequence[Version]) -> list[Markup]:
 
 def _item(request: Request, version: Version) -> Markup:
     shown = version.changes[:_MOST_CHANGES]
-    texts = [element("li", element("span", one.kind, class_=f"kind {one.kind.replace(' ', '-')}"), " ", one.text) for one in shown]
+    texts = [
+        element("li", element("span", change.kind, class_=f"kind {change.kind.replace(' ', '-')}"), " ", change.text) for change in shown
+    ]
     if len(version.changes) > len(shown):
         texts.append(element("li", f"… and {len(version.changes) - len(shown):,} more", class_="dim"))
     is_logged = version.location != request.opened.reader.metadata_location

@@ -88,10 +88,10 @@ def class_name(place: int, edges: tuple[int, ...] = EDGES) -> str:
 
 def _drawn_classes(counts: Longs) -> tuple[int, int]:
     """Return the range of classes with files in them, and some around them."""
-    found = np.flatnonzero(counts)
-    if not len(found):
+    classes = np.flatnonzero(counts)
+    if not len(classes):
         return 0, _LEAST_CLASSES
-    first, last = int(found[0]), int(found[-1]) + 1
+    first, last = int(classes[0]), int(classes[-1]) + 1
     lack = max(0, _LEAST_CLASSES - (last - first))
     return max(0, first - (lack + 1) // 2), min(len(counts), last + (lack + 1) // 2)
 
@@ -118,17 +118,17 @@ def _by_partition(request: Request, files: LiveFiles, least: int) -> Markup | No
     partitioned = [spec for spec in files.specs if spec.columns]
     if not partitioned:
         return None
-    found = [(int(small), spec, code) for spec in partitioned for code, small in enumerate(_small(spec, least))]
-    found.sort(key=lambda one: (-one[0], one[1].spec_id, one[2]))
-    start = request.number("from", most=max(len(found) - 1, 0))
-    shown = found[start : start + _PARTITIONS]
+    small_counts = [(int(small), spec, code) for spec in partitioned for code, small in enumerate(_small(spec, least))]
+    small_counts.sort(key=lambda counted: (-counted[0], counted[1].spec_id, counted[2]))
+    start = request.number("from", most=max(len(small_counts) - 1, 0))
+    shown = small_counts[start : start + _PARTITIONS]
     rows = [_row(spec, code, small) for small, spec, code in shown]
     columns = ("partition", "sizes, 1 KiB to 1 GiB", "files", "small", "bytes", "rows", "median file")
     return panel(
         "Sizes by partition",
         table_markup(columns, rows, numbers=frozenset({2, 3, 4, 5, 6}), caption="partitions by their small files"),
-        pager(request, "files", "from", start, len(found), _PARTITIONS),
-        about=f"{count_text(len(found), 'partition')}; those with the most small files come first.",
+        pager(request, "files", "from", start, len(small_counts), _PARTITIONS),
+        about=f"{count_text(len(small_counts), 'partition')}; those with the most small files come first.",
     )
 
 
@@ -138,8 +138,8 @@ def _small(spec: NamedPartitions, least: int) -> list[int]:
 
 
 def _row(spec: NamedPartitions, code: int, small: int) -> tuple[str | Markup, ...]:
-    mine = spec.codes == code
-    sizes = spec.sizes[mine]
+    is_in_partition = spec.codes == code
+    sizes = spec.sizes[is_in_partition]
     counts = np.bincount(np.searchsorted(EDGES, sizes, "right"), minlength=len(EDGES) + 1)
     (name,) = spec.names([code])
     names = tuple(class_name(place) for place in range(len(EDGES) + 1))
@@ -149,7 +149,7 @@ def _row(spec: NamedPartitions, code: int, small: int) -> tuple[str | Markup, ..
         f"{len(sizes):,}",
         f"{small:,}",
         size_text(int(sizes.sum())),
-        f"{int(spec.records[mine].sum()):,}",
+        f"{int(spec.records[is_in_partition].sum()):,}",
         size_text(int(np.median(sizes))),
     )
 

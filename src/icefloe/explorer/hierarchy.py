@@ -47,7 +47,7 @@ def hierarchy(request: Request) -> Markup:
     reader = request.opened.reader
     snapshots = reader.metadata.snapshots
     times = [snapshot.timestamp_ms for snapshot in snapshots]
-    ages = _Ages(min(times, default=0), max(times, default=0), {one.snapshot_id: one.timestamp_ms for one in snapshots})
+    ages = _Ages(min(times, default=0), max(times, default=0), {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in snapshots})
     levels = [_catalog(request), _metadata_files(request)]
     snapshot_id = request.opened.snapshot_id
     chosen = None if snapshot_id is None else reader.metadata.snapshot_by_id(snapshot_id)
@@ -113,8 +113,8 @@ def _metadata_files(request: Request) -> Level:
 
 
 def _snapshots(request: Request, chosen: int, ages: _Ages) -> Level:
-    listed = sorted(request.opened.reader.metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number))
-    place = next(place for place, one in enumerate(listed) if one.snapshot_id == chosen)
+    listed = sorted(request.opened.reader.metadata.snapshots, key=lambda snapshot: (snapshot.timestamp_ms, snapshot.sequence_number))
+    place = next(place for place, snapshot in enumerate(listed) if snapshot.snapshot_id == chosen)
     start = max(0, min(place - _OTHER_SNAPSHOTS // 2, len(listed) - _OTHER_SNAPSHOTS))
     blocks = []
     for snapshot in listed[start : start + _OTHER_SNAPSHOTS]:
@@ -184,10 +184,10 @@ def _manifest_blocks(request: Request, manifests: Sequence[TableManifest], offse
     blocks = []
     for start, end in _groups(len(manifests)):
         group = manifests[start:end]
-        files, length = sum(one.live_files_count for one in group), sum(one.manifest_length for one in group)
+        files, length = sum(manifest.live_files_count for manifest in group), sum(manifest.manifest_length for manifest in group)
         first, last = offset + start + 1, offset + end
         is_one = end - start == 1
-        of_deletes = all(one.content is ManifestContent.DELETES for one in group)
+        of_deletes = all(manifest.content is ManifestContent.DELETES for manifest in group)
         noun = "delete file" if of_deletes else "file"
         what = f"manifest {first:,}" if is_one else f"manifests {first:,} to {last:,}"
         added = ages.times.get(group[0].added_snapshot_id)

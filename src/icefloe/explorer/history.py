@@ -23,7 +23,7 @@ def history(request: Request) -> Markup:
         return panel("Snapshots", element("p", "Nothing has been committed to the table yet."))
     start = request.number("from", most=len(commits) - 1)
     shown = commits[start : start + _COMMITS]
-    cells = lane_cells([one.snapshot_id for one in commits], {one.snapshot_id: one.parent_snapshot_id for one in commits})
+    cells = lane_cells([commit.snapshot_id for commit in commits], {commit.snapshot_id: commit.parent_snapshot_id for commit in commits})
     rows = [_row(request, commit, cell) for commit, cell in zip(shown, cells[start : start + _COMMITS], strict=True)]
     head = ("", "snapshot", "made", "operation", "rows", "files", "rows in all", "size", "branches, tags and notes")
     numbers = {4, 5, 6, 7}
@@ -50,14 +50,14 @@ def _row(request: Request, commit: Commit, lanes: Markup) -> Markup:
     summary = {} if snapshot is None else snapshot.summary
     operation = commit.operation or "unknown"
     name = operation if operation in _SIGNS else "other"
-    made = time_text(commit.timestamp_ms).replace(" UTC", "")
+    committed_at = time_text(commit.timestamp_ms).replace(" UTC", "")
     return element(
         "tr",
         element("td", lanes, class_="lanes"),
         element("td", anchor(request.links.to("overview", snapshot=commit.snapshot_id), str(commit.snapshot_id), "id")),
         element(
             "td",
-            element("time", made.partition(".")[0], title=f"{made} UTC"),
+            element("time", committed_at.partition(".")[0], title=f"{committed_at} UTC"),
             element("span", request.age(commit.timestamp_ms), class_="dim below"),
         ),
         element("td", element("span", f"{_SIGNS.get(operation, '')} {operation}", class_=f"operation {name}")),
@@ -82,8 +82,8 @@ def _change(summary: Mapping[str, str], what: str) -> Markup:
 
 
 def _count(summary: Mapping[str, str], key: str) -> str:
-    found = summary_number(summary, key)
-    return "unknown" if found is None else f"{found:,}"
+    number = summary_number(summary, key)
+    return "unknown" if number is None else f"{number:,}"
 
 
 def _notes(request: Request, commit: Commit, snapshot: Snapshot | None) -> Sequence[Markup]:

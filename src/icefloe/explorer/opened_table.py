@@ -77,7 +77,7 @@ class Results:
                 future = self._futures[key] = self._pool.submit(compute)
             self._futures.move_to_end(key)
             self._kinds[key] = kind
-            same = [other for other, one in self._futures.items() if kind and self._kinds[other] == kind and one.done()]
+            same = [other for other, future in self._futures.items() if kind and self._kinds[other] == kind and future.done()]
             for other in [*same[:-_MOST_OF_KIND], *list(self._futures)[:-_MOST_RESULTS]]:
                 self._futures.pop(other, None)
                 self._failed_s.pop(other, None)

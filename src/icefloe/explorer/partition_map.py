@@ -81,7 +81,7 @@ def cells(spec: NamedPartitions, measure: str) -> Cells:
     share = deleted / np.maximum(rows, 1)
     values = {"bytes": size, "rows": rows, "files": files, "deletes": share}[measure]
     names = spec.names(first.tolist())
-    found = tuple(
+    fields = tuple(
         Cell(
             row=int(place) // len(grid.columns),
             column=int(place) % len(grid.columns),
@@ -97,7 +97,7 @@ def cells(spec: NamedPartitions, measure: str) -> Cells:
         summary=_summary(measure, values, names, counts),
         rows=grid.rows,
         columns=grid.columns,
-        cells=found,
+        cells=fields,
         concept=_CONCEPTS[measure],
         is_log=measure != "deletes",
         row_axis=grid.row_axis,
@@ -138,7 +138,7 @@ def _wrap_rows(spec: NamedPartitions) -> _Grid:
 def _matrix(spec: NamedPartitions) -> _Grid:
     """Place partitions by two fields: the one with fewer values in rows. Further fields share the cells."""
     ordinals = [spec.ordinals(place) for place in range(len(spec.columns))]
-    sizes = [int(one.max(initial=0)) + 1 for one in ordinals]
+    sizes = [int(numbers.max(initial=0)) + 1 for numbers in ordinals]
     down, across = sorted(sorted(range(len(sizes)), key=lambda place: -sizes[place])[:2], key=lambda place: sizes[place])
     row, rows = _bins(spec, ordinals[down], down, _MOST_ROWS)
     column, columns = _bins(spec, ordinals[across], across, _MOST_COLUMNS)

@@ -174,8 +174,8 @@ class Guard:
             response.set_cookie(cookie_name(request), self._token, httponly=True, samesite="strict")
             return response
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        held = request.cookies.get(cookie_name(request), "")
-        if _equal(held, self._token) or (scheme.lower() == "bearer" and _equal(bearer.strip(), self._token)):
+        token = request.cookies.get(cookie_name(request), "")
+        if _equal(token, self._token) or (scheme.lower() == "bearer" and _equal(bearer.strip(), self._token)):
             return None
         return PlainTextResponse("Open the address with the token that icefloe explore printed.", 401)
 
@@ -209,9 +209,9 @@ def is_allowed_host(header: str, hosts: frozenset[str], *, any_address: bool) ->
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            held = MutableHeaders(scope=message)
+            headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                held.setdefault(name, value)
+                headers.setdefault(name, value)
         await send(message)
 
     return sending
@@ -279,8 +279,8 @@ class _Site:
                 raise HTTPException(404)
             return RedirectResponse(ServedLinks(whole).to("overview"), 303)
         opened = OpenedTable(reader, self._results, self._typed or name, self._arguments, request.query_params.get("snapshot") or None)
-        asked = Request(opened=opened, links=ServedLinks(name), query=dict(request.query_params), now_ms=self._now_ms())
-        page, waits = table_page(asked, section, self._tables.home)
+        page_request = Request(opened=opened, links=ServedLinks(name), query=dict(request.query_params), now_ms=self._now_ms())
+        page, waits = table_page(page_request, section, self._tables.home)
         if len(content := page.encode("utf-8", "replace")) > MOST_BYTES:
             content = notice_page(
                 section.title, element("p", "This page would be larger than a browser should get. Choose a smaller part.")

@@ -78,11 +78,11 @@ def refs(reader: TableReader) -> Refs:
     metadata = reader.metadata
     of_main = list(ancestors(metadata, metadata.refs[MAIN].snapshot_id)) if MAIN in metadata.refs else []
     places = {snapshot.snapshot_id: place for place, snapshot in enumerate(of_main)}
-    found = []
+    rows = []
     for name, ref in sorted(metadata.refs.items(), key=lambda item: (item[0] != MAIN, item[1].type, item[0])):
         ahead, behind = _distance(ancestors(metadata, ref.snapshot_id), of_main, places)
         snapshot = metadata.snapshot_by_id(ref.snapshot_id)
-        found.append(
+        rows.append(
             RefOverview(
                 name=name,
                 type=ref.type,
@@ -96,7 +96,7 @@ def refs(reader: TableReader) -> Refs:
                 max_ref_age_ms=ref.max_ref_age_ms,
             )
         )
-    return Refs(table=reader.full_name, refs=tuple(found))
+    return Refs(table=reader.full_name, refs=tuple(rows))
 
 
 def properties(reader: TableReader) -> Properties:

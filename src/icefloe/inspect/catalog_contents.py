@@ -99,9 +99,9 @@ def listing(source: Catalog) -> CatalogListing:
     Raises:
         StorageError: The database or storage of the catalog failed.
     """
-    found: list[NamespaceContents] = []
+    namespaces: list[NamespaceContents] = []
     for namespace in namespaces_below(source.list_namespaces):
-        found.append(
+        namespaces.append(
             NamespaceContents(
                 name=dotted(namespace),
                 properties=source.load_namespace_properties(namespace),
@@ -109,7 +109,7 @@ def listing(source: Catalog) -> CatalogListing:
                 views=tuple(dotted(view) for view in source.list_views(namespace)) if source.keeps_views else (),
             )
         )
-    return CatalogListing(name=source.name, namespaces=tuple(found))
+    return CatalogListing(name=source.name, namespaces=tuple(namespaces))
 
 
 def _contents_text(space: NamespaceContents) -> str:
@@ -124,10 +124,10 @@ def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> l
         columns = tuple(Column(column) for column in rows[0]) if rows else (Column("no rows"),)
         return [grid(title, columns, cells, most)]
     shown = cells if most is None else cells[:most]
-    found: list[Facts | Grid] = [
+    parts: list[Facts | Grid] = [
         Facts(tuple(zip(rows[0], row, strict=True)), f"{title}, row {number}") for number, row in enumerate(shown, start=1)
     ]
-    return found if len(shown) == len(rows) else [*found, Grid("", (), (), len(rows) - len(shown))]
+    return parts if len(shown) == len(rows) else [*parts, Grid("", (), (), len(rows) - len(shown))]
 
 
 def table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:

@@ -91,13 +91,13 @@ def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = Fals
     """
     metadata = reader.metadata
     listed: Mapping[int, Snapshot] = {
-        found.snapshot_id: found for found in (metadata.snapshots if graph and ref is None else reader.ancestors(ref))
+        snapshot.snapshot_id: snapshot for snapshot in (metadata.snapshots if graph and ref is None else reader.ancestors(ref))
     }
-    parents = {snapshot_id: found.parent_snapshot_id for snapshot_id, found in listed.items()}
+    parents = {snapshot_id: snapshot.parent_snapshot_id for snapshot_id, snapshot in listed.items()}
     in_order = sorted(listed.values(), key=lambda snapshot: (snapshot.timestamp_ms, snapshot.sequence_number))
     age = {snapshot.snapshot_id: (snapshot.timestamp_ms << 20) + place for place, snapshot in enumerate(in_order)}
     order = newest_first(parents, age)
-    reached = reachable_ids(metadata, (found.snapshot_id for found in metadata.refs.values()))
+    reached = reachable_ids(metadata, (ref.snapshot_id for ref in metadata.refs.values()))
     refs = refs_by_snapshot(metadata.refs)
     lines = draw(order, parents)
     return CommitGraph(

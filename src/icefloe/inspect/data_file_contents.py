@@ -145,8 +145,8 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
         DataFileFormatError: The file is damaged, or is not Parquet although its entry states it.
     """
     snapshot = existing_snapshot_of(reader, snapshot_id)
-    found = list(_live_entries(reader, snapshot.manifests(reader.io)))
-    manifest, entry = found[position_of([entry.data_file.file_path for _, entry in found], str(which), "data file", reader.full_name)]
+    entries = list(_live_entries(reader, snapshot.manifests(reader.io)))
+    manifest, entry = entries[position_of([entry.data_file.file_path for _, entry in entries], str(which), "data file", reader.full_name)]
     return data_file_contents(reader, snapshot.snapshot_id, manifest, entry)
 
 

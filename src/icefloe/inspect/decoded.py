@@ -113,11 +113,11 @@ def columns_by_id(metadata: TableMetadata) -> dict[int, tuple[str, NestedField]]
 
     The current schema takes precedence over older ones. Reserved columns of the format follow.
     """
-    found: dict[int, tuple[str, NestedField]] = {}
+    columns: dict[int, tuple[str, NestedField]] = {}
     for schema in (*metadata.schemas, metadata.schema()):
-        found.update({field.field_id: (".".join(path), field) for path, field in walk(schema.fields)})
+        columns.update({field.field_id: (".".join(path), field) for path, field in walk(schema.fields)})
     reserved = (DELETE_FILE_PATH, DELETE_POS, *LINEAGE_COLUMNS)
-    return {**found, **{field.field_id: (field.name, field) for field in reserved}}
+    return {**columns, **{field.field_id: (field.name, field) for field in reserved}}
 
 
 def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField]], location: str) -> str | None:
@@ -140,7 +140,7 @@ def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField
 def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedField]]) -> tuple[ColumnStatistics, ...]:
     """Return the statistics of every column that has some in the manifest entry, in the order of the table's columns."""
     maps = (file.column_sizes, file.value_counts, file.null_value_counts, file.nan_value_counts, file.lower_bounds, file.upper_bounds)
-    ids = set().union(*(found or {} for found in maps))
+    ids = set().union(*(values or {} for values in maps))
     ordered = [field_id for field_id in columns if field_id in ids] + sorted(ids - columns.keys())
     return tuple(_statistics(file, field_id, columns.get(field_id)) for field_id in ordered)
 

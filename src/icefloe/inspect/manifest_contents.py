@@ -210,14 +210,14 @@ def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> Manife
     """
     snapshot = existing_snapshot_of(reader, snapshot_id)
     specs: dict[int, tuple[PartitionColumn, ...]] = {}
-    found = snapshot.manifests(reader.io)
+    manifests = snapshot.manifests(reader.io)
     return ManifestList(
         table=reader.full_name,
         location=reader.location(),
         snapshot_id=snapshot.snapshot_id,
         path=snapshot.manifest_list,
         file_size=stored_size(reader.io, snapshot.manifest_list) if snapshot.manifest_list else None,
-        manifests=tuple(manifest_overview(manifest, reader.metadata, specs) for manifest in found),
+        manifests=tuple(manifest_overview(manifest, reader.metadata, specs) for manifest in manifests),
     )
 
 
@@ -252,27 +252,27 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
     )
 
 
-def manifest_overview(found: ManifestFile, metadata: TableMetadata, specs: dict[int, tuple[PartitionColumn, ...]]) -> ManifestOverview:
+def manifest_overview(manifest: ManifestFile, metadata: TableMetadata, specs: dict[int, tuple[PartitionColumn, ...]]) -> ManifestOverview:
     """Describe a manifest by its entry in the manifest list. `specs` caches the partition columns of each spec between calls."""
-    if found.partition_spec_id not in specs:
-        specs[found.partition_spec_id] = partition_columns(metadata, found.partition_spec_id)
+    if manifest.partition_spec_id not in specs:
+        specs[manifest.partition_spec_id] = partition_columns(metadata, manifest.partition_spec_id)
     return ManifestOverview(
-        manifest_path=found.manifest_path,
-        manifest_length=found.manifest_length,
-        partition_spec_id=found.partition_spec_id,
-        content=found.content.name.lower(),
-        sequence_number=found.sequence_number,
-        min_sequence_number=found.min_sequence_number,
-        added_snapshot_id=found.added_snapshot_id,
-        added_files_count=found.added_files_count,
-        existing_files_count=found.existing_files_count,
-        deleted_files_count=found.deleted_files_count,
-        added_rows_count=found.added_rows_count,
-        existing_rows_count=found.existing_rows_count,
-        deleted_rows_count=found.deleted_rows_count,
-        partitions=partition_ranges(specs[found.partition_spec_id], found.partitions),
-        key_metadata=found.key_metadata,
-        first_row_id=found.first_row_id,
+        manifest_path=manifest.manifest_path,
+        manifest_length=manifest.manifest_length,
+        partition_spec_id=manifest.partition_spec_id,
+        content=manifest.content.name.lower(),
+        sequence_number=manifest.sequence_number,
+        min_sequence_number=manifest.min_sequence_number,
+        added_snapshot_id=manifest.added_snapshot_id,
+        added_files_count=manifest.added_files_count,
+        existing_files_count=manifest.existing_files_count,
+        deleted_files_count=manifest.deleted_files_count,
+        added_rows_count=manifest.added_rows_count,
+        existing_rows_count=manifest.existing_rows_count,
+        deleted_rows_count=manifest.deleted_rows_count,
+        partitions=partition_ranges(specs[manifest.partition_spec_id], manifest.partitions),
+        key_metadata=manifest.key_metadata,
+        first_row_id=manifest.first_row_id,
     )
 
 

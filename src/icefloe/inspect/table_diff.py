@@ -185,7 +185,7 @@ def diff(
     if columns is not None and not rows:
         raise InvalidInputError("columns are named, and rows are not compared", next_step="pass rows=True")
     before, after, is_one_table = compared_versions(a, b, from_version, to_version)
-    found = compare(before, after, is_one_table=is_one_table, statistics=statistics)
+    comparison = compare(before, after, is_one_table=is_one_table, statistics=statistics)
     changed = None
     if rows:
         changes = RowChanges(before, after, is_one_table=is_one_table, columns=columns)
@@ -200,14 +200,14 @@ def diff(
         name=f"{before.label} and {after.label}",
         before=_side(before),
         after=_side(after),
-        history=found.history,
-        layout=found.layout,
-        data_files=found.files.data_files,
-        delete_files=found.files.delete_files,
-        partitions=found.files.partitions,
-        columns=found.files.columns,
+        history=comparison.history,
+        layout=comparison.layout,
+        data_files=comparison.files.data_files,
+        delete_files=comparison.files.delete_files,
+        partitions=comparison.files.partitions,
+        columns=comparison.files.columns,
         rows=changed,
-        _comparison=found,
+        _comparison=comparison,
     )
 
 
@@ -230,7 +230,9 @@ def _side_text(side: DiffSide) -> str:
 
 def _layout_parts(layout: LayoutChanges, most: int | None) -> Iterator[Part]:
     columns = (Column("change"), Column("name"), Column("from", rank=1), Column("to", rank=1))
-    settings = [one for one in (layout.format_version, layout.location, layout.partition_spec, layout.sort_order) if one is not None]
+    settings = [
+        change for change in (layout.format_version, layout.location, layout.partition_spec, layout.sort_order) if change is not None
+    ]
     for title, changes in (
         ("columns", layout.schema),
         ("settings", settings),
@@ -271,15 +273,15 @@ def _steps_grid(history: VersionHistory, most: int | None) -> Part:
     return grid("snapshots that only one of them has, oldest first", columns, lines, most)
 
 
-def _partition_row(one: PartitionDifference) -> tuple[str, ...]:
+def _partition_row(difference: PartitionDifference) -> tuple[str, ...]:
     return (
-        short_text(one.partition or "unpartitioned"),
-        count_text(one.before.rows),
-        count_text(one.after.rows),
-        f"{one.after.rows - one.before.rows:+,}",
-        count_text(one.before.files),
-        count_text(one.after.files),
-        f"{one.after.deletes - one.before.deletes:+,}",
+        short_text(difference.partition or "unpartitioned"),
+        count_text(difference.before.rows),
+        count_text(difference.after.rows),
+        f"{difference.after.rows - difference.before.rows:+,}",
+        count_text(difference.before.files),
+        count_text(difference.after.files),
+        f"{difference.after.deletes - difference.before.deletes:+,}",
     )
 
 

@@ -66,9 +66,12 @@ class StatisticsOverview(Reportable):
         if self.statistics is None:
             parts.append(Prose("No distinct values were counted: table.compute_statistics() does."))
         else:
-            found = self.statistics
-            size = size_text(found.file_size_in_bytes)
-            parts += [self._facts("statistics of columns", found.snapshot_id, found.statistics_path, size), _blob_grid(found.blobs, most)]
+            statistics = self.statistics
+            size = size_text(statistics.file_size_in_bytes)
+            parts += [
+                self._facts("statistics of columns", statistics.snapshot_id, statistics.statistics_path, size),
+                _blob_grid(statistics.blobs, most),
+            ]
         if self.partition_statistics is None:
             parts.append(Prose("Partitions were not counted: table.compute_partition_statistics() does."))
         else:

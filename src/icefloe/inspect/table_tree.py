@@ -280,5 +280,5 @@ def _partitions(entries: Any, columns: tuple[PartitionColumn, ...]) -> Iterator[
     if not columns:
         yield from (() for _ in range(entries.num_rows))
         return
-    found = [physical_list(column.kind, entries.column(partition_column(column.field_id))) for column in columns]
-    yield from zip(*found, strict=True)
+    values = [physical_list(column.kind, entries.column(partition_column(column.field_id))) for column in columns]
+    yield from zip(*values, strict=True)

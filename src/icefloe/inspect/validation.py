@@ -101,10 +101,10 @@ def validate_named(
     handle, location = catalog.handle_of(name)
     sent = catalog.load_table(name).metadata if has_no_file(location) else None
     result = validate_table(handle.table_name, location, handle.io, arguments, progress, sent)
-    found = list(location_findings(location, handle.io))
+    findings = list(location_findings(location, handle.io))
     if Depth.ORPHANS in arguments.depths:
-        found += _orphans(catalog, name, location)
-    return with_findings(result, found, arguments)
+        findings += _orphans(catalog, name, location)
+    return with_findings(result, findings, arguments)
 
 
 def _orphans(catalog: Catalog, name: str, location: str) -> Iterator[Finding]:
@@ -134,6 +134,8 @@ def validate_catalog(
     names = sorted(map(dotted, table_names(catalog, namespace)))
     arguments = arguments or ValidationArguments()
     results = {result.table: result for result in (validate_named(catalog, name, arguments, progress) for name in names)}
-    for name, finding in registered_twice([(one.table, one.metadata_location or None, one.table_uuid) for one in results.values()]):
+    for name, finding in registered_twice(
+        [(result.table, result.metadata_location or None, result.table_uuid) for result in results.values()]
+    ):
         results[name] = with_findings(results[name], [finding], arguments)
     return tuple(results.values())

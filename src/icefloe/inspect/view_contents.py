@@ -166,8 +166,12 @@ def _overview(version: ViewVersion, current_id: int) -> ViewVersionOverview:
         timestamp_ms=version.timestamp_ms,
         schema_id=version.schema_id,
         is_current=version.version_id == current_id,
-        queries={one.dialect: one.sql for one in shown if isinstance(one, SQLViewRepresentation)},
-        other_representations=tuple(one.type for one in shown if not isinstance(one, SQLViewRepresentation)),
+        queries={
+            representation.dialect: representation.sql for representation in shown if isinstance(representation, SQLViewRepresentation)
+        },
+        other_representations=tuple(
+            representation.type for representation in shown if not isinstance(representation, SQLViewRepresentation)
+        ),
         default_catalog=version.default_catalog,
         default_namespace=version.default_namespace,
         summary=dict(version.summary),

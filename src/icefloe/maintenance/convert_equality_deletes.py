@@ -146,7 +146,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
             kept = plan_scan(metadata, snapshot, scan.row_filter, read, parallel=in_threads, schema=scan.schema())
             chosen = set(kept.files["file_path"].to_pylist())
         is_equality = is_equality_delete(plan.delete_files)
-        parts = [part for part in (with_equality_deletes(one, is_equality) for one in plan.parts) if part is not None]
+        parts = [part for part in (with_equality_deletes(planned_part, is_equality) for planned_part in plan.parts) if part is not None]
         tasks = [task for part in parts for task in part.tasks()]
         uses = Counter(delete_key(file) for task in tasks for file in _equality_deletes(task))
         return ConversionPlan(
@@ -226,17 +226,17 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
             threads=self._commit_options.concurrent_groups,
             target=target,
         )
-        return [WrittenGroup(group, one.added, one.superseded) for group, one in zip(batch, outcomes, strict=True)]
+        return [WrittenGroup(group, outcome.added, outcome.superseded) for group, outcome in zip(batch, outcomes, strict=True)]
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
         """Refuse vectors that delete fewer rows than those that they replace, or more than there are, and delete them. Raises `EngineError`."""
-        for one in written:
-            rows = sum(task.file.record_count for task in one.group.tasks)
-            before, after = (sum(file.record_count for file in files) for files in (one.superseded, one.added))
-            if after > rows or (one.group.as_vectors and all(map(is_deletion_vector, one.superseded)) and after < before):
+        for group in written:
+            rows = sum(task.file.record_count for task in group.group.tasks)
+            before, after = (sum(file.record_count for file in files) for files in (group.superseded, group.added))
+            if after > rows or (group.group.as_vectors and all(map(is_deletion_vector, group.superseded)) and after < before):
                 self._delete(written)
                 raise EngineError(
-                    f"{count_text(len(one.group), 'data file')} of {self._table.full_name} with {count_text(rows, 'row')}, of which"
+                    f"{count_text(len(group.group), 'data file')} of {self._table.full_name} with {count_text(rows, 'row')}, of which"
                     f" {before:,} were deleted by position, got {count_text(after, 'position')}; nothing of them was committed",
                     table=self._table.full_name,
                     next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
@@ -244,24 +244,26 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
 
     def _commit_together(self, plan: ConversionPlan, written: Sequence[_Written]) -> None:
         converted = [*self._unused, *self._done_with(written)]
-        if converted or any(one.added or one.superseded for one in written):
+        if converted or any(group.added or group.superseded for group in written):
             super()._commit_together(plan, written)
         self._unused = ()
         self._converted += len(converted)
-        self._waiting.subtract(delete_key(file) for one in written for task in one.group.tasks for file in _equality_deletes(task))
+        self._waiting.subtract(
+            delete_key(file) for written_group in written for task in written_group.group.tasks for file in _equality_deletes(task)
+        )
 
     def _update(self, start: UpdateSnapshot, plan: ConversionPlan, written: Sequence[_Written]) -> RewriteDataFiles | RowChanges:  # noqa: ARG002
         """Return a commit of new delete files, without those whose deletes they include, and without the equality deletes that no data file waits for."""
-        superseded = {delete_key(file): file for one in written for file in one.superseded}
+        superseded = {delete_key(file): file for group in written for file in group.superseded}
         converted = [*self._unused, *self._done_with(written)]
-        added = [file for one in written for file in one.added]
+        added = [file for group in written for file in group.added]
         if not added:
             # No row of a live data file has the keys, so that no compaction can restore one.
             update = start.rewrite_files()
             for file in converted:
                 update.delete_file(file)
             return update
-        changes = start.row_delta().validate_data_files_exist(_paths([one.group for one in written]))
+        changes = start.row_delta().validate_data_files_exist(_paths([written_group.group for written_group in written]))
         for file in added:
             changes.add_deletes(file)
         for file in (*superseded.values(), *converted):
@@ -270,7 +272,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
 
     def _done_with(self, written: Sequence[_Written]) -> list[DataFile]:
         """Return the equality delete files that apply to no other data file that waits than those of these groups."""
-        return _done_with([one.group for one in written], self._waiting)
+        return _done_with([written_group.group for written_group in written], self._waiting)
 
     def _result(self, plan: ConversionPlan, groups: Sequence[DeletesToMerge], *, dry_run: bool = False) -> ConvertEqualityDeletesResult:
         converted = len(plan.unused) + len(_done_with(groups, plan.uses)) if dry_run else self._converted
@@ -281,8 +283,8 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
             equality_delete_files=max(plan.equality_delete_files, converted),
             converted_delete_files=converted,
             searched_data_files=len(set(_paths(groups))),
-            added_delete_files=sum(len(one.added) for one in self._done),
-            replaced_delete_files=len({delete_key(file) for one in self._done for file in one.superseded}),
+            added_delete_files=sum(len(group.added) for group in self._done),
+            replaced_delete_files=len({delete_key(file) for group in self._done for file in group.superseded}),
             failed=(*self._failed, *self._lost),
         )
 

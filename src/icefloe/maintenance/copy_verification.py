@@ -254,13 +254,13 @@ class CopyVerification:
         )
         if file.file_format is FileFormat.PUFFIN:
             data_file = file.referenced_data_file or ""
-            found = {
+            positions = {
                 plain_location(data_file): read_deletion_vector(self._io, file, data_file, read_vector_locations(self._io, file.file_path))
             }
         else:
-            found = dict(read_position_deletes(self._io, file))
+            positions = dict(read_position_deletes(self._io, file))
         plain = PathPrefix(plain_location(self._prefix.source), plain_location(self._prefix.target))
-        return {plain.move(path) if moves else path: vector.positions().tobytes() for path, vector in found.items()}
+        return {plain.move(path) if moves else path: vector.positions().tobytes() for path, vector in positions.items()}
 
     def _compare_statistics(self) -> None:
         for path, _ in statistics_files(self._version.metadata):

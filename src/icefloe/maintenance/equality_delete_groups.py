@@ -61,9 +61,10 @@ def equality_delete_groups(plan: ScanPlan) -> list[EqualityDeleteGroup]:
         tuples = taken.partitions(taken.entries)
         # Equal tuples are one object. NaN is not equal to itself; the text of a value identifies it as well.
         of_object = {
-            key: numbers.setdefault((taken.spec_id, repr(one)), len(numbers)) for key, one in {id(one): one for one in tuples}.items()
+            key: numbers.setdefault((taken.spec_id, repr(values)), len(numbers))
+            for key, values in {id(values): values for values in tuples}.items()
         }
-        of_file = np.array([of_object[id(one)] for one in tuples], dtype=np.int64)
+        of_file = np.array([of_object[id(values)] for values in tuples], dtype=np.int64)
         deletes = is_equality[taken.delete_indices]
         applied = np.stack([taken.delete_indices[deletes], np.repeat(of_file, np.diff(taken.delete_offsets))[deletes]], axis=1)
         parts.append(taken)
@@ -113,7 +114,7 @@ def _connect(deletes: Longs, partitions: Longs, count: int) -> Longs:
             partition = parents[partition]
         return partition
 
-    for (one, first), (other, second) in pairwise(zip(deletes.tolist(), partitions.tolist(), strict=True)):
-        if one == other:
+    for (delete, first), (other, second) in pairwise(zip(deletes.tolist(), partitions.tolist(), strict=True)):
+        if delete == other:
             parents[root(second)] = root(first)
     return np.array([root(partition) for partition in range(count)], dtype=np.int64)

@@ -223,7 +223,7 @@ class GroupRewrite(Generic[P, G, R]):
         options = self._commit_options
         for batch in self._batches(groups):
             if options.partial_progress and self._failed_commits > options.max_failed_commits:
-                reason, is_lost = f"{self._failed_commits} commits had failed", all(one.is_lost for one in self._failed)
+                reason, is_lost = f"{self._failed_commits} commits had failed", all(group.is_lost for group in self._failed)
                 self._failed += [FailedGroup(files=len(group), reason=reason, is_lost=is_lost) for group in batch]
                 continue
             lost += self._rewrite(plan, batch)
@@ -260,9 +260,9 @@ class GroupRewrite(Generic[P, G, R]):
             if len(written) < 2:
                 self._failed_commits += 1
                 self._delete(written)
-                files = sum(len(one.group) for one in written)
+                files = sum(len(written_group.group) for written_group in written)
                 self._lost.append(FailedGroup(files=files, reason=in_one_line(error.message), is_lost=True))
-                return [one.group for one in written]
+                return [written_group.group for written_group in written]
         except BaseException as error:
             # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
             is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
@@ -271,7 +271,9 @@ class GroupRewrite(Generic[P, G, R]):
             if not self._commit_options.partial_progress or not isinstance(error, CommitConflictError):
                 raise
             self._failed_commits += 1
-            self._failed += [FailedGroup(files=len(one.group), reason=in_one_line(error.message), is_lost=True) for one in written]
+            self._failed += [
+                FailedGroup(files=len(written_group.group), reason=in_one_line(error.message), is_lost=True) for written_group in written
+            ]
             return []
         else:
             self._done += written
@@ -300,7 +302,7 @@ class GroupRewrite(Generic[P, G, R]):
 
     def _delete(self, written: Sequence[WrittenGroup[G]]) -> None:
         # Deletion vectors share their Puffin file.
-        delete_quietly(self._table.handle, list(dict.fromkeys(file.file_path for one in written for file in one.added)))
+        delete_quietly(self._table.handle, list(dict.fromkeys(file.file_path for group in written for file in group.added)))
 
 
 def _halves(items: Sequence[T]) -> list[Sequence[T]]:

@@ -207,7 +207,9 @@ def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = Non
     metadata, plan = files.metadata, files.plan
     options = rewrite_options({}, metadata, UNSORTED_SORT_ORDER)
     partitions: list[_Counted] = [_count_partitions(metadata, spec_files, options) for spec_files in files_by_spec(plan)]
-    named = sorted((one for counted in partitions for one in counted.named), key=lambda one: one.best_files - one.files)
+    named = sorted(
+        (partition for counted in partitions for partition in counted.named), key=lambda partition: partition.best_files - partition.files
+    )
     times = [snapshot.timestamp_ms for snapshot in metadata.snapshots]
     return TableMeasures(
         snapshot_id=None if files.snapshot is None else files.snapshot.snapshot_id,
@@ -371,7 +373,7 @@ def _clustering(files: FilesOfBranch) -> list[ColumnClustering]:
     # Files that are sorted by a bucket or a day overlap in the column itself, and no rewrite separates them.
     key = None if order.is_unsorted or not isinstance(order.fields[0].transform, IdentityTransform) else order.fields[0].source_id
     measures = []
-    for field_id in sorted(files.schema.field_ids, key=lambda one: one != key):
+    for field_id in sorted(files.schema.field_ids, key=lambda number: number != key):
         if not isinstance(files.schema.find_type(field_id), PrimitiveType):
             continue
         depths = [clustering_depths(part, field_id, files.schema) for part in files.plan.parts]
@@ -414,7 +416,7 @@ def _measured_schema(metadata: TableMetadata, columns: Sequence[str] | None) -> 
     if columns is not None:
         fields = [schema.find_field(name) for name in columns]
         nested = [
-            name for name, field in zip(columns, fields, strict=True) if field.field_id not in {one.field_id for one in schema.fields}
+            name for name, field in zip(columns, fields, strict=True) if field.field_id not in {column.field_id for column in schema.fields}
         ]
         if nested or any(not isinstance(field.field_type, PrimitiveType) for field in fields):
             raise InvalidInputError(

@@ -208,14 +208,14 @@ class TableMaintenanceRun:
 
 def within_budget(work: Iterable[PlannedWork], max_bytes: int | None) -> list[PlannedWork]:
     """Return the work of the highest worth that costs at most so many bytes together."""
-    ranked = sorted(work, key=lambda one: -one.worth)
+    ranked = sorted(work, key=lambda item: -item.worth)
     if max_bytes is None:
         return ranked
     chosen, spent = [], 0
-    for one in ranked:
-        if spent + one.cost_bytes <= max_bytes:
-            chosen.append(one)
-            spent += one.cost_bytes
+    for item in ranked:
+        if spent + item.cost_bytes <= max_bytes:
+            chosen.append(item)
+            spent += item.cost_bytes
     return chosen
 
 

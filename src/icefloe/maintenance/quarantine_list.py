@@ -130,7 +130,7 @@ def quarantine_lists(io: FileIO, folders: Sequence[str]) -> list[QuarantineList]
                     state = file_state(io, location)
                     if state is not None:
                         lists.append(QuarantineList(location=location, size_in_bytes=state.size, modified_ms=_time_of(state, location)))
-    return sorted(lists, key=lambda one: (one.modified_ms, one.location))
+    return sorted(lists, key=lambda quarantined: (quarantined.modified_ms, quarantined.location))
 
 
 def _time_of(state: FileState, location: str) -> int:

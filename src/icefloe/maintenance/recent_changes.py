@@ -92,9 +92,11 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
     metadata = files.metadata
     head = None if files.snapshot is None else files.snapshot.snapshot_id
     young = {
-        one.snapshot_id: one
-        for one in ancestors(metadata, head)
-        if one.timestamp_ms > since_ms and one.summary.operation != Operation.REPLACE and one.summary.get(CHANGES_NO_ROW) != "true"
+        snapshot.snapshot_id: snapshot
+        for snapshot in ancestors(metadata, head)
+        if snapshot.timestamp_ms > since_ms
+        and snapshot.summary.operation != Operation.REPLACE
+        and snapshot.summary.get(CHANGES_NO_ROW) != "true"
     }
     changes: dict[Partition, PartitionChange] = {}
     if young:
@@ -104,7 +106,7 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
             manifests = files.manifests if snapshot.snapshot_id == head else read_manifests(snapshot, read)
             return [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id]
 
-        manifests = [manifest for found in in_threads(manifests_of, young.values()) for manifest in found]
+        manifests = [manifest for own in in_threads(manifests_of, young.values()) for manifest in own]
 
         def changed_partitions(manifest: Any) -> list[tuple[Partition, PartitionChange]]:
             kind = spec_partition_type(metadata, manifest.partition_spec_id)
@@ -120,7 +122,7 @@ def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentCha
                 )
     return RecentChanges(
         snapshot_ids=frozenset(young),
-        timestamps={one.snapshot_id: one.timestamp_ms for one in metadata.snapshots},
+        timestamps={snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in metadata.snapshots},
         partitions=changes,
     )
 

@@ -233,16 +233,16 @@ class OrphanRemoval:
                 path=options.location,
                 next_step="delete the orphan files of this location with the mode delete, after a dry run",
             )
-        with FoundOrphans(options.keys) as found:
+        with FoundOrphans(options.keys) as orphans:
             if options.mode is OrphanMode.PURGE:
-                return self._purge(found)
+                return self._purge(orphans)
             self.result = replace(self.result, location=self.scope.location)
-            self._search(found, options.view)
+            self._search(orphans, options.view)
             if options.dry_run:
-                return self._with_orphans(found)
+                return self._with_orphans(orphans)
             if options.mode is OrphanMode.QUARANTINE:
-                return self._quarantine(found)
-            return self._delete(found)
+                return self._quarantine(orphans)
+            return self._delete(orphans)
 
     def _engine(self, view: Any) -> Engine:
         """Return the engine that the caller names, that of the rows of a view, or Spark for a large table if it runs already.
@@ -262,7 +262,7 @@ class OrphanRemoval:
             return engine
         return named or engine_choice().for_many(_live_files(self.loaded.metadata), engine_choice().live_files)
 
-    def _search(self, found: FoundOrphans, view: Any, lists: Callable[[], Iterable[Any]] | None = None) -> None:
+    def _search(self, collected: FoundOrphans, view: Any, lists: Callable[[], Iterable[Any]] | None = None) -> None:
         """Write the orphans that are old enough to `found`: of the folder, of a view of files, or of the files of lists."""
         handle, is_listing = self.table.handle, view is None and lists is None
         engine = IN_PROCESS if lists is not None else self._engine(view)
@@ -283,7 +283,7 @@ class OrphanRemoval:
         )
         with closing(engine.orphans(request)) as tables:
             for orphans in tables:
-                found.write(self._without_foreign(self._old_enough(orphans), is_listing=is_listing))
+                collected.write(self._without_foreign(self._old_enough(orphans), is_listing=is_listing))
         self.result = replace(
             self.result,
             listed_files=request.listed.files,
@@ -347,8 +347,8 @@ class OrphanRemoval:
         self._looked_at |= folders
         # Of each folder one metadata file is enough.
         files = side_by_side(lambda folder: list(islice(self._metadata_files_in(f"{folder}/{METADATA_FOLDER}"), 1)), folders)
-        found = [file for of_folder in files for file in of_folder]
-        self.scope = self.scope.excluding(foreign_folders(self.loaded, self.scope, found))
+        files_of_folders = [file for of_folder in files for file in of_folder]
+        self.scope = self.scope.excluding(foreign_folders(self.loaded, self.scope, files_of_folders))
         return orphans.filter(pa.array([self.scope.contains(path, real) for path in paths], pa.bool_()))
 
     def _state(self, path: str) -> tuple[int, int | None] | None:
@@ -362,28 +362,30 @@ class OrphanRemoval:
             state = file_state(self.table.io, path)
         return None if state is None else (state.size, state.modified_ms)
 
-    def _with_orphans(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
-        return replace(self.result, orphan_files=found.files, orphan_bytes=found.size_in_bytes, files=found.first(self.options.most_paths))
+    def _with_orphans(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
+        return replace(
+            self.result, orphan_files=orphans.files, orphan_bytes=orphans.size_in_bytes, files=orphans.first(self.options.most_paths)
+        )
 
-    def _quarantine(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
-        result = self._with_orphans(found)
-        if not found.files and not self.options.lists_none:
+    def _quarantine(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
+        result = self._with_orphans(orphans)
+        if not orphans.files and not self.options.lists_none:
             return result
         handle = self.table.handle
         folder = metadata_folder(self.loaded.metadata)
         with QuarantineWriter(handle.io, folder, handle.clock.now_ms(), handle.ids.uuid()) as writer:
-            for numbers in found.batches():
-                writer.write(found.rows(numbers))
+            for numbers in orphans.batches():
+                writer.write(orphans.rows(numbers))
         return replace(result, lists=(writer.location,))
 
-    def _delete(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
+    def _delete(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
         """Delete the orphans, batch by batch, each after a look at the catalog."""
-        result, failed, deleted = self._with_orphans(found), 0, 0
+        result, failed, deleted = self._with_orphans(orphans), 0, 0
         failures: list[Problem] = []
-        with progress(f"delete orphan files of {self.table.full_name}", "files", found.files) as work:
-            for numbers in found.batches():
-                self._keep_needed(found)
-                still = found.rows(numbers)
+        with progress(f"delete orphan files of {self.table.full_name}", "files", orphans.files) as work:
+            for numbers in orphans.batches():
+                self._keep_needed(orphans)
+                still = orphans.rows(numbers)
                 undeleted = delete_files(self.table.io, still["path"].to_pylist(), _Unchanged(self.scope, still), self.options.threads)
                 failed += len(undeleted)
                 deleted += len(still) - len(undeleted)
@@ -391,20 +393,20 @@ class OrphanRemoval:
                 work.advance(len(numbers))
         return replace(result, deleted_files=deleted, undeleted=tuple(failures), undeleted_files=failed)
 
-    def _keep_needed(self, found: FoundOrphans) -> None:
+    def _keep_needed(self, orphans: FoundOrphans) -> None:
         """Keep the orphans that commits since the search reference. Raises as `_load_referenced`, before anything of the batch is deleted."""
         handle = self.table.handle
         if handle.store.load(handle.identifier).metadata_location != self.loaded.location:
             newer = reload_metadata(handle, self.loaded.metadata)
             check_files_may_be_deleted(newer.metadata)
-            self._keep(self.referenced, newer, found)
+            self._keep(self.referenced, newer, orphans)
             self.referenced = replace(
                 self.referenced, snapshot_ids=self.referenced.snapshot_ids | frozenset(newer.metadata.snapshots.ids())
             )
             self.loaded = newer
-        self._look_at_others(found)
+        self._look_at_others(orphans)
 
-    def _look_at_others(self, found: FoundOrphans) -> None:
+    def _look_at_others(self, orphans: FoundOrphans) -> None:
         """Keep the orphans that tables of the same folder reference now; and from time to time look for tables that are new there."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         if now_ms >= self._others_known_ms + OTHERS_KNOWN_MS:
@@ -418,48 +420,48 @@ class OrphanRemoval:
                     changed.append(stored)
         for loaded in metadata_of_others(handle, changed):
             # Their snapshots may have the ids of this table's, as those of a copy do.
-            self._keep(replace(self.referenced, snapshot_ids=frozenset()), loaded, found)
+            self._keep(replace(self.referenced, snapshot_ids=frozenset()), loaded, orphans)
         self._seen_others.update((other.identifier, other.metadata_location) for other in changed)
 
-    def _keep(self, referenced: ReferencedFiles, newer: LoadedMetadata, found: FoundOrphans) -> None:
+    def _keep(self, referenced: ReferencedFiles, newer: LoadedMetadata, orphans: FoundOrphans) -> None:
         """Keep the orphans that newer metadata references besides the known files."""
         handle = self.table.handle
         try:
             links = LinkedFiles()
             for batch in added_since(handle.io, referenced, newer):
                 locations = batch.to_pylist()
-                found.keep(chain(locations, links.behind(locations)))
+                orphans.keep(chain(locations, links.behind(locations)))
         except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
             raise refusal(handle.table_name, error) from error
 
-    def _purge(self, found: FoundOrphans) -> RemoveOrphanFilesResult:
+    def _purge(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
         """Delete the files of lists that are old enough, after each file was checked again; then delete the lists."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
-        due = [one for one in lists if one.modified_ms <= now_ms - self.options.purge_delay_ms]
+        due = [quarantined for quarantined in lists if quarantined.modified_ms <= now_ms - self.options.purge_delay_ms]
         self._check_lists(due)
         self.result = replace(
             self.result,
-            lists=tuple(one.location for one in due),
-            waiting_lists=tuple(one.location for one in lists if one not in due),
+            lists=tuple(quarantined.location for quarantined in due),
+            waiting_lists=tuple(quarantined.location for quarantined in lists if quarantined not in due),
         )
         if not due:
             return self.result
         listed = [0]
-        self._search(found, None, lambda: self._unchanged_files(due, listed))
-        self.result = replace(self.result, listed_files=listed[0], skipped_files=max(0, listed[0] - found.files))
+        self._search(orphans, None, lambda: self._unchanged_files(due, listed))
+        self.result = replace(self.result, listed_files=listed[0], skipped_files=max(0, listed[0] - orphans.files))
         if self.options.dry_run:
-            return self._with_orphans(found)
-        result = self._delete(found)
+            return self._with_orphans(orphans)
+        result = self._delete(orphans)
         if not result.undeleted_files:
-            for one in due:
-                handle.io.delete(one.location)
+            for quarantined in due:
+                handle.io.delete(quarantined.location)
         return result
 
     def _unchanged_files(self, lists: Sequence[QuarantineList], listed: list[int]) -> Iterator[Any]:
         """Yield the files of lists that have the size and time that the list has, as the storage shows them now."""
-        for one in lists:
-            for table in one.read(self.table.io):
+        for quarantined in lists:
+            for table in quarantined.read(self.table.io):
                 listed[0] += len(table)
                 real = cached_real()
                 inside = pa.array([self.scope.contains(path, real) for path in table["path"].to_pylist()], pa.bool_())

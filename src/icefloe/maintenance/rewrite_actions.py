@@ -82,13 +82,13 @@ class RewriteDataFiles(SlicedAction[RewriteDataFilesResult]):
             if group is None:
                 left.append(self.leave(what, reason))
                 continue
-            one = _group_work(state, group, cost_of_deletes)
-            if one.worth < 1:
-                left.append(self.leave(what, _not_worth(one)))
+            group_work = _group_work(state, group, cost_of_deletes)
+            if group_work.worth < 1:
+                left.append(self.leave(what, _not_worth(group_work)))
             elif missing := _missing_spark(state, group):
                 left.append(self.leave(what, missing))
             else:
-                work.append(one)
+                work.append(group_work)
         if plan.left_files:
             reason = "too few in a partition to pay"
             if state.settings.max_bytes is not None:  # groups are at most so large
@@ -223,13 +223,13 @@ class ConvertEqualityDeletes(SlicedAction[ConvertEqualityDeletesResult]):
             count = count_text(sum(len(group.equality_deletes) for group in groups), "equality delete file")
             return ActionPlan(left=(self.leave(count, "rewrite-data-files writes all of their data files again"),))
         for group in groups:
-            one = _conversion_work(state, group)
+            group_work = _conversion_work(state, group)
             changes = [change for part in group.files for change in state.recent.of(part) if change.changed_rows]
             if changes:
                 reason = f"{_young(state, changes)}, and not by equality deletes alone"
-                left.append(self.leave(one.what, reason))
+                left.append(self.leave(group_work.what, reason))
             else:
-                work.append(one)
+                work.append(group_work)
         return ActionPlan(tuple(work), tuple(left))
 
     def rewrite(
@@ -347,18 +347,18 @@ class RewriteManifests(WholeAction):
         unmergeable = merge_rules(state.metadata).unmergeable_specs
         work = []
         for spec_id, ones in by_spec.items():
-            if spec_id in unmergeable or not any(has_too_many_manifests(one.manifests, one.best_manifests) for one in ones):
+            if spec_id in unmergeable or not any(has_too_many_manifests(manifest.manifests, manifest.best_manifests) for manifest in ones):
                 continue
             rewritten = _rewritten_manifests(state.files.manifests, spec_id)
-            contents = {one.content for one in rewritten}
-            best = sum(one.best_manifests for one in ones if one.content in contents)
+            contents = {manifest.content for manifest in rewritten}
+            best = sum(manifest.best_manifests for manifest in ones if manifest.content in contents)
             work.append(
                 PlannedWork(
                     action=self.name,
                     what=f"{count_text(len(rewritten), 'manifest')} of spec {spec_id}, at best {best:,}",
                     files=len(rewritten),
-                    files_less=sum(one.manifests - one.best_manifests for one in ones),
-                    cost_bytes=sum(one.manifest_length for one in rewritten),
+                    files_less=sum(manifest.manifests - manifest.best_manifests for manifest in ones),
+                    cost_bytes=sum(manifest.manifest_length for manifest in rewritten),
                     payload=spec_id,
                 )
             )
@@ -388,7 +388,7 @@ def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> lis
             for manifest in manifests
             if manifest.content is content and manifest.partition_spec_id == spec_id and manifest.key_metadata is None
         ]
-        rewritten += ones if len(ones) > 1 or any(one.deleted_files_count != 0 for one in ones) else ()
+        rewritten += ones if len(ones) > 1 or any(manifest.deleted_files_count != 0 for manifest in ones) else ()
     return rewritten
 
 

@@ -160,12 +160,12 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
         """Refuse new files that do not have the rows of their groups, and delete them: committed, they would lose rows in silence. Raises `EngineError`."""
-        for one in written:
-            before, after = one.group.record_count, sum(file.record_count for file in one.added)
-            if after > before or (after < before and not one.group.has_deletes):
+        for written_group in written:
+            before, after = written_group.group.record_count, sum(file.record_count for file in written_group.added)
+            if after > before or (after < before and not written_group.group.has_deletes):
                 self._delete(written)
                 raise EngineError(
-                    f"{count_text(len(one.group), 'file')} of {self._table.full_name} with {count_text(before, 'row')} became new files with"
+                    f"{count_text(len(written_group.group), 'file')} of {self._table.full_name} with {count_text(before, 'row')} became new files with"
                     f" {count_text(after, 'row')}; nothing of them was committed",
                     table=self._table.full_name,
                     next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
@@ -258,15 +258,15 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         update = start.rewrite_files()
         snapshot = None if plan.snapshot_id is None else self._table.metadata.snapshot_by_id(plan.snapshot_id)
         # Deletes of a partition that others add meanwhile do not apply to files of another spec: then they are a conflict.
-        keeps_spec = all(part.spec_id == self._options.output_spec_id for one in written for part in one.group.files)
+        keeps_spec = all(part.spec_id == self._options.output_spec_id for written_group in written for part in written_group.group.files)
         if self._options.keeps_sequence_number and keeps_spec and snapshot is not None and self._table.format_version > 1:
             update.data_sequence_number(snapshot.sequence_number)
-        for one in written:
-            for task in one.group.tasks:
+        for written_group in written:
+            for task in written_group.group.tasks:
                 update.delete_file(task.file)
-            for file in one.added:
+            for file in written_group.added:
                 update.add_file(file)
-        for file in deletes_of_these_alone([one.group for one in written]):
+        for file in deletes_of_these_alone([written_group.group for written_group in written]):
             update.delete_file(file)
         return update
 

@@ -231,7 +231,9 @@ def _by_partition(candidates: Candidates, parts: Sequence[PlannedFiles], metadat
         columns = ["file_size_in_bytes", *(partition_column(field.field_id) for field in part.partition_type.fields)]
         tuples = part.partitions(part.entries.select(columns).take(positions_array(candidates.rows[candidates.parts == number])))
         # Equal tuples are one object, and there are far fewer of them than files.
-        of_object = {id(values): numbers.setdefault(landing(values), len(numbers)) for values in {id(one): one for one in tuples}.values()}
+        of_object = {
+            id(values): numbers.setdefault(landing(values), len(numbers)) for values in {id(values): values for values in tuples}.values()
+        }
         groups.append(np.array([of_object[id(values)] for values in tuples], dtype=np.int64))
     group_numbers = _join(groups)
     order = np.argsort(group_numbers, kind="stable")
@@ -336,7 +338,7 @@ def _within(bundles: Sequence[Rows], max_files: int | None) -> Iterator[Rows]:
 
 
 def _groups(bundles: Sequence[Rows], parts: Sequence[PlannedFiles], candidates: Candidates, options: RewriteOptions) -> list[FileGroup]:
-    places, numbers = _join(bundles), np.repeat(np.arange(len(bundles)), np.array([len(one) for one in bundles], dtype=np.int64))
+    places, numbers = _join(bundles), np.repeat(np.arange(len(bundles)), np.array([len(bundle) for bundle in bundles], dtype=np.int64))
     files: list[list[PlannedFiles]] = [[] for _ in bundles]
     for number in np.unique(candidates.parts[places]).tolist():
         of_part = candidates.parts[places] == number

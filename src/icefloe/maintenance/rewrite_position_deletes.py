@@ -140,26 +140,26 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
         """Refuse new files with other numbers of positions than can be right, and delete them: committed, they would restore deleted rows in silence."""
-        for one in written:
-            before = sum(file.record_count for file in one.group.files) if one.group.tasks else 0
-            after = sum(file.record_count for file in one.added)
+        for written_group in written:
+            before = sum(file.record_count for file in written_group.group.files) if written_group.group.tasks else 0
+            after = sum(file.record_count for file in written_group.added)
             # Each vector has the positions of one that it replaces; position delete files may name a row twice, or data files that are gone.
-            is_moved = bool(one.group.tasks) and all(map(is_deletion_vector, one.group.files))
+            is_moved = bool(written_group.group.tasks) and all(map(is_deletion_vector, written_group.group.files))
             if after > before or (is_moved and after < before):
                 self._delete(written)
                 raise EngineError(
-                    f"{count_text(len(one.group), 'delete file')} of {self._table.full_name} with {count_text(before, 'position')} became new ones with"
-                    f" {count_text(after, 'position')}; nothing of them was committed",
+                    f"{count_text(len(written_group.group), 'delete file')} of {self._table.full_name} with {count_text(before, 'position')}"
+                    f" became new ones with {count_text(after, 'position')}; nothing of them was committed",
                     table=self._table.full_name,
                     next_step="run it with another engine (engine='spark' or engine='in-process'), and report this error",
                 )
 
     def _update(self, start: UpdateSnapshot, plan: PositionDeletePlan, written: Sequence[_Written]) -> RewriteDataFiles:  # noqa: ARG002
-        update = start.rewrite_files().delete_sequence_number(max(one.group.sequence_number for one in written))
-        for one in written:
-            for file in one.group.files:
+        update = start.rewrite_files().delete_sequence_number(max(written_group.group.sequence_number for written_group in written))
+        for written_group in written:
+            for file in written_group.group.files:
                 update.delete_file(file)
-            for file in one.added:
+            for file in written_group.added:
                 update.add_file(file)
         return update
 

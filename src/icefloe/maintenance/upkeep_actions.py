@@ -37,15 +37,15 @@ class ExpireSnapshots(WholeAction):
 
     def plan(self, state: TableState) -> ActionPlan:
         """Return the snapshots that the retention policy no longer keeps."""
-        found = select_expired(state.metadata, retention_of(state), state.now_ms)
-        if not found:
+        expired = select_expired(state.metadata, retention_of(state), state.now_ms)
+        if not expired:
             return ActionPlan()
-        what = count_text(len(found.snapshot_ids), "snapshot") + (
-            f", {count_text(len(found.refs), 'branch or tag', 'branches and tags')}" if found.refs else ""
+        what = count_text(len(expired.snapshot_ids), "snapshot") + (
+            f", {count_text(len(expired.refs), 'branch or tag', 'branches and tags')}" if expired.refs else ""
         )
         if not table_properties.GC_ENABLED.read(state.metadata.properties):
             return ActionPlan(left=(self.leave(what, SHARED_FILES),))
-        return ActionPlan((PlannedWork(action=self.name, what=what, files=len(found.snapshot_ids)),))
+        return ActionPlan((PlannedWork(action=self.name, what=what, files=len(expired.snapshot_ids)),))
 
     def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:
         retention = retention_of(state)
@@ -158,7 +158,7 @@ class RemoveOrphanFiles(WholeAction):
         lists = quarantine_lists(state.table.io, list_folders(state.metadata))
         delay_ms = PURGE_DELAY // timedelta(milliseconds=1)
         young = [listed for listed in lists if listed.modified_ms > state.now_ms - delay_ms]
-        left = [self.leave(one.location, f"its files are deleted once it is {PURGE_DELAY.days} days old") for one in young]
+        left = [self.leave(quarantined.location, f"its files are deleted once it is {PURGE_DELAY.days} days old") for quarantined in young]
         due = len(lists) - len(young)
         what = [*([f"the files of {count_text(due, 'list')} deleted"] if due else []), *(["the folder searched"] if not young else [])]
         if not what:
@@ -180,5 +180,5 @@ class RemoveOrphanFiles(WholeAction):
             undeleted = f", {purged.undeleted_files:,} could not be deleted" if purged.undeleted_files else ""
             yield f"{count_text(purged.deleted_files, 'listed file')} deleted, {size_text(purged.orphan_bytes)}{undeleted}"
         if any(step.searches for step in steps):
-            found = remove_orphan_files(run.table, two_step_options(now_ms, OrphanMode.QUARANTINE))
-            yield f"{count_text(found.orphan_files, 'orphan file')}, {size_text(found.orphan_bytes)}, listed in {found.lists[0]}"
+            result = remove_orphan_files(run.table, two_step_options(now_ms, OrphanMode.QUARANTINE))
+            yield f"{count_text(result.orphan_files, 'orphan file')}, {size_text(result.orphan_bytes)}, listed in {result.lists[0]}"

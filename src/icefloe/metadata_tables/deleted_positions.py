@@ -133,12 +133,12 @@ def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, Vec
         what = f"a deletion vector of {file.content_size_in_bytes} bytes has {vector.cardinality} positions"
         raise puffin_limit_error(file.file_path, file.content_offset or 0, what, "deleted_positions")
     positions = vector.positions().astype(np.int64)
-    found = {
+    deleted = {
         DELETE_FILE_PATH.name: pa.repeat(pa.scalar(path, pa.string()), len(positions)),
         DELETE_POS.name: pa.array(positions),
     }
     if DELETE_ROW_NAME in request.names:
         field = field_to_arrow(request.whole_schema.find_field(DELETE_ROW_FIELD_ID))
-        found[DELETE_ROW_NAME] = pa.nulls(len(positions), field.type)
-    fields = [field for field in schema_to_arrow(request.whole_schema) if field.name in found]
-    return pa.Table.from_arrays([_in_type(found[field.name], field.type) for field in fields], schema=pa.schema(fields))
+        deleted[DELETE_ROW_NAME] = pa.nulls(len(positions), field.type)
+    fields = [field for field in schema_to_arrow(request.whole_schema) if field.name in deleted]
+    return pa.Table.from_arrays([_in_type(deleted[field.name], field.type) for field in fields], schema=pa.schema(fields))

@@ -50,8 +50,10 @@ def _named_by_filter(request: Request, snapshot_ids: Sequence[int]) -> Mask:
 
 def _rows(request: Request, snapshots: Sequence[Snapshot]) -> Any:
     lists = list(in_threads(lambda snapshot: read_manifests(snapshot, request.table.io.read), snapshots))
-    manifests = [manifest for found in lists for manifest in found]
-    references = [snapshot.snapshot_id for snapshot, found in zip(snapshots, lists, strict=True) for _ in found]
+    manifests = [manifest for manifests_of_snapshot in lists for manifest in manifests_of_snapshot]
+    references = [
+        snapshot.snapshot_id for snapshot, manifests_of_snapshot in zip(snapshots, lists, strict=True) for _ in manifests_of_snapshot
+    ]
     columns: dict[str, Sequence[Any]] = {
         "content": [int(manifest.content) for manifest in manifests],
         "path": [manifest.manifest_path for manifest in manifests],
@@ -92,7 +94,7 @@ class _SummaryTexts:
         if key not in self._known:
             spec = self._request.metadata.spec_by_id(spec_id)
             fields = zip(spec.fields, spec_partition_type(self._request.metadata, spec_id).fields, summaries, strict=False)
-            self._known[key] = [_summary(*one) for one in fields]
+            self._known[key] = [_summary(*field) for field in fields]
         return self._known[key]
 
 

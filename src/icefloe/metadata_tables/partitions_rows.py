@@ -58,14 +58,14 @@ def _count_by_partition(parts: Sequence[Any], partition_type: StructType, reques
     entries = pa.concat_tables(parts).sort_by([(names.UPDATED_AT, "descending")])
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
     firsts = (names.UPDATED_AT, names.UPDATED_BY, names.SPEC_ID)
-    asked = [*((name, "sum") for name in names.COUNTS), *((name, "first", whole) for name in firsts)]
-    rows = entries.group_by([*keys, _KNOWN_FIELDS], use_threads=False).aggregate(asked)
+    aggregates = [*((name, "sum") for name in names.COUNTS), *((name, "first", whole) for name in firsts)]
+    rows = entries.group_by([*keys, _KNOWN_FIELDS], use_threads=False).aggregate(aggregates)
     rows = rows.rename_columns([name.removesuffix("_sum").removesuffix("_first") for name in rows.column_names])
     if not len(entries):
         return schema_to_arrow(request.schema).empty_table()
     target = schema_to_arrow(request.schema)
-    found = _columns(rows, partition_type)
-    return pa.table([found[field.name].cast(field.type) for field in target], schema=target)
+    columns = _columns(rows, partition_type)
+    return pa.table([columns[field.name].cast(field.type) for field in target], schema=target)
 
 
 def _columns(rows: Any, partition_type: StructType) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _columns(rows: Any, partition_type: StructType) -> dict[str, Any]:
     updated = pc.multiply(rows[names.UPDATED_AT], MICROS_PER_MS).cast(pa.timestamp("us", tz="UTC"))
     # JAVA: a partition whose changes are all of expired snapshots has spec 0.
     spec_id = pc.if_else(pc.is_valid(rows[names.UPDATED_AT]), rows[names.SPEC_ID], pa.scalar(0, pa.int32()))
-    found = {
+    columns = {
         "spec_id": spec_id,
         "record_count": rows[names.DATA_RECORDS],
         "file_count": rows[names.DATA_FILES],
@@ -86,5 +86,5 @@ def _columns(rows: Any, partition_type: StructType) -> dict[str, Any]:
         "last_updated_snapshot_id": rows[names.UPDATED_BY],
     }
     if members:
-        found[PARTITION] = pa.StructArray.from_arrays(members, fields=[field_to_arrow(field) for field in partition_type.fields])
-    return found
+        columns[PARTITION] = pa.StructArray.from_arrays(members, fields=[field_to_arrow(field) for field in partition_type.fields])
+    return columns

@@ -78,9 +78,9 @@ def _column_struct(column: NestedField, target: NestedField, values: _Values, ro
     arrow = type_to_arrow(target.field_type)
     arrays = [values(name, column.field_id) for _, name, _ in _COUNTS]
     arrays += [_bounds(column, values(name, column.field_id)) for _, name, _ in _BOUNDS]
-    wanted = [arrow.field(place) for place in range(arrow.num_fields)]
-    found = [pa.nulls(rows, field.type) if array is None else array.cast(field.type) for array, field in zip(arrays, wanted, strict=True)]
-    return pa.StructArray.from_arrays(found, fields=wanted)
+    fields = [arrow.field(place) for place in range(arrow.num_fields)]
+    columns = [pa.nulls(rows, field.type) if array is None else array.cast(field.type) for array, field in zip(arrays, fields, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 def _bounds(column: NestedField, stored: Any) -> Any | None:

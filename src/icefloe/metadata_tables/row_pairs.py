@@ -87,11 +87,11 @@ def _rank(numbers: Numbers) -> Numbers:
 
 def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
     """Return a number for each row, the same for rows that are equal in the columns: nulls are equal, floats are compared by their bits."""
-    found: Numbers = np.zeros(len(rows), np.int64)
+    numbers: Numbers = np.zeros(len(rows), np.int64)
     for name in columns:
         codes = _codes(array_of_chunks(rows[name]))
-        found = _renumber(found * (int(codes.max(initial=0)) + 1) + codes)
-    return found
+        numbers = _renumber(numbers * (int(codes.max(initial=0)) + 1) + codes)
+    return numbers
 
 
 def _codes(column: Any) -> Numbers:

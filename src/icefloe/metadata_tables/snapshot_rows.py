@@ -48,11 +48,11 @@ def metadata_log_rows(request: Request) -> Any:
 
 def _logged_id(request: Request, timestamp_ms: int) -> int | None:
     """Return the snapshot id that the snapshot log has for a time, also of an expired snapshot."""
-    found = None
+    snapshot_id = None
     for entry in request.metadata.snapshot_log:
         if entry.timestamp_ms <= timestamp_ms:
-            found = entry.snapshot_id
-    return found
+            snapshot_id = entry.snapshot_id
+    return snapshot_id
 
 
 def snapshot_rows(request: Request) -> Any:

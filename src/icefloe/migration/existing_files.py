@@ -283,14 +283,14 @@ def files_to_add(transaction: CreateTableTransaction, files: Sequence[str]) -> l
     added = read_footers(
         engine_choice().for_many(len(files), engine_choice().footers), transaction.handle, metadata, files, metadata.spec()
     )
-    with_ids = [one.file.file_path for one in added if one.has_ids]
+    with_ids = [measured.file.file_path for measured in added if measured.has_ids]
     if with_ids:
         raise SchemaMismatchError(
             f"the columns of {with_ids[0]} have field ids, which are those of another Iceberg table",
             path=with_ids[0],
             next_step="register that table by its metadata file, or copy its rows",
         )
-    return [one.file for one in added]
+    return [measured.file for measured in added]
 
 
 def _files(io: FileIO, folders: Sequence[str], is_left_out: Callable[[str], bool], *, ignore_missing: bool) -> tuple[str, ...]:
@@ -309,10 +309,10 @@ def _files(io: FileIO, folders: Sequence[str], is_left_out: Callable[[str], bool
 
 def _layouts(io: FileIO, files: Sequence[str]) -> list[tuple[pa.Schema, str]]:
     """Return the different Arrow schemas of files, each with the first file that has it."""
-    found: dict[bytes, tuple[pa.Schema, str]] = {}
+    schemas: dict[bytes, tuple[pa.Schema, str]] = {}
     for file, columns in side_by_side(lambda file: (file, _columns_of(io, file)), files):
-        found.setdefault(columns.serialize().to_pybytes(), (columns, file))
-    return list(found.values())
+        schemas.setdefault(columns.serialize().to_pybytes(), (columns, file))
+    return list(schemas.values())
 
 
 def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], described: SourceFolders) -> None:

@@ -229,7 +229,9 @@ class _Migration:
             )
         folder = join(location, METADATA_FOLDER)
         listed = list_part(load_file_io(self._catalog.properties, location), FolderPart(folder, 1), HiddenNames())
-        names = [name for one in listed if isinstance(one, FolderFiles) and one.folder == folder for name in metadata_among(one.names)]
+        names = [
+            name for files in listed if isinstance(files, FolderFiles) and files.folder == folder for name in metadata_among(files.names)
+        ]
         if names:
             raise InvalidInputError(
                 f"{location} has the metadata of an Iceberg table: {METADATA_FOLDER}/{max(names)}",

@@ -31,12 +31,12 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]  # PyArrow has no types
             filter: an expression of PyArrow that the rows have to match.
         """
         names = self._schema.names
-        wanted = names if columns is None else columns
+        selected = names if columns is None else columns
         # An expression does not list its columns; its text contains their names, and a column too many is read and not used.
         text = str(filter) if filter is not None else ""
-        read = [name for name in names if name in wanted or name in text] or names[:1]
+        read = [name for name in names if name in selected or name in text] or names[:1]
         source = pa.RecordBatchReader.from_batches(pa.schema([self._schema.field(name) for name in read]), self._batches(read))
-        return ds.Scanner.from_batches(source, columns=wanted, filter=filter)
+        return ds.Scanner.from_batches(source, columns=selected, filter=filter)
 
     def _batches(self, names: list[str]) -> Any:
         """Yield the rows of columns; the scan is planned when the first batch is requested."""

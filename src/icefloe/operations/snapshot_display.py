@@ -60,13 +60,17 @@ def growth_figure(snapshots: Sequence[Snapshot], table_name: str) -> Bars | None
         snapshots: The snapshots, the oldest first.
         table_name: The table.
     """
-    counted = [(one, count_of(one.summary.get("total-records"))) for one in snapshots[-MOST_SHOWN:]]
-    known = [(one, count) for one, count in counted if count is not None]
+    counted = [(snapshot, count_of(snapshot.summary.get("total-records"))) for snapshot in snapshots[-MOST_SHOWN:]]
+    known = [(snapshot, count) for snapshot, count in counted if count is not None]
     if len(known) < _LEAST_BARS:
         return None
     bars = tuple(
-        Bar(name=f"{one.sequence_number}", count=count, tip=f"{time_text(one.timestamp_ms)}, {one.operation or 'unknown'}: {count:,} rows")
-        for one, count in known
+        Bar(
+            name=f"{snapshot.sequence_number}",
+            count=count,
+            tip=f"{time_text(snapshot.timestamp_ms)}, {snapshot.operation or 'unknown'}: {count:,} rows",
+        )
+        for snapshot, count in known
     )
     last = known[-1][1]
     return Bars(

@@ -133,14 +133,16 @@ def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callabl
     that could not be read is not deleted: it is the only trace of the files that it names.
     """
     gone = without(expired.manifests, kept.manifests["key"])
-    found = find(gone.drop_columns("key"), kept.manifests.drop_columns("key")) if len(gone) else Unreachable(files=FILES.empty_table())
-    unreadable = location_keys(pa.array([problem.where for problem in found.unreadable], pa.string()))
+    unreachable = (
+        find(gone.drop_columns("key"), kept.manifests.drop_columns("key")) if len(gone) else Unreachable(files=FILES.empty_table())
+    )
+    unreadable = location_keys(pa.array([problem.where for problem in unreachable.unreadable], pa.string()))
     manifests = without(as_files(FileKind.MANIFESTS, gone["manifest_path"], gone["manifest_length"]), unreadable)
-    files = pa.concat_tables([found.files, manifests, expired.lists])
+    files = pa.concat_tables([unreachable.files, manifests, expired.lists])
     # A path that anything kept has, whatever it is there, is never deleted.
     for keys in (kept.manifests["key"], kept.lists["key"]):
         files = without(files, keys)
-    return Unreachable(files=files, unreadable=(*expired.unreadable, *found.unreadable))
+    return Unreachable(files=files, unreadable=(*expired.unreadable, *unreachable.unreadable))
 
 
 def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read: Read, io: FileIO) -> Unreachable:

@@ -74,7 +74,10 @@ def arrow_source(
     if len(repeated):
         names = [schema.find_column_name(field_id) or "" for field_id in key_ids]
         raise repeated_keys(names, shown_keys(table, schema, key_ids, repeated), len(repeated))
-    values = tuple(_key_values(field_id, schema.find_type(field_id), found) for field_id, found in zip(key_ids, keys.values, strict=True))
+    values = tuple(
+        _key_values(field_id, schema.find_type(field_id), values_of_column)
+        for field_id, values_of_column in zip(key_ids, keys.values, strict=True)
+    )
     return UpsertSource(rows=ArrowRows(table, keys), keys=values if keys.count else None, join=join)
 
 

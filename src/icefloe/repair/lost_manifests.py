@@ -80,8 +80,8 @@ class LostManifests:
             return None, why
         count, rows = manifest.added_files_count or 0, manifest.added_rows_count or 0
         if (len(files), sum(file.record_count for file in files)) != (count, rows):
-            found = f"{len(files)} unreferenced data files with {sum(file.record_count for file in files)} rows"
-            return None, f"the manifest added {count} files with {rows} rows, and the folder of the table has {found}"
+            summary = f"{len(files)} unreferenced data files with {sum(file.record_count for file in files)} rows"
+            return None, f"the manifest added {count} files with {rows} rows, and the folder of the table has {summary}"
         partition_type = spec_partition_type(self._metadata, manifest.partition_spec_id)
         partitions = [entry.data_file.partition for entry in existing] + [file.partition for file in files]
         if manifest.partitions is not None and not _same_bounds(summarise(partition_type, partitions), manifest.partitions):
@@ -103,7 +103,7 @@ class LostManifests:
     def _has_lost_sibling(self, manifest: ManifestFile) -> bool:
         lost = [self._head.manifests[path] for path in self._lost]
         added_by = manifest.added_snapshot_id
-        return any(one is not manifest and _same_kind(one, manifest) and one.added_snapshot_id == added_by for one in lost)
+        return any(other is not manifest and _same_kind(other, manifest) and other.added_snapshot_id == added_by for other in lost)
 
     def _existing(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
         """Return the entries of status EXISTING, which the replaced manifests of the parent had."""
@@ -121,17 +121,19 @@ class LostManifests:
         own, before = readable_manifests(self._handle.io, snapshot), readable_manifests(self._handle.io, parent)
         if own is None or before is None:
             return None, "a manifest list that would show its entries cannot be read"
-        listed = {one.manifest_path for one in own}
-        replaced = [one for one in before if one.manifest_path not in listed and _same_kind(one, manifest)]
+        listed = {other.manifest_path for other in own}
+        replaced = [other for other in before if other.manifest_path not in listed and _same_kind(other, manifest)]
         others = [
-            one
-            for one in own
-            if one.added_snapshot_id == snapshot.snapshot_id and one.manifest_path != manifest.manifest_path and _same_kind(one, manifest)
+            other
+            for other in own
+            if other.added_snapshot_id == snapshot.snapshot_id
+            and other.manifest_path != manifest.manifest_path
+            and _same_kind(other, manifest)
         ]
-        if any(self._entries_of(one) is None for one in (*replaced, *others)):
+        if any(self._entries_of(other) is None for other in (*replaced, *others)):
             return None, "another manifest that would show its entries cannot be read"
-        elsewhere = {key_of(entry.data_file) for one in others for entry in self._entries_of(one) or ()}
-        entries = {key_of(entry.data_file): entry for one in replaced for entry in self._entries_of(one) or () if entry.is_live}
+        elsewhere = {key_of(entry.data_file) for other in others for entry in self._entries_of(other) or ()}
+        entries = {key_of(entry.data_file): entry for other in replaced for entry in self._entries_of(other) or () if entry.is_live}
         chosen = [entry for key, entry in entries.items() if key not in elsewhere]
         if (len(chosen), _rows(chosen)) != (count, manifest.existing_rows_count):
             return None, "the manifests that it replaced have other entries than the manifest list counts"
@@ -146,13 +148,13 @@ class LostManifests:
             return None, "the manifest list has no counts of the manifest"
         entries: dict[_Key, ManifestEntry] = {}
         elsewhere: set[_Key] = set()
-        for one in self._all_manifests.values():
-            if not _same_kind(one, manifest):
+        for other in self._all_manifests.values():
+            if not _same_kind(other, manifest):
                 continue
-            for entry in self._entries_of(one) or ():
+            for entry in self._entries_of(other) or ():
                 if entry.is_live and entry.snapshot_id == manifest.added_snapshot_id:
                     entries[key_of(entry.data_file)] = entry
-                    if one.added_snapshot_id == manifest.added_snapshot_id:
+                    if other.added_snapshot_id == manifest.added_snapshot_id:
                         elsewhere.add(key_of(entry.data_file))
         chosen = [entry for key, entry in entries.items() if key not in elsewhere]
         if (len(chosen), _rows(chosen)) != (count, manifest.added_rows_count):
@@ -166,7 +168,7 @@ class LostManifests:
         folder = place_of_folder(data_folder(metadata))
         if own is None or folder is None or not (folder == own or folder.is_below(own)):
             return None, "the folder of the data files is not known to be the table's own"
-        known = {entry.data_file.file_path for one in self._all_manifests.values() for entry in self._entries_of(one) or ()}
+        known = {entry.data_file.file_path for other in self._all_manifests.values() for entry in self._entries_of(other) or ()}
         names = HiddenNames.of_fields(field.name for spec in metadata.partition_specs for field in spec.fields)
         paths: list[str] = []
         try:
@@ -203,8 +205,8 @@ class LostManifests:
         """The manifests of all snapshots by path, without the lost ones."""
         manifests = dict(self._head.manifests)
         for snapshot in self._metadata.snapshots:
-            manifests.update({one.manifest_path: one for one in readable_manifests(self._handle.io, snapshot) or ()})
-        return {path: one for path, one in manifests.items() if path not in self._lost}
+            manifests.update({manifest.manifest_path: manifest for manifest in readable_manifests(self._handle.io, snapshot) or ()})
+        return {path: manifest for path, manifest in manifests.items() if path not in self._lost}
 
     def _entries_of(self, manifest: ManifestFile) -> list[ManifestEntry] | None:
         path = manifest.manifest_path
@@ -218,13 +220,13 @@ class LostManifests:
 
 def _same_bounds(some: Sequence[PartitionFieldSummary], others: Sequence[PartitionFieldSummary]) -> bool:
     """Return whether summaries are equal, but for NaN, which not every writer records."""
-    return [(one.contains_null, one.lower_bound, one.upper_bound) for one in some] == [
-        (one.contains_null, one.lower_bound, one.upper_bound) for one in others
+    return [(summary.contains_null, summary.lower_bound, summary.upper_bound) for summary in some] == [
+        (summary.contains_null, summary.lower_bound, summary.upper_bound) for summary in others
     ]
 
 
-def _same_kind(one: ManifestFile, other: ManifestFile) -> bool:
-    return one.content is other.content and one.partition_spec_id == other.partition_spec_id
+def _same_kind(manifest: ManifestFile, other: ManifestFile) -> bool:
+    return manifest.content is other.content and manifest.partition_spec_id == other.partition_spec_id
 
 
 def _rows(entries: Sequence[ManifestEntry]) -> int:

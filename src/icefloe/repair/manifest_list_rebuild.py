@@ -74,16 +74,16 @@ class ManifestListRebuild:
             manifests = None if snapshot.snapshot_id in self._lost else readable_manifests(self._handle.io, snapshot)
             if manifests is not None:
                 self._lists[snapshot.snapshot_id] = manifests
-        found: list[RebuiltList] = []
+        lists: list[RebuiltList] = []
         # A rebuilt list is the neighbour of another lost one.
         while True:
-            step = [one for one in map(self._one, [i for i in self._lost if i not in self._lists]) if one is not None]
-            for one in step:
-                self._lists[one.snapshot.snapshot_id] = one.manifests
-                self.why.pop(one.snapshot.snapshot_id, None)
-            found += step
+            step = [rebuilt for rebuilt in map(self._one, [i for i in self._lost if i not in self._lists]) if rebuilt is not None]
+            for rebuilt in step:
+                self._lists[rebuilt.snapshot.snapshot_id] = rebuilt.manifests
+                self.why.pop(rebuilt.snapshot.snapshot_id, None)
+            lists += step
             if not step:
-                return found
+                return lists
 
     def _one(self, snapshot_id: int) -> RebuiltList | None:
         snapshot = self._metadata.snapshot_by_id(snapshot_id)
@@ -93,7 +93,7 @@ class ManifestListRebuild:
             self.why[snapshot_id] = "the summary of the snapshot has no totals by which a list could be checked"
             return None
         # A list with other totals than the summary may have been cut, but the manifests that it names are those of the snapshot.
-        named = {one.manifest_path for one in readable_manifests(self._handle.io, snapshot) or ()}
+        named = {manifest.manifest_path for manifest in readable_manifests(self._handle.io, snapshot) or ()}
         for manifests in self._candidates(snapshot):
             if named <= {manifest.manifest_path for manifest in manifests} and self._has_totals(snapshot, manifests):
                 assigned = self._with_row_ids(snapshot, manifests)
@@ -108,7 +108,7 @@ class ManifestListRebuild:
         for child in self._metadata.snapshots:
             listed = self._lists.get(child.snapshot_id)
             if child.parent_snapshot_id == snapshot.snapshot_id and listed is not None:
-                yield tuple(one for one in listed if one.added_snapshot_id != child.snapshot_id)
+                yield tuple(manifest for manifest in listed if manifest.added_snapshot_id != child.snapshot_id)
         created = self._manifests_of(snapshot)
         parent = self._lists.get(snapshot.parent_snapshot_id or 0)
         if created is None or (parent is None and snapshot.parent_snapshot_id is not None):
@@ -118,19 +118,22 @@ class ManifestListRebuild:
     def _not_replaced(self, parent: Sequence[ManifestFile], created: Sequence[ManifestFile]) -> Iterator[ManifestFile]:
         taken = {
             key_of(entry.data_file)
-            for one in created
-            for entry in self._entries_of(one) or ()
+            for manifest in created
+            for entry in self._entries_of(manifest) or ()
             if entry.status is not ManifestEntryStatus.ADDED
         }
-        for one in parent:
-            live = [key_of(entry.data_file) for entry in self._entries_of(one) or () if entry.is_live]
+        for manifest in parent:
+            live = [key_of(entry.data_file) for entry in self._entries_of(manifest) or () if entry.is_live]
             if live and taken.isdisjoint(live):
-                yield one
+                yield manifest
 
     def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFile] | None:
         """Return the manifests that a snapshot created: from lists of other snapshots, and from the metadata folder by the name of the commit."""
         created = {
-            one.manifest_path: one for listed in self._lists.values() for one in listed if one.added_snapshot_id == snapshot.snapshot_id
+            manifest.manifest_path: manifest
+            for listed in self._lists.values()
+            for manifest in listed
+            if manifest.added_snapshot_id == snapshot.snapshot_id
         }
         match = _LIST_NAME.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
         names = (
@@ -195,7 +198,11 @@ class ManifestListRebuild:
         if None in entries:
             self.why[snapshot.snapshot_id] = "a manifest that it may have cannot be read"
             return False
-        totals = total_of(totals_of_files(entry.data_file for entry in one if entry.is_live) for one in entries if one is not None)
+        totals = total_of(
+            totals_of_files(entry.data_file for entry in entries_of_manifest if entry.is_live)
+            for entries_of_manifest in entries
+            if entries_of_manifest is not None
+        )
         expected: Mapping[str, str] = totals_in_summary(totals)
         stated = {key: count_of(snapshot.summary.get(key)) for key in expected}
         return all(number is None or number == int(expected[key]) for key, number in stated.items())

@@ -52,7 +52,7 @@ def _id(entry: Mapping[str, Any]) -> int | None:
 
 
 def _snapshot_ids(document: Document) -> set[int | None]:
-    return {_id(one) for one in _list(document, "snapshots") if isinstance(one, dict)} - {None}
+    return {_id(snapshot) for snapshot in _list(document, "snapshots") if isinstance(snapshot, dict)} - {None}
 
 
 def _in_order(log: Sequence[Any]) -> list[Any]:
@@ -107,9 +107,9 @@ def without_statistics(document: Document, findings: Sequence[Finding]) -> Docum
         listed = document.get(key)
         if isinstance(listed, list):
             changed[key] = [
-                one
-                for position, one in enumerate(listed)
-                if position not in positions and not (isinstance(one, dict) and one.get("statistics-path") in paths)
+                item
+                for position, item in enumerate(listed)
+                if position not in positions and not (isinstance(item, dict) and item.get("statistics-path") in paths)
             ]
     return changed
 

@@ -54,19 +54,19 @@ def rebuild_document(handle: TableHandle, location: str, search: MetadataSearch)
     Raises:
         StorageUnavailableError: The storage does not respond.
     """
-    base = None if search.found is None else search.found.document
-    known = [] if search.found is None else [snapshot.snapshot_id for snapshot in search.found.metadata.snapshots]
+    base = None if search.newest is None else search.newest.document
+    known = [] if search.newest is None else [snapshot.snapshot_id for snapshot in search.newest.metadata.snapshots]
     names = lists_of_lost_commits(search, known)
     if not search.folder or not names or len(names) > MOST_LISTS:
         return None, [], search.why or "the metadata folder has no manifest list of another snapshot"
-    lists = [one for one in (_read_list(handle, search, name) for name in names) if one is not None]
-    chain, why = _chain(lists, None if search.found is None else search.found.metadata.current_snapshot_id, bool(known))
+    lists = [stored_list for stored_list in (_read_list(handle, search, name) for name in names) if stored_list is not None]
+    chain, why = _chain(lists, None if search.newest is None else search.newest.metadata.current_snapshot_id, bool(known))
     if not chain:
         return None, [], why
     try:
         document = _first_document(handle, search, chain) if base is None else dict(base)
-        for one in chain:
-            document = _with_snapshot(document, one)
+        for stored_list in chain:
+            document = _with_snapshot(document, stored_list)
         _check_schemas(handle, document, chain)
         as_metadata(document, location)
     except StorageUnavailableError:
@@ -103,9 +103,9 @@ def _chain(lists: Sequence[StoredList], head: int | None, has_base: bool) -> tup
     parents = {listed.parent_id for listed in lists}
     if has_base:
         newer = [listed for listed in lists if _descends(listed, head, by_id)]
-        tips = [one for one in newer if one.snapshot_id not in parents]
+        tips = [stored_list for stored_list in newer if stored_list.snapshot_id not in parents]
     else:
-        tips = [one for one in by_id.values() if one.snapshot_id not in parents]
+        tips = [stored_list for stored_list in by_id.values() if stored_list.snapshot_id not in parents]
     if len(tips) != 1:
         what = (
             "several manifest lists of the metadata folder have no successor"
@@ -114,16 +114,16 @@ def _chain(lists: Sequence[StoredList], head: int | None, has_base: bool) -> tup
         )
         return [], what
     chain: list[StoredList] = []
-    one: StoredList | None = tips[0]
-    while one is not None and one not in chain:
-        chain.append(one)
-        one = None if one.parent_id is None else by_id.get(one.parent_id)
+    stored_list: StoredList | None = tips[0]
+    while stored_list is not None and stored_list not in chain:
+        chain.append(stored_list)
+        stored_list = None if stored_list.parent_id is None else by_id.get(stored_list.parent_id)
     return chain[::-1], ""
 
 
-def _descends(one: StoredList, head: int | None, by_id: Mapping[int, StoredList]) -> bool:
+def _descends(stored_list: StoredList, head: int | None, by_id: Mapping[int, StoredList]) -> bool:
     seen = set()
-    current: StoredList | None = one
+    current: StoredList | None = stored_list
     while current is not None and current.snapshot_id not in seen:
         if current.parent_id == head:
             return True
@@ -132,31 +132,31 @@ def _descends(one: StoredList, head: int | None, by_id: Mapping[int, StoredList]
     return False
 
 
-def _with_snapshot(document: Mapping[str, Any], one: StoredList) -> dict[str, Any]:
+def _with_snapshot(document: Mapping[str, Any], stored_list: StoredList) -> dict[str, Any]:
     """Return the metadata with the snapshot of a list as the current one."""
     changed = dict(document)
-    time_ms = max(one.time_ms, document.get("last-updated-ms", 0))
+    time_ms = max(stored_list.time_ms, document.get("last-updated-ms", 0))
     snapshot: dict[str, Any] = {
-        "snapshot-id": one.snapshot_id,
+        "snapshot-id": stored_list.snapshot_id,
         "timestamp-ms": time_ms,
-        "summary": {"operation": _operation(one).value},
-        "manifest-list": one.path,
+        "summary": {"operation": _operation(stored_list).value},
+        "manifest-list": stored_list.path,
         "schema-id": document["current-schema-id"],
     }
-    if one.parent_id is not None:
-        snapshot["parent-snapshot-id"] = one.parent_id
-    if one.format_version > 1:
-        snapshot["sequence-number"] = one.sequence_number
-        changed["last-sequence-number"] = max(one.sequence_number, document.get("last-sequence-number", 0))
-    if document["format-version"] > 2 and one.first_row_id is not None:
-        end = max([one.first_row_id, *(_end_of_row_ids(manifest) for manifest in one.manifests)])
-        snapshot |= {"first-row-id": one.first_row_id, "added-rows": end - one.first_row_id}
+    if stored_list.parent_id is not None:
+        snapshot["parent-snapshot-id"] = stored_list.parent_id
+    if stored_list.format_version > 1:
+        snapshot["sequence-number"] = stored_list.sequence_number
+        changed["last-sequence-number"] = max(stored_list.sequence_number, document.get("last-sequence-number", 0))
+    if document["format-version"] > 2 and stored_list.first_row_id is not None:
+        end = max([stored_list.first_row_id, *(_end_of_row_ids(manifest) for manifest in stored_list.manifests)])
+        snapshot |= {"first-row-id": stored_list.first_row_id, "added-rows": end - stored_list.first_row_id}
         changed["next-row-id"] = max(end, document.get("next-row-id", 0))
     changed["snapshots"] = [*document.get("snapshots", ()), snapshot]
-    changed["snapshot-log"] = [*document.get("snapshot-log", ()), {"timestamp-ms": time_ms, "snapshot-id": one.snapshot_id}]
-    changed["current-snapshot-id"] = one.snapshot_id
+    changed["snapshot-log"] = [*document.get("snapshot-log", ()), {"timestamp-ms": time_ms, "snapshot-id": stored_list.snapshot_id}]
+    changed["current-snapshot-id"] = stored_list.snapshot_id
     refs = document.get("refs") or {}
-    changed["refs"] = {**refs, "main": {**refs.get("main", {}), "snapshot-id": one.snapshot_id, "type": "branch"}}
+    changed["refs"] = {**refs, "main": {**refs.get("main", {}), "snapshot-id": stored_list.snapshot_id, "type": "branch"}}
     changed["last-updated-ms"] = time_ms
     return changed
 
@@ -165,9 +165,9 @@ def _end_of_row_ids(manifest: ManifestFile) -> int:
     return 0 if manifest.first_row_id is None else manifest.first_row_id + manifest.live_rows_count
 
 
-def _operation(one: StoredList) -> Operation:
+def _operation(stored_list: StoredList) -> Operation:
     """Return the operation that the created manifests show: a rewrite of files counts as an overwrite, which promises less."""
-    created = [manifest for manifest in one.manifests if manifest.added_snapshot_id == one.snapshot_id]
+    created = [manifest for manifest in stored_list.manifests if manifest.added_snapshot_id == stored_list.snapshot_id]
     adds = any(manifest.has_added_files and manifest.content is ManifestContent.DATA for manifest in created)
     removes = any(manifest.has_deleted_files or manifest.content is ManifestContent.DELETES for manifest in created)
     if removes:
@@ -177,7 +177,7 @@ def _operation(one: StoredList) -> Operation:
 
 def _headers(handle: TableHandle, chain: Sequence[StoredList]) -> list[Mapping[str, str]]:
     """Return the properties of the manifests of lists, the newest list last."""
-    paths = dict.fromkeys(manifest.manifest_path for one in chain for manifest in reversed(one.manifests))
+    paths = dict.fromkeys(manifest.manifest_path for stored_list in chain for manifest in reversed(stored_list.manifests))
     headers: list[Mapping[str, str]] = []
     for path in paths:
         try:
@@ -219,7 +219,7 @@ def _first_document(handle: TableHandle, search: MetadataSearch, chain: Sequence
     schema = json.loads(newest["schema"])
     schema_id = int(newest.get("schema-id", schema.get("schema-id", 0)))
     spec_id = int(newest.get("partition-spec-id", "0"))
-    version = max(one.format_version for one in chain)
+    version = max(stored_list.format_version for stored_list in chain)
     document: dict[str, Any] = {
         "format-version": version,
         "table-uuid": handle.ids.uuid(),

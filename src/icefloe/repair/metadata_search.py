@@ -61,13 +61,13 @@ class MetadataSearch:
     Attributes:
         folder: The metadata folder that was searched; empty if there is none.
         names: The names of all files in it, with the time of the last change in milliseconds where it is known.
-        found: The file to go on from; None if there is none, or more than one could be it.
+        newest: The file to go on from; None if there is none, or more than one could be it.
         why: Why there is none.
     """
 
     folder: str = ""
     names: dict[str, int | None] = field(default_factory=dict)
-    found: FoundMetadata | None = None
+    newest: FoundMetadata | None = None
     why: str = ""
 
 
@@ -133,24 +133,26 @@ def _choose(handle: TableHandle, location: str, search: MetadataSearch) -> None:
     lost_version = metadata_version(location)
     named = [(metadata_version(name), name) for name in search.names]
     versions = sorted(((version, name) for version, name in named if version is not None), reverse=True)
-    readable = [one for one in (_candidate(handle, search.folder, *pair) for pair in versions[:MOST_FILES]) if one is not None]
-    readable = [one for one in readable if one.location != location]
+    readable = [
+        candidate for candidate in (_candidate(handle, search.folder, *pair) for pair in versions[:MOST_FILES]) if candidate is not None
+    ]
+    readable = [candidate for candidate in readable if candidate.location != location]
     previous = handle.store.load(handle.identifier).previous_metadata_location
-    before = next((one for one in readable if one.location == previous), None)
+    before = next((candidate for candidate in readable if candidate.location == previous), None)
     if before is not None:
-        search.found = _read(handle, search.folder, before.version, file_name(before.location))
+        search.newest = _read(handle, search.folder, before.version, file_name(before.location))
         return
-    if len({one.table_uuid for one in readable}) > 1:
+    if len({candidate.table_uuid for candidate in readable}) > 1:
         search.why = "its metadata folder has files of several tables"
         return
     # A file of the lost version or a later one is of a commit that failed, unless the catalog is older than it.
-    earlier = [one for one in readable if lost_version is None or one.version < lost_version]
-    newest = [one for one in earlier if one.version == earlier[0].version]
+    earlier = [candidate for candidate in readable if lost_version is None or candidate.version < lost_version]
+    newest = [candidate for candidate in earlier if candidate.version == earlier[0].version]
     if len(newest) > 1:
-        logged = frozenset[str]().union(*(one.logged for one in readable))
-        newest = [one for one in newest if one.location in logged]
+        logged = frozenset[str]().union(*(candidate.logged for candidate in readable))
+        newest = [candidate for candidate in newest if candidate.location in logged]
     if len(newest) == 1:
-        search.found = _read(handle, search.folder, newest[0].version, file_name(newest[0].location))
+        search.newest = _read(handle, search.folder, newest[0].version, file_name(newest[0].location))
     else:
         search.why = (
             "its metadata folder has several files of the newest version"
@@ -161,11 +163,11 @@ def _choose(handle: TableHandle, location: str, search: MetadataSearch) -> None:
 
 def _candidate(handle: TableHandle, folder: str, version: int, name: str) -> _Candidate | None:
     """Return what has to be kept of a metadata file, of which a folder can have many large ones."""
-    found = _read(handle, folder, version, name)
-    if found is None:
+    document = _read(handle, folder, version, name)
+    if document is None:
         return None
-    logged = frozenset(entry.metadata_file for entry in found.metadata.metadata_log)
-    return _Candidate(location=found.location, version=version, table_uuid=found.metadata.table_uuid, logged=logged)
+    logged = frozenset(entry.metadata_file for entry in document.metadata.metadata_log)
+    return _Candidate(location=document.location, version=version, table_uuid=document.metadata.table_uuid, logged=logged)
 
 
 def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMetadata | None:

@@ -236,17 +236,17 @@ class RepairPlan(Reportable):
             yield Prose("Nothing was changed, and no repair is chosen.")
 
 
-def _repair_parts(one: PlannedRepair, most: int | None) -> Iterator[Part]:
-    kind = REPAIR_BY_ID[one.repair]
-    yield Prose(f"{one.repair}: {one.text}. Breaks {', '.join(one.rules)}. Rows: {kind.rows}.")
-    if not one.is_chosen:
-        why = f": {one.named_because}" if one.named_because else ""
-        yield Prose(f"{one.repair} is not done unless it is named with --only {one.repair}{why}.")
-    for title, rows in (("rows lost", one.rows_lost), ("rows that come back, at most", one.rows_back)):
+def _repair_parts(repair: PlannedRepair, most: int | None) -> Iterator[Part]:
+    kind = REPAIR_BY_ID[repair.repair]
+    yield Prose(f"{repair.repair}: {repair.text}. Breaks {', '.join(repair.rules)}. Rows: {kind.rows}.")
+    if not repair.is_chosen:
+        why = f": {repair.named_because}" if repair.named_because else ""
+        yield Prose(f"{repair.repair} is not done unless it is named with --only {repair.repair}{why}.")
+    for title, rows in (("rows lost", repair.rows_lost), ("rows that come back, at most", repair.rows_back)):
         if rows:
             by_partition = (Column("partition", whole=True), Column(title, is_number=True))
             yield grid("", by_partition, [(name or "-", f"{count:,}") for name, count in rows.items()], most)
-    listed = [(change.what, short_text(change.path), change.partition) for change in one.changes]
+    listed = [(change.what, short_text(change.path), change.partition) for change in repair.changes]
     if listed:
         columns = (Column("change", rank=1), Column("file", rank=2), Column("partition"))
         yield grid("", columns, listed, most)

@@ -88,7 +88,7 @@ class SnapshotEdits:
     @property
     def replaced(self) -> set[str]:
         """The paths of manifests that are no longer listed."""
-        return {*self.edits, *self.dropped, *(one.lost.manifest_path for one in self.rebuilt)}
+        return {*self.edits, *self.dropped, *(rebuilt.lost.manifest_path for rebuilt in self.rebuilt)}
 
 
 @dataclass(slots=True)
@@ -276,8 +276,8 @@ def build_manifests(base: TableMetadata, edits: SnapshotEdits, context: CommitCo
             moved.setdefault((manifest.content, spec_id), []).append(_existing(entries[position], file))
     for (content, spec_id), others in moved.items():
         write(content, spec_id, others, f"moved to {spec_id}")
-    for one in edits.rebuilt:
-        write(one.lost.content, one.lost.partition_spec_id, one.entries, one.lost.manifest_path)
+    for rebuilt in edits.rebuilt:
+        write(rebuilt.lost.content, rebuilt.lost.partition_spec_id, rebuilt.entries, rebuilt.lost.manifest_path)
     return built
 
 

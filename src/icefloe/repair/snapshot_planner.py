@@ -242,12 +242,12 @@ class SnapshotPlanner:
 
     def _rewritten(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         # A file of Avro that is cut between two blocks looks whole, with fewer entries.
-        lengths, counts = ({one.file for one in by_rule.get(rule, ())} for rule in ("manifest-length", "manifest-file-count"))
+        lengths, counts = ({finding.file for finding in by_rule.get(rule, ())} for rule in ("manifest-length", "manifest-file-count"))
         cut = lengths & counts
         for rule in kinds.REWRITE_MANIFESTS.rules:
             for finding in by_rule.get(rule, ()):
                 # A finding of a list's entry names the list, and the manifest as its path.
-                path = next((one for one in (finding.path, finding.file) if one in self._head.manifests), None)
+                path = next((path for path in (finding.path, finding.file) if path in self._head.manifests), None)
                 if path is None or self._entries_of(path) is None:
                     self.left[rule].append("its manifest cannot be read")
                 elif path in cut:
@@ -271,8 +271,8 @@ class SnapshotPlanner:
         # The head is not read yet: its manifests are read by their paths.
         if not self._head.manifests:
             self._head = read_head(self._handle.io, self._metadata, self._snapshot, ())
-        found = self._entry(finding)
-        return None if found is None else target_of(found[1].data_file)
+        manifest_entry = self._entry(finding)
+        return None if manifest_entry is None else target_of(manifest_entry[1].data_file)
 
     def _duplicates(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         for path in sorted(self._head.repeated):
@@ -314,11 +314,11 @@ class SnapshotPlanner:
     def _lost_files(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         lost: list[tuple[_EntryPlace, DataFile]] = []
         for finding in by_rule.get("file-missing", ()):
-            found = self._entry(finding)
-            if found is None or not self._is_gone(found[1].data_file.file_path):
+            manifest_entry = self._entry(finding)
+            if manifest_entry is None or not self._is_gone(manifest_entry[1].data_file.file_path):
                 self.left["file-missing"].append("that the file does not exist could not be confirmed")
-            elif not self._is_changed(found[0]):
-                lost.append((found[0], found[1].data_file))
+            elif not self._is_changed(manifest_entry[0]):
+                lost.append((manifest_entry[0], manifest_entry[1].data_file))
         kind_of_data = self._kind_of_lost([file for _, file in lost if file.content is FileContent.DATA])
         for place, file in lost:
             kind = kind_of_data if file.content is FileContent.DATA else kinds.DROP_LOST_DELETE_FILES
@@ -326,10 +326,10 @@ class SnapshotPlanner:
                 self._edits_of(place[0]).removed.add(place[1])
         for rule in kinds.DROP_DAMAGED_FILES.rules:
             for finding in by_rule.get(rule, ()):
-                found = self._entry(finding)
-                if found is None or self._is_changed(found[0]):
+                manifest_entry = self._entry(finding)
+                if manifest_entry is None or self._is_changed(manifest_entry[0]):
                     continue
-                place, entry = found
+                place, entry = manifest_entry
                 if self._record(kinds.DROP_DAMAGED_FILES, rule, self._dropped_file(finding.message, entry.data_file)):
                     self._edits_of(place[0]).removed.add(place[1])
 
@@ -352,7 +352,7 @@ class SnapshotPlanner:
 
     def _corrections(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         wrong: dict[_EntryPlace, list[Finding]] = defaultdict(list)
-        damaged = {(one.file, one.entry) for rule in kinds.DROP_DAMAGED_FILES.rules for one in by_rule.get(rule, ())}
+        damaged = {(finding.file, finding.entry) for rule in kinds.DROP_DAMAGED_FILES.rules for finding in by_rule.get(rule, ())}
         for rule in kinds.CORRECT_ENTRIES.rules:
             for finding in by_rule.get(rule, ()):
                 if finding.file is None or finding.entry is None or (finding.file, finding.entry) in damaged:
@@ -361,10 +361,10 @@ class SnapshotPlanner:
                     wrong[finding.file, finding.entry].append(finding)
         correction = EntryCorrection(self._metadata, self._handle.io, self._handle.table_name) if wrong else None
         for place, findings in wrong.items():
-            found = self._entry(findings[0])
-            if found is None or self._is_changed(place) or correction is None:
+            manifest_entry = self._entry(findings[0])
+            if manifest_entry is None or self._is_changed(place) or correction is None:
                 continue
-            file = found[1].data_file
+            file = manifest_entry[1].data_file
             try:
                 values = correction.fields(file, findings)
                 why = "the file may have been cut, or its rows would get the row ids of others"
@@ -389,18 +389,18 @@ class SnapshotPlanner:
         if "file-row-count" not in rules:
             return True
         totals = self._head.totals.values()
-        return "file-size" not in rules and all(one is not None and not one.position_deletes for one in totals)
+        return "file-size" not in rules and all(total is not None and not total.position_deletes for total in totals)
 
     # Deletes
 
     def _plan_partition_moves(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         for finding in by_rule.get("delete-partition", ()):
-            found = self._entry(finding)
-            target = None if found is None else self._data_file(target_of(found[1].data_file))
-            if found is None or target is None or self._is_changed(found[0]):
+            manifest_entry = self._entry(finding)
+            target = None if manifest_entry is None else self._data_file(target_of(manifest_entry[1].data_file))
+            if manifest_entry is None or target is None or self._is_changed(manifest_entry[0]):
                 self.left["delete-partition"].append("its data file is not known")
                 continue
-            place, entry = found
+            place, entry = manifest_entry
             what = f"the partition becomes {self._folder(target)} of spec {target.spec_id}, that of {target.file_path}"
             change = RepairChange(what=what, path=entry.data_file.file_path, partition=self._folder(entry.data_file))
             if not self._record(kinds.MOVE_DELETES, "delete-partition", change):
@@ -422,9 +422,9 @@ class SnapshotPlanner:
     def _dangling(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
         for rule in kinds.DROP_DANGLING_DELETES.rules:
             for finding in by_rule.get(rule, ()):
-                found = self._entry(finding)
-                if found is not None and not self._is_changed(found[0]):
-                    self._drop_dangling(*found, rule, finding.message)
+                manifest_entry = self._entry(finding)
+                if manifest_entry is not None and not self._is_changed(manifest_entry[0]):
+                    self._drop_dangling(*manifest_entry, rule, finding.message)
 
     def _drop_dangling(self, place: _EntryPlace, entry: ManifestEntry, rule: str, message: str) -> None:
         change = RepairChange(what=message, path=entry.data_file.file_path, partition=self._folder(entry.data_file))
@@ -447,7 +447,7 @@ class SnapshotPlanner:
 
         sources = {line.manifest_path: source for source, (_, line) in built.by_source.items()}
         number = self._metadata.next_sequence_number
-        manifests = [one for path, one in self._head.manifests.items() if path not in edits.replaced]
+        manifests = [manifest for path, manifest in self._head.manifests.items() if path not in edits.replaced]
         manifests += [line for _, line in built.manifests]
         types = {spec.spec_id: spec_partition_type(self._metadata, spec.spec_id) for spec in self._metadata.partition_specs}
         check = DeleteCheck(read=read, partition_types=types)
@@ -456,7 +456,7 @@ class SnapshotPlanner:
                 self._drop_by_path(sources.get(finding.file or "", finding.file or ""), finding, cause)
 
     def _is_replaced(self, path: str) -> bool:
-        return path in self._dropped or any(one.lost.manifest_path == path for one in self._rebuilt)
+        return path in self._dropped or any(rebuilt.lost.manifest_path == path for rebuilt in self._rebuilt)
 
     def _drop_by_path(self, source: str, finding: Finding, cause: RepairKind) -> None:
         """Drop the delete file of a finding, whose position is that in the new manifest, as part of the repair that is the cause."""

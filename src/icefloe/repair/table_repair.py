@@ -225,18 +225,18 @@ def _measure(handle: TableHandle, location: str, draft: _Draft, sizes: Sequence[
     check = FileCheck(layout=layout_of(handle.io, content), partition_types=types, depths=frozenset({Depth.DATA}), most=MOST_REPAIRED)
     known = {(finding.rule, finding.file, finding.entry) for finding in draft.findings}
     positions: dict[str, set[int]] = defaultdict(set)
-    for one in sizes:
-        if one.file is not None and one.entry is not None:
-            positions[one.file].add(one.entry)
+    for size in sizes:
+        if size.file is not None and size.entry is not None:
+            positions[size.file].add(size.entry)
     manifests = _manifests_of(handle, content, sizes[0].snapshot_id)
     for path, chosen in positions.items():
         if path not in manifests:
             continue
         task = FileTask(manifest=manifests[path], snapshot_id=sizes[0].snapshot_id or 0, positions=tuple(sorted(chosen)))
-        for one in check(task).kept:
-            if (one.rule, one.file, one.entry) not in known:
-                draft.findings.append(replace(one, table=handle.table_name))
-                draft.counts[one.rule] += 1
+        for size in check(task).kept:
+            if (size.rule, size.file, size.entry) not in known:
+                draft.findings.append(replace(size, table=handle.table_name))
+                draft.counts[size.rule] += 1
 
 
 def _manifests_of(handle: TableHandle, content: TableContent, snapshot_id: int | None) -> Mapping[str, Any]:
@@ -298,25 +298,25 @@ def _rebuilt_lists(
         return document, [], []
     rebuild = ManifestListRebuild(handle, loaded.metadata, list(lost))
     rebuilt = rebuild.rebuilt()
-    locations = {one.snapshot.snapshot_id: one.file.location for one in rebuilt}
+    locations = {rebuilt_list.snapshot.snapshot_id: rebuilt_list.file.location for rebuilt_list in rebuilt}
     for snapshot_id, rule in lost.items():
         draft.counts[rule] = max(draft.counts[rule], 1)
         if snapshot_id not in locations and rule != "summary-total":
             draft.why[rule].append(f"snapshot {snapshot_id}: {rebuild.why.get(snapshot_id, 'its manifests are not known')}")
     changes = [
         RepairChange(
-            what=f"the list of snapshot {one.snapshot.snapshot_id} is written again with {len(one.manifests)} manifests",
-            path=one.snapshot.manifest_list or "",
+            what=f"the list of snapshot {rebuilt_list.snapshot.snapshot_id} is written again with {len(rebuilt_list.manifests)} manifests",
+            path=rebuilt_list.snapshot.manifest_list or "",
         )
-        for one in rebuilt
+        for rebuilt_list in rebuilt
     ]
     if not is_chosen or not rebuilt:
         return document, [], changes
     snapshots = [
-        {**one, "manifest-list": locations[one["snapshot-id"]]} if one.get("snapshot-id") in locations else one
-        for one in document["snapshots"]
+        {**snapshot, "manifest-list": locations[snapshot["snapshot-id"]]} if snapshot.get("snapshot-id") in locations else snapshot
+        for snapshot in document["snapshots"]
     ]
-    return {**document, "snapshots": snapshots}, [one.file for one in rebuilt], changes
+    return {**document, "snapshots": snapshots}, [rebuilt_list.file for rebuilt_list in rebuilt], changes
 
 
 def _is_readable(document: Mapping[str, Any], location: str) -> bool:
@@ -352,27 +352,29 @@ def _plan_restore(handle: TableHandle, location: str, draft: _Draft, chosen: fro
         return
     search = search_metadata(handle, location)
     ways: list[tuple[RepairKind, Callable[[], None]]] = []
-    found = search.found
-    if found is None:
+    newest = search.newest
+    if newest is None:
         for rule in rules:
             draft.why[rule].append(search.why)
     else:
-        known = [snapshot.snapshot_id for snapshot in found.metadata.snapshots]
+        known = [snapshot.snapshot_id for snapshot in newest.metadata.snapshots]
         later = lists_of_lost_commits(search, known)
-        what = f"the table is that of {found.location}, version {found.version}"
+        what = f"the table is that of {newest.location}, version {newest.version}"
         lost = f"; {len(later)} manifest lists in the folder are of snapshots that it does not have" if later else ""
         ways.append(
-            (kinds.RESTORE_METADATA, lambda: _set_restored(handle, location, draft, found, dict(found.document), kinds.RESTORE_METADATA))
+            (kinds.RESTORE_METADATA, lambda: _set_restored(handle, location, draft, newest, dict(newest.document), kinds.RESTORE_METADATA))
         )
-        _add(draft, kinds.RESTORE_METADATA, [RepairChange(what=what + lost, path=found.location)], rules, is_chosen=False)
+        _add(draft, kinds.RESTORE_METADATA, [RepairChange(what=what + lost, path=newest.location)], rules, is_chosen=False)
     document, chain, why = rebuild_document(handle, location, search)
     if document is None:
         for rule in rules:
             draft.why[rule].append(why)
     else:
-        changes = [RepairChange(what=f"snapshot {one.snapshot_id} is that of the list", path=one.path) for one in chain]
+        changes = [
+            RepairChange(what=f"snapshot {stored_list.snapshot_id} is that of the list", path=stored_list.path) for stored_list in chain
+        ]
         rebuilt = document
-        ways.append((kinds.REBUILD_METADATA, lambda: _set_restored(handle, location, draft, found, rebuilt, kinds.REBUILD_METADATA)))
+        ways.append((kinds.REBUILD_METADATA, lambda: _set_restored(handle, location, draft, newest, rebuilt, kinds.REBUILD_METADATA)))
         _add(draft, kinds.REBUILD_METADATA, changes, rules, is_chosen=False)
     what = f"the catalog has no {dotted(handle.identifier)} any more, and the files stay"
     _add(draft, kinds.DROP_TABLE, [RepairChange(what=what, path=location)], rules, is_chosen=False)
@@ -393,9 +395,9 @@ def _choose_one(draft: _Draft, ways: Sequence[tuple[RepairKind, Callable[[], Non
 
 
 def _set_restored(
-    handle: TableHandle, location: str, draft: _Draft, found: FoundMetadata | None, document: dict[str, Any], kind: RepairKind
+    handle: TableHandle, location: str, draft: _Draft, newest: FoundMetadata | None, document: dict[str, Any], kind: RepairKind
 ) -> None:
-    predecessors = () if found is None or found.location == location else ((found.metadata.last_updated_ms, found.location),)
+    predecessors = () if newest is None or newest.location == location else ((newest.metadata.last_updated_ms, newest.location),)
     _set_metadata_commit(handle, draft, RepairedDocument(document=document, replaced=location, predecessors=predecessors), (kind.id,))
 
 
@@ -422,12 +424,12 @@ def _plan_newer(handle: TableHandle, location: str, draft: _Draft, chosen: froze
         draft.why["metadata-newer"].append("the newer file cannot be read")
         return
     metadata = as_metadata(document, newer.path)
-    found = FoundMetadata(location=newer.path, version=0, metadata=metadata, document=document)
+    newest = FoundMetadata(location=newer.path, version=0, metadata=metadata, document=document)
     is_chosen = kinds.FOLLOW_NEWER_METADATA.id in chosen and draft.apply is None
     change = RepairChange(what="the table is that of the newer file", path=newer.path)
     _add(draft, kinds.FOLLOW_NEWER_METADATA, [change], ("metadata-newer",), is_chosen=is_chosen)
     if is_chosen:
-        _set_restored(handle, location, draft, found, document, kinds.FOLLOW_NEWER_METADATA)
+        _set_restored(handle, location, draft, newest, document, kinds.FOLLOW_NEWER_METADATA)
 
 
 # The newest snapshot

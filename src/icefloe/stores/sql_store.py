@@ -198,10 +198,10 @@ class SqlLocations:
                 return self._status(requests, self._text_of(error))
             if isinstance(error, IntegrityError):
                 return Refused(error=self._name_in_use(request.identifier))
-            ours = database_error(error, self._store.name, self._store.uri)
+            translated = database_error(error, self._store.name, self._store.uri)
             if may_be_tried_again(error):
-                return Conflicted(current_location=requests[0].expected, reason=ours.message)
-            return Refused(error=ours)
+                return Conflicted(current_location=requests[0].expected, reason=translated.message)
+            return Refused(error=translated)
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
         return self._status(requests, "the metadata locations are still those from before")

@@ -214,12 +214,12 @@ class CatalogSuite:
         self, catalog: Catalog, reopen: Reopen, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         catalog.create_namespace("db")
-        theirs = reopen().create_table("db.t", SCHEMA)
+        other_table = reopen().create_table("db.t", SCHEMA)
         monkeypatch.setattr(Catalog, "table_exists", lambda *_: False)
         with pytest.raises(TableAlreadyExistsError):
             catalog.create_table("db.t", pa.schema([("other", pa.string())]))
         monkeypatch.undo()
-        assert catalog.load_table("db.t").metadata == theirs.metadata
+        assert catalog.load_table("db.t").metadata == other_table.metadata
 
     def test_a_commit_is_visible_in_every_handle(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
         table.append(rows(1, 2))
@@ -245,11 +245,11 @@ class CatalogSuite:
             with table.update_sort_order() as order:
                 if is_partitioned:
                     order.asc("m")
-        found = reopen().load_table("db.t")
-        assert (found.schema().names, found.metadata.last_column_id) == (["m"], 1)
-        assert [field.name for field in found.spec().fields] == ["of_m"]
-        assert len(found.sort_order().fields) == 1
-        assert (len(found.schemas()), len(found.specs()), len(found.sort_orders())) == (2, 2, 2)
+        loaded = reopen().load_table("db.t")
+        assert (loaded.schema().names, loaded.metadata.last_column_id) == (["m"], 1)
+        assert [field.name for field in loaded.spec().fields] == ["of_m"]
+        assert len(loaded.sort_order().fields) == 1
+        assert (len(loaded.schemas()), len(loaded.specs()), len(loaded.sort_orders())) == (2, 2, 2)
 
     def test_a_table_may_be_created_at_a_location(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
@@ -384,10 +384,10 @@ class CatalogSuite:
         assert numbers(catalog.load_table("db.t")) == []
 
     def test_a_conflict_that_no_retry_resolves_keeps_the_first_commit(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
-        with reopen().load_table("db.t").update_schema() as theirs:
-            theirs.add_column("a", LongType())
-        with pytest.raises(CommitConflictError), table.update_schema() as ours:
-            ours.add_column("b", LongType())
+        with reopen().load_table("db.t").update_schema() as other_update:
+            other_update.add_column("a", LongType())
+        with pytest.raises(CommitConflictError), table.update_schema() as own_update:
+            own_update.add_column("b", LongType())
         assert catalog.load_table("db.t").schema().names == ["n", "a"]
 
     @pytest.mark.parametrize("fault", [Fault.LOST_REPLY, Fault.UNKNOWN, Fault.LATE, Fault.OVERTAKEN])
@@ -395,9 +395,9 @@ class CatalogSuite:
         faults = Faults()
         store = FaultyStore(catalog.store, faults)
         handle = TableHandle(identifier=("db", "t"), store=store, io=table.io)
-        ours = Table(handle, load_metadata(handle))
+        own_table = Table(handle, load_metadata(handle))
         faults.order("commit", fault, meanwhile=lambda: None if fault is not Fault.OVERTAKEN else _append(table, 7))
-        ours.append(rows(1))
+        own_table.append(rows(1))
         assert numbers(catalog.load_table("db.t")) == ([1, 7] if fault is Fault.OVERTAKEN else [1])
 
     def test_a_transaction_commits_several_tables_at_once(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:
@@ -442,10 +442,10 @@ class CatalogSuite:
         other = catalog.create_table("db.u", SCHEMA, properties=QUICK)
         with pytest.raises(CommitConflictError), catalog.transaction() as tx:
             tx.load_table("db.t").append(rows(1))
-            with tx.load_table("db.u").update_schema() as ours:
-                ours.add_column("b", LongType())
-            with other.update_schema() as theirs:
-                theirs.add_column("a", LongType())
+            with tx.load_table("db.u").update_schema() as own_update:
+                own_update.add_column("b", LongType())
+            with other.update_schema() as other_update:
+                other_update.add_column("a", LongType())
         assert numbers(reopen().load_table("db.t")) == []
         if not self.creates_in_transactions:
             return
@@ -476,4 +476,4 @@ class CatalogSuite:
         with ThreadPoolExecutor(WRITERS) as threads:
             totals = [total for totals_of_thread in threads.map(move, range(WRITERS)) for total in totals_of_thread]
         assert set(totals) == {0}
-        assert [len(numbers(one)) for one in reopen().load_tables("db.t", "db.u")] == [WRITERS * ROUNDS] * 2
+        assert [len(numbers(table)) for table in reopen().load_tables("db.t", "db.u")] == [WRITERS * ROUNDS] * 2

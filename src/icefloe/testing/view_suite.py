@@ -69,37 +69,37 @@ class ViewSuite:
 
     def test_a_view_is_created_and_loaded(self, catalog: Catalog, reopen: Callable[[], Catalog]) -> None:
         catalog.create_namespace("db")
-        made = catalog.create_view(NAME, SQL, COLUMNS, properties={"comment": "daily", "version.history.num-entries": 5})
-        found = reopen().load_view(NAME)
-        assert found == made
-        assert found.name() == ("db", "event_counts")
-        assert found.properties == {"comment": "daily", "version.history.num-entries": "5"}
-        assert (found.schema().names, [field.field_id for field in found.schema().fields]) == (["type", "count"], [1, 2])
-        version = found.current_version()
+        created = catalog.create_view(NAME, SQL, COLUMNS, properties={"comment": "daily", "version.history.num-entries": 5})
+        loaded = reopen().load_view(NAME)
+        assert loaded == created
+        assert loaded.name() == ("db", "event_counts")
+        assert loaded.properties == {"comment": "daily", "version.history.num-entries": "5"}
+        assert (loaded.schema().names, [field.field_id for field in loaded.schema().fields]) == (["type", "count"], [1, 2])
+        version = loaded.current_version()
         assert (version.version_id, version.default_namespace, version.default_catalog) == (1, ("db",), None)
         if self.keeps_summaries:
             assert version.summary["engine-name"] == "icefloe"
             assert version.summary["engine-version"]
-        assert found.sql_for("spark").sql == SQL  # type: ignore[union-attr]
-        assert [entry.version_id for entry in found.history()] == [1]
-        assert found.location().endswith("db/event_counts")
-        assert found.metadata_location.startswith(f"{found.location()}/metadata/00000-")
-        assert found.metadata_location.endswith(".gz.metadata.json")
+        assert loaded.sql_for("spark").sql == SQL  # type: ignore[union-attr]
+        assert [entry.version_id for entry in loaded.history()] == [1]
+        assert loaded.location().endswith("db/event_counts")
+        assert loaded.metadata_location.startswith(f"{loaded.location()}/metadata/00000-")
+        assert loaded.metadata_location.endswith(".gz.metadata.json")
 
     def test_a_dialect_without_a_representation_gets_the_first_one(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
-        made = catalog.create_view(
+        created = catalog.create_view(
             NAME, {"spark": "SELECT 1", "trino": "SELECT 2"}, COLUMNS, default_namespace="db", default_catalog="other"
         )
-        assert [made.sql_for(dialect).sql for dialect in ("spark", "TRINO", "duckdb")] == ["SELECT 1", "SELECT 2", "SELECT 1"]  # type: ignore[union-attr]
-        assert made.sql_for("duckdb").dialect == "spark"  # type: ignore[union-attr]
-        assert made.current_version().default_catalog == "other"
+        assert [created.sql_for(dialect).sql for dialect in ("spark", "TRINO", "duckdb")] == ["SELECT 1", "SELECT 2", "SELECT 1"]  # type: ignore[union-attr]
+        assert created.sql_for("duckdb").dialect == "spark"  # type: ignore[union-attr]
+        assert created.current_version().default_catalog == "other"
         replaced = catalog.replace_view(NAME, {"spark": "SELECT 3", "trino": "SELECT 2"}, COLUMNS, default_namespace=())
         assert (replaced.current_version().default_namespace, replaced.current_version().default_catalog) == ((), None)
         other = catalog.create_view(("db", "of_the_catalog"), "SELECT 4", COLUMNS, default_namespace=())
         assert other.current_version().default_namespace == ()
         with pytest.raises(InvalidInputError, match="dialect is empty"):
-            made.sql_for(" ")
+            created.sql_for(" ")
 
     def test_a_view_is_replaced_and_rolled_back(self, catalog: Catalog, view: View, reopen: Callable[[], Catalog]) -> None:
         replaced = catalog.replace_view(NAME, "SELECT 2", WIDER, properties={"comment": "c"})
@@ -108,15 +108,15 @@ class ViewSuite:
         assert replaced.uuid() == view.uuid()
         assert "/00001-" in replaced.metadata_location
         replaced.rollback_to_version(1)
-        found = reopen().load_view(NAME)
-        assert (found.sql_for("spark").sql, found.schema().names) == (SQL, ["type", "count"])  # type: ignore[union-attr]
-        assert [entry.version_id for entry in found.history()] == [1, 2, 1]
-        assert [version.version_id for version in found.versions] == [1, 2]
+        loaded = reopen().load_view(NAME)
+        assert (loaded.sql_for("spark").sql, loaded.schema().names) == (SQL, ["type", "count"])  # type: ignore[union-attr]
+        assert [entry.version_id for entry in loaded.history()] == [1, 2, 1]
+        assert [version.version_id for version in loaded.versions] == [1, 2]
         # A definition that equals a version of the view makes that version the current one.
         again = catalog.create_or_replace_view(NAME, "SELECT 2", WIDER)
         assert (again.current_version().version_id, len(again.versions)) == (2, 2)
         with pytest.raises(InvalidInputError, match="no version 9"):
-            found.rollback_to_version(9)
+            loaded.rollback_to_version(9)
 
     def test_a_new_version_keeps_what_is_not_replaced(self, view: View) -> None:
         with view.replace_version() as update:
@@ -182,10 +182,10 @@ class ViewSuite:
             update.set("version.history.num-entries", "3")
         for number in range(2, 7):
             catalog.replace_view(NAME, f"SELECT {number}", COLUMNS)
-        found = catalog.load_view(NAME)
-        assert sorted(version.version_id for version in found.versions) == [4, 5, 6]
-        assert [entry.version_id for entry in found.history()] == [4, 5, 6]
-        assert found.version(1) is None
+        loaded = catalog.load_view(NAME)
+        assert sorted(version.version_id for version in loaded.versions) == [4, 5, 6]
+        assert [entry.version_id for entry in loaded.history()] == [4, 5, 6]
+        assert loaded.version(1) is None
 
     def test_views_are_listed_renamed_and_dropped(self, catalog: Catalog, view: View) -> None:
         catalog.create_namespace("other")
@@ -208,8 +208,8 @@ class ViewSuite:
         if not self.keeps_files_of_dropped_views:
             pytest.skip("this catalog deletes the files of dropped views")
         catalog.drop_view(NAME)
-        found = catalog.register_view("db.again", view.metadata_location)
-        assert (found.uuid(), found.metadata) == (view.uuid(), view.metadata)
+        registered = catalog.register_view("db.again", view.metadata_location)
+        assert (registered.uuid(), registered.metadata) == (view.uuid(), view.metadata)
         with pytest.raises(ViewAlreadyExistsError):
             catalog.register_view("db.again", view.metadata_location)
         catalog.create_table("db.t", COLUMNS)
@@ -289,16 +289,16 @@ class ViewSuite:
         for thread in threads:
             thread.join()
         assert failed == []
-        found = view.refresh()
-        texts = [version.sql_for("spark") for version in found.versions]
+        refreshed = view.refresh()
+        texts = [version.sql_for("spark") for version in refreshed.versions]
         assert sorted(texts) == sorted([SQL, *acknowledged])  # type: ignore[type-var]
         assert len(acknowledged) == WRITERS * ROUNDS
-        assert [entry.version_id for entry in found.history()] == list(range(1, 2 + WRITERS * ROUNDS))
-        assert list(view_problems(found.metadata)) == []
+        assert [entry.version_id for entry in refreshed.history()] == list(range(1, 2 + WRITERS * ROUNDS))
+        assert list(view_problems(refreshed.metadata)) == []
 
     def test_a_schema_object_keeps_its_field_ids(self, catalog: Catalog) -> None:
         catalog.create_namespace("db")
         table = catalog.create_table("db.t", COLUMNS)
-        made = catalog.create_view("db.over_t", "SELECT * FROM t", table.schema())
-        assert made.schema().fields == table.schema().fields
-        assert catalog.load_view("db.over_t") == made
+        created = catalog.create_view("db.over_t", "SELECT * FROM t", table.schema())
+        assert created.schema().fields == table.schema().fields
+        assert catalog.load_view("db.over_t") == created

@@ -74,10 +74,10 @@ def _draw_level(level: Level, top: float) -> list[Markup]:
     across = _WIDTH - _NAMES
     total = sum(block.weight for block in level.blocks) or 1.0
     # Small blocks have a least width, for which the others give way.
-    wanted = [max(across * block.weight / total, _LEAST_WIDTH) for block in level.blocks]
-    scale = across / max(sum(wanted), across)
+    widths = [max(across * block.weight / total, _LEAST_WIDTH) for block in level.blocks]
+    scale = across / max(sum(widths), across)
     x = float(_NAMES)
-    for block, width in zip(level.blocks, wanted, strict=True):
+    for block, width in zip(level.blocks, widths, strict=True):
         shapes.append(_block(block, x, top, width * scale))
         x += width * scale
     return shapes

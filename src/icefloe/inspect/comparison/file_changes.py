@@ -129,8 +129,8 @@ class _Bounds(NamedTuple):
     upper: Any = None
 
     def merge(self, other: "_Bounds") -> "_Bounds":
-        lower = min((one for one in (self.lower, other.lower) if one is not None), default=None)
-        upper = max((one for one in (self.upper, other.upper) if one is not None), default=None)
+        lower = min((bound for bound in (self.lower, other.lower) if bound is not None), default=None)
+        upper = max((bound for bound in (self.upper, other.upper) if bound is not None), default=None)
         return _Bounds(None if self.nulls is None or other.nulls is None else self.nulls + other.nulls, lower, upper)
 
 
@@ -166,15 +166,15 @@ def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: boo
         NoSuchFileError: A manifest list or manifest does not exist.
         FormatError: One is damaged, or violates the format.
     """
-    one, other = before.manifests(), after.manifests()
-    shared = {manifest.manifest_path for manifest in one} & {manifest.manifest_path for manifest in other} if is_one_table else set()
+    old, other = before.manifests(), after.manifests()
+    shared = {manifest.manifest_path for manifest in old} & {manifest.manifest_path for manifest in other} if is_one_table else set()
     old_columns: Columns = _columns(before.schema) if statistics else {}
     new_columns: Columns = _columns(after.schema) if statistics else {}
     if is_one_table:
         old_columns, new_columns = _in_wider_types(old_columns, new_columns), _in_wider_types(new_columns, old_columns)
     in_both = [manifest for manifest in other if manifest.manifest_path in shared]
     both = _digests(after, {**old_columns, **new_columns} if is_one_table else new_columns, in_both, with_files=False)
-    removed = _digests(before, old_columns, _not_in(one, shared), with_files=True)
+    removed = _digests(before, old_columns, _not_in(old, shared), with_files=True)
     added = _digests(after, new_columns, _not_in(other, shared), with_files=True)
     return FileDifferences(
         data_files=_difference(both, removed, added, is_delete=False),
@@ -338,14 +338,14 @@ def _partition_differences(before: Sequence[_Digest], after: Sequence[_Digest]) 
     changed = np.flatnonzero((totals[0] != totals[1]).any(axis=1))
     old, new = (totals[side][changed].tolist() for side in (0, 1))
     differences = [
-        PartitionDifference(partition=name, before=PartitionCounts(*one), after=PartitionCounts(*other))
-        for name, one, other in zip(names.dictionary.take(positions_array(changed)).to_pylist(), old, new, strict=True)
+        PartitionDifference(partition=name, before=PartitionCounts(*old_totals), after=PartitionCounts(*other))
+        for name, old_totals, other in zip(names.dictionary.take(positions_array(changed)).to_pylist(), old, new, strict=True)
     ]
-    return tuple(sorted(differences, key=lambda one: (-_changed_rows(one), one.partition)))
+    return tuple(sorted(differences, key=lambda difference: (-_changed_rows(difference), difference.partition)))
 
 
-def _changed_rows(one: PartitionDifference) -> int:
-    return abs(one.after.rows - one.before.rows) + abs(one.after.deletes - one.before.deletes)
+def _changed_rows(difference: PartitionDifference) -> int:
+    return abs(difference.after.rows - difference.before.rows) + abs(difference.after.deletes - difference.before.deletes)
 
 
 def _column_differences(
@@ -364,9 +364,9 @@ def _second(named: tuple[str, ColumnBounds] | None) -> ColumnBounds | None:
 
 
 def _column_bounds(columns: Columns, digests: Sequence[_Digest], *, by_name: bool) -> dict[int | str, tuple[str, ColumnBounds]]:
-    found: dict[int | str, tuple[str, ColumnBounds]] = {}
+    bounds: dict[int | str, tuple[str, ColumnBounds]] = {}
     for field_id, (name, kind) in columns.items():
         total = reduce(_Bounds.merge, (digest.columns[field_id] for digest in digests if field_id in digest.columns), _Bounds())
         texts = [None if value is None else short_text(to_human(kind, value)) for value in (total.lower, total.upper)]
-        found[name if by_name else field_id] = (name, ColumnBounds(nulls=total.nulls, lower=texts[0], upper=texts[1]))
-    return found
+        bounds[name if by_name else field_id] = (name, ColumnBounds(nulls=total.nulls, lower=texts[0], upper=texts[1]))
+    return bounds

@@ -56,8 +56,8 @@ def layout_changes(before: TableVersion, after: TableVersion, *, is_one_table: b
         is_one_table: Whether they are versions of one table, so that columns with one field id are one column.
     """
     schema = tuple(schema_changes(before.schema, after.schema, by_name=not is_one_table))
-    one, other = before.settings, after.settings
-    if one is None or other is None:
+    old, other = before.settings, after.settings
+    if old is None or other is None:
         return LayoutChanges(
             schema=schema,
             settings_known=False,
@@ -71,12 +71,12 @@ def layout_changes(before: TableVersion, after: TableVersion, *, is_one_table: b
     return LayoutChanges(
         schema=schema,
         settings_known=True,
-        partition_spec=_change_of("partition spec", spec_text(one), spec_text(other)),
-        sort_order=_change_of("sort order", sort_text(one), sort_text(other)),
-        format_version=_change_of("format version", str(one.format_version), str(other.format_version)),
-        location=_change_of("location", one.location, other.location) if is_one_table else None,
-        properties=tuple(_mapping_changes(one.properties, other.properties)),
-        refs=tuple(_mapping_changes(_refs_text(one.refs), _refs_text(other.refs))),
+        partition_spec=_change_of("partition spec", spec_text(old), spec_text(other)),
+        sort_order=_change_of("sort order", sort_text(old), sort_text(other)),
+        format_version=_change_of("format version", str(old.format_version), str(other.format_version)),
+        location=_change_of("location", old.location, other.location) if is_one_table else None,
+        properties=tuple(_mapping_changes(old.properties, other.properties)),
+        refs=tuple(_mapping_changes(_refs_text(old.refs), _refs_text(other.refs))),
     )
 
 
@@ -156,6 +156,6 @@ def _change_of(name: str, before: str, after: str) -> Change | None:
 
 def _mapping_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
     for name in sorted({*before, *after}):
-        one, other = before.get(name), after.get(name)
-        if one != other:
-            yield Change(change=ADDED if one is None else REMOVED if other is None else CHANGED, name=name, before=one, after=other)
+        old, other = before.get(name), after.get(name)
+        if old != other:
+            yield Change(change=ADDED if old is None else REMOVED if other is None else CHANGED, name=name, before=old, after=other)

@@ -46,13 +46,13 @@ class RowHasher:
 
     def hashes(self, rows: Any) -> Hashes:
         """Return two numbers for each row of a `pyarrow.Table`."""
-        found = np.zeros((len(rows), 2), np.uint64)
+        hashes = np.zeros((len(rows), 2), np.uint64)
         for place, column in enumerate(rows.columns):
             values = array_of_chunks(column)
             lanes = _mix_bits(self._lanes(values, place))
             lanes[numpy_of(values.is_null())] = self._seeds(place, b"null")
-            found = _mix_bits(found ^ lanes) + self._seeds(place, b"column")
-        return found
+            hashes = _mix_bits(hashes ^ lanes) + self._seeds(place, b"column")
+        return hashes
 
     def _lanes(self, values: Any, place: int) -> Hashes:
         kind = values.type
@@ -143,9 +143,9 @@ class RowChanges:
         added: list[FilePair] = [(file.task(), None) for path, file in new.items() if path not in in_both]
         for path in in_both:
             if old[path].deletes != new[path].deletes:
-                one, other = old[path].task(), new[path].task()
-                removed.append((one, other))
-                added.append((other, one))
+                task, other = old[path].task(), new[path].task()
+                removed.append((task, other))
+                added.append((other, task))
         before_schema = self._after.schema if self._is_one_table else self._before.schema
         return (
             _Side(DELETE, removed, FileRows(self._before.reader, before_schema, self._projections[0])),
@@ -159,7 +159,7 @@ class RowChanges:
         removed, added = (list(self._each(side, hasher.hashes)) for side in self._sides)
         kept = _surplus(_concatenate(removed), _concatenate(added))
         return tuple(  # type: ignore[return-value]
-            np.split(mask, np.cumsum([len(one) for one in hashes])[:-1]) if hashes else []
+            np.split(mask, np.cumsum([len(part) for part in hashes])[:-1]) if hashes else []
             for mask, hashes in zip(kept, (removed, added), strict=True)
         )
 
@@ -275,10 +275,10 @@ def _same_columns(version: TableVersion, other: Schema, of: TableVersion, *, mus
     return Schema(*fields)
 
 
-def _is_comparable(one: Any, other: Any) -> bool:
-    if not one.is_primitive or not other.is_primitive:
-        return type(one) is type(other)
-    return one == other or is_promotion(one, other, LATEST_SUPPORTED_VERSION) or is_promotion(other, one, LATEST_SUPPORTED_VERSION)
+def _is_comparable(kind: Any, other: Any) -> bool:
+    if not kind.is_primitive or not other.is_primitive:
+        return type(kind) is type(other)
+    return kind == other or is_promotion(kind, other, LATEST_SUPPORTED_VERSION) or is_promotion(other, kind, LATEST_SUPPORTED_VERSION)
 
 
 def _widest(old: Schema, new: Schema) -> Schema:
@@ -310,9 +310,9 @@ def _surplus(removed: Hashes, added: Hashes) -> tuple[NDArray[np.bool_], NDArray
     fewest = np.minimum(np.bincount(groups[is_added], minlength=count), np.bincount(groups[~is_added], minlength=count))
     remains = np.zeros(len(order), bool)
     for side in (is_added, ~is_added):
-        mine = groups[side]
-        firsts = np.searchsorted(mine, np.arange(count))
-        remains[side] = np.arange(len(mine)) - firsts[mine] >= fewest[mine]
-    found = np.empty(len(order), bool)
-    found[order] = remains
-    return found[: len(removed)], found[len(removed) :]
+        own_groups = groups[side]
+        firsts = np.searchsorted(own_groups, np.arange(count))
+        remains[side] = np.arange(len(own_groups)) - firsts[own_groups] >= fewest[own_groups]
+    has_pair = np.empty(len(order), bool)
+    has_pair[order] = remains
+    return has_pair[: len(removed)], has_pair[len(removed) :]

@@ -82,9 +82,9 @@ def compare(before: TableVersion, after: TableVersion, *, is_one_table: bool, st
     )
 
 
-def comparison_lines(found: TableComparison) -> Iterator[tuple[str, Change]]:
+def comparison_lines(comparison: TableComparison) -> Iterator[tuple[str, Change]]:
     """Yield each difference with the part of the table that it is of: `schema`, `partition spec`, `property`, `ref`, `snapshot`, `data files`, ..."""
-    layout, files = found.layout, found.files
+    layout, files = comparison.layout, comparison.files
     for change in layout.schema:
         yield "schema", change
     for setting in (layout.format_version, layout.location, layout.partition_spec, layout.sort_order):
@@ -93,7 +93,7 @@ def comparison_lines(found: TableComparison) -> Iterator[tuple[str, Change]]:
     for section, changes in (("property", layout.properties), ("ref", layout.refs)):
         for change in changes:
             yield section, change
-    for step in found.history.steps:
+    for step in comparison.history.steps:
         text = f"{step.operation or 'unknown'}: {step.added_rows or 0} rows added, {step.removed_rows or 0} removed"
         is_added = step.side == "after"
         yield (

@@ -80,7 +80,7 @@ def table_version(reader: TableReader, name: int | str | None) -> TableVersion:
         is_number = text.isascii() and text.isdecimal() and len(text) < 20
         snapshot = metadata.snapshot_by_id(int(text)) if is_number else None
     if snapshot is None and text:
-        newest = ", ".join(str(one.snapshot_id) for one in metadata.snapshots[-_SHOWN_CHOICES:]) or "none"
+        newest = ", ".join(str(snapshot.snapshot_id) for snapshot in metadata.snapshots[-_SHOWN_CHOICES:]) or "none"
         raise NoSuchSnapshotError(
             f"{reader.full_name} has no snapshot, branch or tag {text!r}",
             table=reader.full_name,

@@ -47,10 +47,10 @@ def version_history(before: TableVersion, after: TableVersion, *, is_one_table: 
     if not is_one_table:
         return VersionHistory(relation="other table", common_snapshot_id=None, steps=())
     old, new = before.history(), after.history()
-    old_ids, new_ids = {one.snapshot_id for one in old}, {one.snapshot_id for one in new}
-    common = next((one.snapshot_id for one in new if one.snapshot_id in old_ids), None)
-    left = [one for one in old if one.snapshot_id not in new_ids]
-    right = [one for one in new if one.snapshot_id not in old_ids]
+    old_ids, new_ids = {snapshot.snapshot_id for snapshot in old}, {snapshot.snapshot_id for snapshot in new}
+    common = next((snapshot.snapshot_id for snapshot in new if snapshot.snapshot_id in old_ids), None)
+    left = [snapshot for snapshot in old if snapshot.snapshot_id not in new_ids]
+    right = [snapshot for snapshot in new if snapshot.snapshot_id not in old_ids]
     if not left and not right:
         relation = "same"
     elif common is None and old and new:

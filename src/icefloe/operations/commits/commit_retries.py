@@ -301,10 +301,10 @@ def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
 def _is_private(folder: Path) -> bool:
     """Return whether a folder is there and this user's alone: others could let commits wait."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except FileNotFoundError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077
 
 
 def _is_file(path: Path, file: int) -> bool:

@@ -93,11 +93,11 @@ class Expiry:
         )
         if plan is None or action.base is None or kept is None:
             return report
-        files = report_columns(with_statistics(plan.found.files, action.base, plan.expired_ids, kept))
+        files = report_columns(with_statistics(plan.unreachable.files, action.base, plan.expired_ids, kept))
         scope = scope or self._scope(kept)
         inside, outside = scope.divide(files)
         return replace(
-            report, files=inside, outside=outside, unreadable=plan.found.unreadable, unproven=scope.unproven if len(outside) else ""
+            report, files=inside, outside=outside, unreadable=plan.unreachable.unreadable, unproven=scope.unproven if len(outside) else ""
         )
 
     def _scope(self, metadata: TableMetadata) -> DeletionScope:

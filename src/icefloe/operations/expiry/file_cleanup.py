@@ -38,7 +38,7 @@ class CleaningPlan:
     """The files that only the expired snapshots reach, given the kept ones at the time of planning."""
 
     expired_ids: frozenset[int]
-    found: Unreachable
+    unreachable: Unreachable
     kept_ids: frozenset[int]
     kept_manifests: Any  # keys of their locations
 
@@ -72,26 +72,26 @@ class Cleaner:
         gone = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id in ids]
         try:
             kept_files = files_of_snapshots(list(kept.snapshots) if gone else [], self.read, must=True)
-            found = unreachable_files(files_of_snapshots(gone, self.read, must=False), kept_files, self._find)
+            unreachable = unreachable_files(files_of_snapshots(gone, self.read, must=False), kept_files, self._find)
         except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
             raise self._refusal(error) from error
         return CleaningPlan(
-            expired_ids=ids, found=found, kept_ids=frozenset(kept.snapshots.ids()), kept_manifests=kept_files.manifests["key"]
+            expired_ids=ids, unreachable=unreachable, kept_ids=frozenset(kept.snapshots.ids()), kept_manifests=kept_files.manifests["key"]
         )
 
     def kept_from(self, plan: CleaningPlan, current: TableMetadata) -> CleaningPlan:
         """Return the plan without the files that newer snapshots reach. Raises as `plan`."""
         newer = [snapshot for snapshot in current.snapshots if snapshot.snapshot_id not in plan.kept_ids]
-        if not newer or not len(plan.found.files):
+        if not newer or not len(plan.unreachable.files):
             return plan
         try:
             added = files_of_snapshots(newer, self.read, must=True)
-            files = _without_files_of(plan.found.files, added)
+            files = _without_files_of(plan.unreachable.files, added)
             for live in live_keys(without(added.manifests, plan.kept_manifests), self.read):
                 files = without(files, live)
         except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:
             raise self._refusal(error) from error
-        return replace(plan, found=replace(plan.found, files=files))
+        return replace(plan, unreachable=replace(plan.unreachable, files=files))
 
     def _find(self, gone: Any, kept: Any) -> Unreachable:
         engine = engine_choice().for_many(len(gone) + len(kept), engine_choice().manifests, self.engine)
@@ -149,8 +149,8 @@ def delete_in_order(io: FileIO, files: Any, may_delete: Callable[[str], bool]) -
 
 def paths_of(files: Any, kind: FileKind) -> Sequence[str]:
     """Return the paths of one kind of file."""
-    found: Sequence[str] = files.filter(pa.compute.equal(files["kind"], kind.value))["path"].to_pylist()
-    return found
+    paths: Sequence[str] = files.filter(pa.compute.equal(files["kind"], kind.value))["path"].to_pylist()
+    return paths
 
 
 def _without_files_of(files: Any, snapshots: SnapshotFiles) -> Any:

@@ -185,13 +185,13 @@ def upsert(
     action = Upsert(handle, engine, rows, schema, rules, context)
 
     def result(attempt: Attempt | None, attempts: int) -> WriteResult:
-        found = action.found
+        upserted = action.upserted
         return replace(
-            _result("upsert", action.engine_name, attempt, attempts, added=found.added, change=action.change),
+            _result("upsert", action.engine_name, attempt, attempts, added=upserted.added, change=action.change),
             deleted_records=0,
-            rows_updated=found.updated,
-            rows_inserted=found.inserted,
-            rows_unchanged=found.unchanged,
+            rows_updated=upserted.updated,
+            rows_inserted=upserted.inserted,
+            rows_unchanged=upserted.unchanged,
         )
 
     return PreparedWrite(action=action, result=result)

@@ -78,7 +78,7 @@ class Upsert:
         self._source_schema = schema
         self._delete_files = DeleteFileWriter(handle, MERGE_MODE.name)
         self._joined: _Join | None = None
-        self.found = _NOTHING  # of the last attempt
+        self.upserted = _NOTHING  # of the last attempt
         self._joined_by = engine
 
     @property
@@ -92,7 +92,7 @@ class Upsert:
         return self._joined.change if self._joined else RowChange()
 
     def new_data_files(self) -> Sequence[str]:
-        return [*(file.file_path for file in (*self.found.added, *self.change.added)), *self._delete_files.new_files()]
+        return [*(file.file_path for file in (*self.upserted.added, *self.change.added)), *self._delete_files.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
         """See `Action.attempt`.
@@ -110,10 +110,10 @@ class Upsert:
             self._discard()
             self._join(base, source, plan, tasks)
         change = self.change
-        if change.is_empty and not self.found.added:
+        if change.is_empty and not self.upserted.added:
             return None
         delta = RowDelta(
-            added=(*self.found.added, *change.added),
+            added=(*self.upserted.added, *change.added),
             added_deletes=change.added_deletes,
             removed=change.removed,
             removed_deletes=change.removed_deletes,
@@ -149,7 +149,7 @@ class Upsert:
         if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
             engine, source = IN_PROCESS, source.here
         self._joined_by = engine
-        self.found = source.join(
+        self.upserted = source.join(
             UpsertRequest(
                 source=source,
                 scan=_scan(self._handle, base, plan),
@@ -161,12 +161,12 @@ class Upsert:
                 target=target,
             )
         )
-        replaced = [(task, rows) for task, rows in zip(tasks, self.found.positions, strict=True) if len(rows)]
+        replaced = [(task, rows) for task, rows in zip(tasks, self.upserted.positions, strict=True) if len(rows)]
         if _is_merge_on_read(base):
             change = self._delete_files.change(replaced, base)
         else:
-            change, new_files = copies_without(self._handle, engine, base, replaced, self.found.added, target)
-            self.found = replace(self.found, added=tuple(new_files))
+            change, new_files = copies_without(self._handle, engine, base, replaced, self.upserted.added, target)
+            self.upserted = replace(self.upserted, added=tuple(new_files))
         self._joined = _Join(
             form=_form(base),
             planned=frozenset(map(task_key, tasks)),
@@ -178,7 +178,7 @@ class Upsert:
         """Delete the files of an earlier attempt that this one cannot use."""
         delete_quietly(self._handle, self.new_data_files())
         self._delete_files.discard()
-        self._joined, self.found = None, _NOTHING
+        self._joined, self.upserted = None, _NOTHING
 
 
 def upsert_keys(handle: TableHandle, schema: Schema, join_cols: Sequence[str] | None, *, case_sensitive: bool) -> tuple[int, ...]:

@@ -200,14 +200,16 @@ def add_formats(spark: SparkSession) -> None:
     # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
     conf = spark._jsparkSession.sessionState().conf()
     try:
-        found = class_behind(gateway, "org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource("iceberg", conf).getName()
+        provider = (
+            class_behind(gateway, "org.apache.spark.sql.execution.datasources.DataSource").lookupDataSource("iceberg", conf).getName()
+        )
     except Py4JError as error:
         LOG.warning(
             "the format iceberg is found in lower case only, because Spark cannot load a data source of another library: %s",
             java_message(error),
         )
         return
-    if found == ICEBERG_SOURCE:
+    if provider == ICEBERG_SOURCE:
         loader.addURL(class_behind(gateway, "java.io.File")(f"{folder}/{SERVICES_FOLDER}/").toURI().toURL())
     gateway.__dict__[_FORMATS_ATTRIBUTE] = True
 

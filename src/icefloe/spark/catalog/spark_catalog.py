@@ -154,7 +154,9 @@ class SparkCatalog(PythonCallback):
         except IcefloeError:
             LOG.debug("the tables of a statement are loaded one by one", exc_info=True)
             return ()
-        return tuple(self._load(TableSelection(table=table), one) for table, one in zip(tables, request["tables"], strict=True))
+        return tuple(
+            self._load(TableSelection(table=table), read_request) for table, read_request in zip(tables, request["tables"], strict=True)
+        )
 
     def _load(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
         """Return a table without its description if Java has that of its state."""
@@ -308,7 +310,7 @@ class SparkCatalog(PythonCallback):
         children = self._catalog.list_namespaces(name)
         if children:
             raise InvalidInputError(
-                f"namespace {'.'.join(name)} has namespaces below it: {', '.join('.'.join(one) for one in children)}",
+                f"namespace {'.'.join(name)} has namespaces below it: {', '.join('.'.join(child) for child in children)}",
                 next_step="drop those first: CASCADE drops the tables and views of one namespace",
             )
         for view in self._catalog.list_views(name) if self._catalog.keeps_views else ():

@@ -53,8 +53,8 @@ _LISTED_ROWS = StructType([*_PARTS.fields, *_FILES, *_KEYED])
 # Rows of referenced files; a row with a folder alone is of a local folder in which links may be.
 _REFERENCED_ROWS = StructType([StructField("folder", StringType()), *_KEYED])
 _PACKED = StructType([StructField("orphans", BinaryType())])
-_LISTED_ARROW = pa.schema([("folder", pa.string()), ("level", pa.int32()), *LISTED, *((one.name, pa.string()) for one in _KEYED)])
-_REFERENCED_ARROW = pa.schema([("folder", pa.string()), *((one.name, pa.string()) for one in _KEYED)])
+_LISTED_ARROW = pa.schema([("folder", pa.string()), ("level", pa.int32()), *LISTED, *((column.name, pa.string()) for column in _KEYED)])
+_REFERENCED_ARROW = pa.schema([("folder", pa.string()), *((column.name, pa.string()) for column in _KEYED)])
 
 
 @dataclass(frozen=True)
@@ -332,13 +332,15 @@ class _OrphanSearch:
 
     def _can_differ(self, listed: DataFrame, referenced: DataFrame) -> bool:
         """Return whether any file is referenced with a prefix that is not the one of a listed file. Raises `InvalidInputError` for too many prefixes."""
-        found = []
+        both_prefixes = []
         for rows in (listed, referenced):
             prefixes = _prefixes(rows).limit(MOST_PREFIXES + 1)
-            found.append([Prefix(*row) for row in run_job(self.spark, f"compare prefixes of {self.request.table_name}", prefixes.collect)])
-        if len(found[0]) + len(found[1]) > MOST_PREFIXES:
+            both_prefixes.append(
+                [Prefix(*row) for row in run_job(self.spark, f"compare prefixes of {self.request.table_name}", prefixes.collect)]
+            )
+        if len(both_prefixes[0]) + len(both_prefixes[1]) > MOST_PREFIXES:
             raise prefixes_error()
-        return any(not one.is_of(other) for one in found[1] for other in found[0])
+        return any(not prefix.is_of(other) for prefix in both_prefixes[1] for other in both_prefixes[0])
 
     def _stream(self, rows: DataFrame) -> Iterator[Any]:
         """Yield the orphans of packed rows; Spark sends one partition after the other."""
@@ -409,7 +411,7 @@ def _key_columns(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence
 
 def _batch(schema: pa.Schema, columns: Mapping[str, Sequence[Any]], rows: int) -> pa.RecordBatch:
     """Return a batch; columns that are not given are null."""
-    arrays = [pa.array(columns[one.name], one.type) if one.name in columns else pa.nulls(rows, one.type) for one in schema]
+    arrays = [pa.array(columns[column.name], column.type) if column.name in columns else pa.nulls(rows, column.type) for column in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -242,12 +242,12 @@ def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> 
         raise repeated_keys(titles, [", ".join(repr(row[name]) for name in names) for row in shown], figures["repeated"])
     listed: list[Any] | None = None
     if 0 < figures[COUNT] <= MOST_LISTED_KEYS:
-        wanted = [
+        fields = [
             _literal_column(name, key_type).alias(name)
             for name, key_type in zip(names, key_types, strict=True)
             if isinstance(key_type, _LISTED)
         ]
-        listed = run_job(spark, "read the few keys to upsert", lambda: complete_keys.select(*wanted).collect())
+        listed = run_job(spark, "read the few keys to upsert", lambda: complete_keys.select(*fields).collect())
     values = tuple(
         _key_values(
             key_id, key_type, figures, name, [row[name] for row in listed] if listed is not None and isinstance(key_type, _LISTED) else None

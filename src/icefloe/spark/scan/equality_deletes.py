@@ -157,15 +157,15 @@ def union_deletes(
     together = equality_deletes(parts, fields_of)
     is_partial = any(applied is None for applied in deletes)
     counted = replace(together, count=together.count + is_partial)  # the last number is for files without deletes
-    found, start = [], 0
+    loaded, start = [], 0
     for group, applied in zip(parts_of_groups, deletes, strict=True):
         length = sum(map(len, group))
         if applied is None:
-            found.append(replace(counted, groups=np.full(length, together.count, np.int64)))
+            loaded.append(replace(counted, groups=np.full(length, together.count, np.int64)))
         else:
-            found.append(replace(counted, groups=together.groups[start : start + length]))
+            loaded.append(replace(counted, groups=together.groups[start : start + length]))
             start += length
-    return found
+    return loaded
 
 
 def key_ids_of(file: DataFile) -> frozenset[int]:

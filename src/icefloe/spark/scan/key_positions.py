@@ -92,8 +92,8 @@ def deleted_positions(spark: SparkSession, request: ScanRequest, tasks: Sequence
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     reader = DeletedRowReader(request.io, request.schema, request.specs, request.name_mapping, deletes)
     slices = min(len(tasks), MOST_SPARK_TASKS)
-    found = spark.sparkContext.parallelize(list(tasks), slices).mapPartitions(reader)
-    return run_job(spark, f"find rows of {request.table_name} that are deleted by key", found.collect)
+    positions = spark.sparkContext.parallelize(list(tasks), slices).mapPartitions(reader)
+    return run_job(spark, f"find rows of {request.table_name} that are deleted by key", positions.collect)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def column_statistics(
         rows: The rows after deletes, which no count exceeds.
         distinct: Numbers of distinct values from statistics files, by field id.
     """
-    found = {}
+    statistics = {}
     for column in columns:
         kind = column.field_type
         if not isinstance(kind, PrimitiveType):
@@ -74,8 +74,8 @@ def column_statistics(
         if isinstance(kind, _COMPARED) and (bounds := _bounds(plan, column, kind)) is not None:
             fields["min"], fields["max"] = bounds
         if fields:
-            found[column.name] = fields
-    return found
+            statistics[column.name] = fields
+    return statistics
 
 
 def distinct_values(scan: DataScan) -> dict[int, int]:
@@ -89,7 +89,7 @@ def distinct_values(scan: DataScan) -> dict[int, int]:
     if snapshot is None or not files:
         return {}
     lineage = islice(ancestors(scan.metadata, snapshot.snapshot_id), _MOST_ANCESTORS)
-    counted = next((one for one in lineage if one.snapshot_id in files), None)
+    counted = next((candidate for candidate in lineage if candidate.snapshot_id in files), None)
     if counted is None or (counted is not snapshot and not _is_alike(counted, snapshot)):
         return {}
     return _distinct_values_of(files[counted.snapshot_id])
@@ -113,7 +113,7 @@ def _distinct_values_of(file: StatisticsFile) -> dict[int, int]:
 
 def _is_alike(counted: Snapshot, snapshot: Snapshot) -> bool:
     """Return True if a snapshot has at most twice the rows of the one whose values were counted."""
-    before, now = (count_of(one.summary.get("total-records")) for one in (counted, snapshot))
+    before, now = (count_of(at.summary.get("total-records")) for at in (counted, snapshot))
     return before is not None and now is not None and now <= 2 * before
 
 

@@ -236,9 +236,9 @@ class PushedScan:
         """Return the ids of the columns that a filter requires and that hold no null in the planned files, so that Spark evaluates no such filter."""
         if self.query.get("operation") is not None:
             return frozenset()
-        held = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
+        filters = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
         tests = (
-            bind(expression, self._unfiltered_scan.schema()) for expression, holds in held if holds and isinstance(expression, NotNull)
+            bind(expression, self._unfiltered_scan.schema()) for expression, holds in filters if holds and isinstance(expression, NotNull)
         )
         return frozenset(test.field.field_id for bound in tests for test in predicates(bound) if len(test.path) == 1)
 
@@ -399,10 +399,10 @@ class SparkScan(ConnectorScan):
             return statistics(rows, size(), self._column_statistics(rows))
         # Live rows may remain where delete files have as many rows as the planned files, so none is reported only of a scan without files.
         kept = max(min(1, total), int(rows * self._kept))
-        found = statistics(kept, size(kept=self._kept))
+        result = statistics(kept, size(kept=self._kept))
         if not self._estimates:  # without the key, a join of this scan has no estimated size
-            return found
-        return found | {
+            return result
+        return result | {
             "uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, exact_distinct_values(self._pushed.scan))
         }
 

@@ -132,8 +132,8 @@ def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable
         StorageError: This process does not find a local file.
     """
     task_files = [_VALUES.from_bytes(packed, TaskFiles) for (packed,) in results]
-    files = [file for one in task_files for file in one.files]
-    delete_lost_attempts(spark, target, {file.file_path for file in files}, (one.attempt for one in task_files))
+    files = [file for task in task_files for file in task.files]
+    delete_lost_attempts(spark, target, {file.file_path for file in files}, (task.attempt for task in task_files))
     check_files_exist(target, (file.file_path for file in files))
     return files
 

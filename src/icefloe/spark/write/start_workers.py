@@ -73,10 +73,10 @@ def _is_found_by_workers() -> bool:
         return False
     try:
         # The Python that this process runs.
-        found = subprocess.run([executable, "-c", _FIND], capture_output=True, check=True, timeout=_FIND_SECONDS)  # noqa: S603
+        search = subprocess.run([executable, "-c", _FIND], capture_output=True, check=True, timeout=_FIND_SECONDS)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return False
-    return os.fsdecode(found.stdout).strip() == str(Path(__file__).parents[2] / "__init__.py")
+    return os.fsdecode(search.stdout).strip() == str(Path(__file__).parents[2] / "__init__.py")
 
 
 def _is_local(master: str) -> bool:

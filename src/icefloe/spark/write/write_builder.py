@@ -137,7 +137,7 @@ class WritableTable(ReadableTable):
 
     def _filter_of(self, predicates: Sequence[Any]) -> BooleanExpression:
         expressions = to_expressions(predicates, self._selected.table.schema())
-        return all_of([one for one in expressions if one is not None]) if expressions else AlwaysTrue()
+        return all_of([expression for expression in expressions if expression is not None]) if expressions else AlwaysTrue()
 
 
 class SparkWriteBuilder(ConnectorObject):
