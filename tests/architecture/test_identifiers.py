@@ -1,6 +1,7 @@
 """Names of functions, parameters and local variables: functions are commands or nouns, variables state what the value is."""
 
 import ast
+from collections import defaultdict
 
 from tests.architecture.sources import MODULES, tree_of
 from tests.architecture.test_modules import fail_at, place_of
@@ -48,6 +49,15 @@ def test_a_variable_states_what_its_value_is() -> None:
             elif isinstance(node, ast.arg) and node.arg in NO_VARIABLES:
                 wrong.append(f"{place_of(path, node.lineno)}: {node.arg}")
     fail_at(wrong)
+
+
+def test_a_class_name_is_one_class() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(place_of(path, node.lineno))
+    fail_at(f"{', '.join(found)}: {name}" for name, found in places.items() if len(found) > 1)
 
 
 def test_a_participle_alone_is_recognized() -> None:

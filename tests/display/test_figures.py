@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icefloe.display.figures.bars import Bar, Bars, mini_bars
-from icefloe.display.figures.blocks import Block, Blocks, Level
+from icefloe.display.figures.blocks import Block, BlockLevel, Blocks
 from icefloe.display.figures.cells import Cell, Cells
 from icefloe.display.figures.commit_lanes import lane_cells
 from icefloe.display.figures.figure import VEGA_LITE, Figure, fit_text
@@ -65,7 +65,7 @@ def test_ranges_are_within_the_picture(places: list[tuple[float, float, float, f
 @given(st.lists(st.lists(BLOCK, max_size=60), max_size=6))
 def test_the_blocks_of_a_level_fill_the_width_and_no_more(levels: list[list[Block]]) -> None:
     figure = Blocks(
-        title="t", summary="s", levels=tuple(Level(name="a", aside="b", blocks=tuple(blocks)) for blocks in levels), waterline=1
+        title="t", summary="s", levels=tuple(BlockLevel(name="a", aside="b", blocks=tuple(blocks)) for blocks in levels), waterline=1
     )
     for shape in drawn(figure.svg()).iter("rect"):
         assert float(shape.get("x", "")) + float(shape.get("width", "")) <= 961

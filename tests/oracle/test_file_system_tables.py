@@ -10,7 +10,7 @@ import pytest
 
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.errors import NoSuchTableError
-from icefloe.io.local_folders import OpenFolder
+from icefloe.io.local_folders import OpenLocalFolder
 from icefloe.spec.types import StringType
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
@@ -106,7 +106,7 @@ def test_java_does_not_see_a_table_whose_drop_was_cut_short_and_can_use_its_name
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(OpenFolder, "remove", cut_short)
+        patched.setattr(OpenLocalFolder, "remove", cut_short)
         with pytest.raises(KeyboardInterrupt):
             catalog.drop_table("db.gone")
     script = """

@@ -13,7 +13,7 @@ from icefloe.scan.server_plan import PlanRequest
 from icefloe.server.scan_task_json import ScanTaskJson
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.stores.rest.scan_tasks import ScanTasks, TaskReader
+from icefloe.stores.rest.scan_tasks import ScanTaskReader, ScanTasks
 
 STATISTICS = (1, 3)
 
@@ -42,7 +42,7 @@ def streams() -> list[bytes]:
     return [stream(), stream(())]
 
 
-def reader() -> TaskReader:
+def reader() -> ScanTaskReader:
     """Return a reader of the stream."""
     metadata, plan = planned()
     request = PlanRequest(
@@ -57,7 +57,7 @@ def reader() -> TaskReader:
         statistics=STATISTICS,
         include_statistics=True,
     )
-    return TaskReader(request, AlwaysTrue(), "lake")
+    return ScanTaskReader(request, AlwaysTrue(), "lake")
 
 
 def read(content: bytes) -> ScanPlan:

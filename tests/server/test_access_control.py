@@ -23,7 +23,7 @@ from icefloe.errors import IcefloeError, InvalidInputError, StoragePermissionErr
 from icefloe.server.access_control import Grant, User, Users, new_token, token_digest
 from icefloe.server.access_tokens import PREFIX, AccessTokens
 from icefloe.server.application import HANDLERS, application
-from icefloe.server.operations import OPERATIONS, Operation, Role
+from icefloe.server.operations import OPERATIONS, RestOperation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.request_handler import RequestHandler
 from icefloe.server.server_settings import ServerLimits, ServerSettings
@@ -68,11 +68,11 @@ def view_body(name: str, **properties: str) -> dict[str, Any]:
     return {"name": name, "schema": {"type": "struct", "fields": []}, "view-version": version, "properties": properties}
 
 
-def path_of(operation: Operation, namespace: str = "db") -> str:
+def path_of(operation: RestOperation, namespace: str = "db") -> str:
     return operation.path.format(namespace=namespace, table="t", view="v", function="f", **{"plan-id": "x"})
 
 
-def body_of(operation: Operation, namespace: str = "db") -> Any:
+def body_of(operation: RestOperation, namespace: str = "db") -> Any:
     name = {"namespace": namespace.split("%1F"), "name": "t"}
     if operation.method != "POST":
         return None
@@ -85,7 +85,7 @@ def body_of(operation: Operation, namespace: str = "db") -> Any:
     return {}
 
 
-def status(served: Served, operation: Operation, token: str | None, namespace: str = "db") -> int:
+def status(served: Served, operation: RestOperation, token: str | None, namespace: str = "db") -> int:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return served.client.request(
         operation.method, path_of(operation, namespace), json=body_of(operation, namespace), headers=headers

@@ -27,7 +27,7 @@ from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.stores.rest import scan_planner
-from icefloe.stores.rest.scan_tasks import TaskReader
+from icefloe.stores.rest.scan_tasks import ScanTaskReader
 from icefloe.table import Table
 
 
@@ -106,10 +106,10 @@ def described(plan: ScanPlan) -> list[tuple[Any, ...]]:
 
 def both_plans(scan: DataScan, **options: Any) -> tuple[ScanPlan, ScanPlan]:
     """Return the plans that the server sent as a stream and as JSON."""
-    with mock.patch.object(TaskReader, "read_stream", autospec=True, side_effect=TaskReader.read_stream) as streams:
+    with mock.patch.object(ScanTaskReader, "read_stream", autospec=True, side_effect=ScanTaskReader.read_stream) as streams:
         streamed = scan.plan(**options)
         assert streams.called == bool(streamed.parts)
-    with mock.patch.object(scan_planner, "ACCEPT", {}), mock.patch.object(TaskReader, "read_stream") as streams:
+    with mock.patch.object(scan_planner, "ACCEPT", {}), mock.patch.object(ScanTaskReader, "read_stream") as streams:
         from_json = scan.plan(**options)
         assert not streams.called
     return streamed, from_json

@@ -17,7 +17,7 @@ from icefloe.server.error_response import RefusedRequest
 from icefloe.server.request import Call
 from icefloe.server.request_signing import SignRequest, check_request, sign, signed_digest
 from icefloe.server.server_settings import Delegation
-from icefloe.server.storage_access import StorageAccess, folder_policy
+from icefloe.server.storage_access import CredentialVending, folder_policy
 from icefloe.server.storage_operations import load_credentials
 
 SCOPE = LocationScope((Place("s3://lake", "/db/t"),))
@@ -199,7 +199,7 @@ def test_the_server_signs_and_requests_credentials_with_the_keys_that_open_its_f
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "machine")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "machine")
     assert "Credential=key/" in sign(sign_request(), properties)["Authorization"][0]
-    access = StorageAccess({**properties, "client.region": "eu-west-1"}, Delegation(sts_role="arn:x", signs_requests=False))
+    access = CredentialVending({**properties, "client.region": "eu-west-1"}, Delegation(sts_role="arn:x", signs_requests=False))
     client = access._sts()
     used = client._request_signer._credentials.get_frozen_credentials()
     assert (used.access_key, used.secret_key) == ("key", "secret")
@@ -238,7 +238,7 @@ def test_a_policy_names_the_bucket_in_the_partition_of_the_role(monkeypatch: pyt
         policies.append(json.loads(request["Policy"]))
         return {"Credentials": credentials}
 
-    access = StorageAccess({}, Delegation(sts_role=role))
+    access = CredentialVending({}, Delegation(sts_role=role))
     monkeypatch.setattr(storage_access, "optional_module", lambda *_, **__: SimpleNamespace(BotoCoreError=OSError, ClientError=OSError))
     monkeypatch.setattr(access, "_client", SimpleNamespace(assume_role=assume_role))
     access.credentials("s3://lake/db/t", may_write=True)

@@ -10,14 +10,14 @@ from tests.server.conftest import SCHEMA, Served, serve
 from tests.server.test_access_control import view_body
 
 from icefloe.catalog import load_catalog
-from icefloe.server.operations import OPERATIONS, Operation, Role
+from icefloe.server.operations import OPERATIONS, RestOperation, Role
 from icefloe.server.request_handler import _timed_out
 from icefloe.server.server_settings import ServerLimits
 from icefloe.stores.sql_store import SqlCatalogStore
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_only_requests_that_change_nothing_are_to_be_repeated(operation: Operation) -> None:
+def test_only_requests_that_change_nothing_are_to_be_repeated(operation: RestOperation) -> None:
     answer = _timed_out(operation)
     is_change = operation.role >= Role.WRITE
     assert (answer.code, "Retry-After" in dict(answer.headers)) == ((504, False) if is_change else (503, True))

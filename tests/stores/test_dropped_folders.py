@@ -23,7 +23,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnfinishedDropError,
 )
-from icefloe.io.local_folders import OpenFolder
+from icefloe.io.local_folders import OpenLocalFolder
 from icefloe.operations.expiry import purge_table
 from icefloe.stores.catalog_store import CommitRequest
 
@@ -49,7 +49,7 @@ def table(catalog: FileSystemCatalog) -> Table:
 def half_dropped(catalog: FileSystemCatalog, table: Table, monkeypatch: pytest.MonkeyPatch) -> FileSystemCatalog:
     """Return a catalog whose only table was dropped by a process that ended before it deleted a file."""
     with monkeypatch.context() as patched:
-        patched.setattr(OpenFolder, "remove", killed)
+        patched.setattr(OpenLocalFolder, "remove", killed)
         with pytest.raises(KeyboardInterrupt):
             catalog.drop_table("db.t")
     return catalog
@@ -101,7 +101,7 @@ def test_the_next_drop_purge_or_creation_deletes_the_remaining_files(
     for _ in range(2):
         half_dropped.create_table("db.t", SCHEMA)
         with monkeypatch.context() as patched:
-            patched.setattr(OpenFolder, "remove", killed)
+            patched.setattr(OpenLocalFolder, "remove", killed)
             with pytest.raises(KeyboardInterrupt):
                 half_dropped.drop_table("db.t")
     report = half_dropped.purge_table("db.t")

@@ -17,7 +17,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     UnsupportedFeatureError,
 )
-from icefloe.io.local_folders import OpenFolder
+from icefloe.io.local_folders import OpenLocalFolder
 from icefloe.stores import file_system_store
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -85,18 +85,18 @@ def test_a_slow_writer_whose_version_others_have_passed_and_cleaned_up_never_los
             for number in range(4):
                 table.append(pa.table({"n": [number]}))
 
-    uuid, write = file_system_store._uuid, OpenFolder.write
+    uuid, write = file_system_store._uuid, OpenLocalFolder.write
 
     def overtaken_uuid(content: bytes, location: str) -> str | None:
         overtake()
         return uuid(content, location)
 
-    def overtaken_write(self: OpenFolder, name: str, content: bytes, *, overwrite: bool = False) -> None:
+    def overtaken_write(self: OpenLocalFolder, name: str, content: bytes, *, overwrite: bool = False) -> None:
         overtake()
         write(self, name, content, overwrite=overwrite)
 
     if moment == "before the write":
-        monkeypatch.setattr(OpenFolder, "write", overtaken_write)
+        monkeypatch.setattr(OpenLocalFolder, "write", overtaken_write)
     else:
         monkeypatch.setattr(file_system_store, "_uuid", overtaken_uuid)
     committed = [0, 1, 2, 3, 9]

@@ -14,7 +14,7 @@ from icefloe.checks.file_columns import ColumnValues, id_findings, ids_of, metri
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.manifest_check import unreadable
-from icefloe.checks.rule import Depth, Level, Place, Rule, RuleGroup, value_text
+from icefloe.checks.rule import Depth, FindingPlace, Level, Rule, RuleGroup, value_text
 from icefloe.datafile.data_file_reader import identity_constants
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import MetricsMode, physical_value
@@ -128,12 +128,12 @@ class TableLayout:
         )
 
 
-def place_of(listed: ListedFile, place: Place) -> Place:
+def place_of(listed: ListedFile, place: FindingPlace) -> FindingPlace:
     """Return the arguments of findings about a file: those of its manifest, its entry and its path."""
     return {**place, "entry": listed.entry, "path": listed.file.file_path}
 
 
-def file_unreadable(error: IcefloeError, place: Place, damaged: Rule, kind: str) -> Finding:
+def file_unreadable(error: IcefloeError, place: FindingPlace, damaged: Rule, kind: str) -> Finding:
     """Return the finding of a file that cannot be read, at the entry of its manifest."""
     path = place.get("path") or ""
     finding = unreadable(error, path, place.get("snapshot_id"), FILE_MISSING, damaged, kind)
@@ -143,7 +143,7 @@ def file_unreadable(error: IcefloeError, place: Place, damaged: Rule, kind: str)
     )
 
 
-def size_findings(layout: TableLayout, file: DataFile, place: Place, kind: str) -> Iterator[Finding]:
+def size_findings(layout: TableLayout, file: DataFile, place: FindingPlace, kind: str) -> Iterator[Finding]:
     """Yield that a file is missing, or has another size than its entry states: one request."""
     try:
         size = layout.io.size(file.file_path)
@@ -153,7 +153,7 @@ def size_findings(layout: TableLayout, file: DataFile, place: Place, kind: str) 
     yield from _other_size(file, size, place)
 
 
-def _other_size(file: DataFile, size: int, place: Place) -> Iterator[Finding]:
+def _other_size(file: DataFile, size: int, place: FindingPlace) -> Iterator[Finding]:
     if size != file.file_size_in_bytes:
         yield FILE_SIZE.finding(
             f"{value_text(file.file_path)} has {size:,} bytes, and its entry states {file.file_size_in_bytes:,}",
@@ -163,7 +163,7 @@ def _other_size(file: DataFile, size: int, place: Place) -> Iterator[Finding]:
         )
 
 
-def row_count_findings(file: DataFile, rows: int, place: Place) -> Iterator[Finding]:
+def row_count_findings(file: DataFile, rows: int, place: FindingPlace) -> Iterator[Finding]:
     """Yield that a file has another number of rows than its entry states."""
     if rows != file.record_count:
         yield FILE_ROW_COUNT.finding(
@@ -174,7 +174,7 @@ def row_count_findings(file: DataFile, rows: int, place: Place) -> Iterator[Find
         )
 
 
-def data_file_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place) -> Iterator[Finding]:
+def data_file_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
     """Yield what is wrong with a data file by its footer or header. A damaged file is a finding."""
     file, place = listed.file, place_of(listed, manifest_place)
     check = _parquet_findings if file.file_format is FileFormat.PARQUET and file.key_metadata is None else _other_findings
@@ -186,7 +186,7 @@ def data_file_findings(layout: TableLayout, listed: ListedFile, manifest_place: 
             yield from size_findings(layout, file, place, "data file")
 
 
-def _parquet_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterator[Finding]:
+def _parquet_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
     try:
         size, checked, columns = _footer(layout.io, file.file_path)
     except FormatError:
@@ -263,7 +263,7 @@ def _physical(kind: PrimitiveType, raw: Any) -> Any:
         return None
 
 
-def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place: Place) -> Iterator[Finding]:
+def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place: FindingPlace) -> Iterator[Finding]:
     """Yield partition values other than those of the rows, of fields whose source column the file lacks; `columns` is its Arrow schema with field ids."""
     spec = layout.specs.get(file.spec_id)
     if spec is None or len(spec.fields) != len(file.partition) or not layout.schemas or not has_ids(columns):
@@ -296,7 +296,7 @@ def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place
             )
 
 
-def _offset_findings(file: DataFile, starts: Sequence[int], place: Place) -> Iterator[Finding]:
+def _offset_findings(file: DataFile, starts: Sequence[int], place: FindingPlace) -> Iterator[Finding]:
     offsets = file.split_offsets
     if offsets and starts and not set(offsets) <= set(starts):
         yield SPLIT_OFFSETS.finding(
@@ -307,7 +307,7 @@ def _offset_findings(file: DataFile, starts: Sequence[int], place: Place) -> Ite
         )
 
 
-def _other_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterator[Finding]:
+def _other_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
     """Yield what is wrong with an ORC or Avro file, or with one that cannot be read."""
     with open_by_format(layout, file) as stored:
         yield from _other_size(file, layout.io.size(file.file_path), place)

@@ -23,7 +23,7 @@ from icefloe.checks.data_file_rules import (
 from icefloe.checks.file_columns import fields_by_id, id_findings
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import Depth, FindingPlace, Level, RuleGroup, value_text
 from icefloe.datafile.deletes.delete_file_reader import (
     POSITION_DELETE_NAMES,
     POSITION_DELETE_SCHEMA,
@@ -105,7 +105,7 @@ DELETES_ROW = _rule(
 RULES = (VECTOR_DAMAGED, VECTOR_UNFRAMED, DELETES_DAMAGED, DELETES_UNSORTED, DELETES_BOUNDS, DELETES_TARGET, DELETES_ROW)
 
 
-def vector_findings(layout: TableLayout, vectors: Sequence[ListedFile], manifest_place: Place) -> Iterator[Finding]:
+def vector_findings(layout: TableLayout, vectors: Sequence[ListedFile], manifest_place: FindingPlace) -> Iterator[Finding]:
     """Yield what is wrong with the deletion vectors of one Puffin file, whose footer is read once."""
     io, first = layout.io, vectors[0]
     place = place_of(first, manifest_place)
@@ -126,7 +126,7 @@ def vector_findings(layout: TableLayout, vectors: Sequence[ListedFile], manifest
             yield file_unreadable(error, place, VECTOR_DAMAGED, "deletion vector in")
 
 
-def _framing_findings(io: FileIO, file: DataFile, place: Place) -> Iterator[Finding]:
+def _framing_findings(io: FileIO, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
     offset, length = file.content_offset or 0, file.content_size_in_bytes or 0
     with io.open_input(file.file_path) as source:
         head = source.read_at(min(length, 16), offset)
@@ -138,7 +138,7 @@ def _framing_findings(io: FileIO, file: DataFile, place: Place) -> Iterator[Find
         )
 
 
-def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place) -> Iterator[Finding]:
+def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
     """Yield what is wrong with a position delete file. Its rows are read batch by batch."""
     file, place = listed.file, place_of(listed, manifest_place)
     yield from size_findings(layout, file, place, "delete file")
@@ -172,7 +172,7 @@ def _as_stored(layout: TableLayout, file: DataFile) -> DataFile:
         return replace(file, file_size_in_bytes=layout.io.size(file.file_path), record_count=stored.count_rows())
 
 
-def _unread(error: Exception, place: Place) -> Iterator[Finding]:
+def _unread(error: Exception, place: FindingPlace) -> Iterator[Finding]:
     if not isinstance(error, NoSuchFileError):  # `size_findings` reports a missing file
         known = error if isinstance(error, IcefloeError) else IcefloeError(f"a path is not valid UTF-8: {error}")
         yield file_unreadable(known, place, DELETES_DAMAGED, "delete file")
@@ -215,7 +215,7 @@ class _Order:
         self._last = (names[encoded.indices[-1].as_py()], int(positions[-1]))
 
 
-def _path_findings(file: DataFile, order: _Order, place: Place) -> Iterator[Finding]:
+def _path_findings(file: DataFile, order: _Order, place: FindingPlace) -> Iterator[Finding]:
     """Yield wrong bounds of the paths, and paths of other files than the referenced one."""
     if order.least is None or order.greatest is None:
         return
@@ -245,7 +245,7 @@ def _path_findings(file: DataFile, order: _Order, place: Place) -> Iterator[Find
             )
 
 
-def _row_column_findings(layout: TableLayout, file: DataFile, place: Place) -> Iterator[Finding]:
+def _row_column_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
     """Yield what is wrong with the deleted rows that a position delete file has."""
     with open_by_format(layout, file) as stored:
         column = file_columns(stored.schema).by_id.get(DELETE_ROW_FIELD_ID)
@@ -279,7 +279,7 @@ def _text(data: bytes) -> str:
     return bytes(data).decode("utf-8", "replace")
 
 
-def equality_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place) -> Iterator[Finding]:
+def equality_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
     """Yield what is wrong with an equality delete file: its size, rows, and the columns that it compares."""
     file, place = listed.file, place_of(listed, manifest_place)
     yield from size_findings(layout, file, place, "delete file")

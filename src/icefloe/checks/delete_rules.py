@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import Remedy
-from icefloe.checks.rule import Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import FindingPlace, Level, RuleGroup, value_text
 from icefloe.datafile.deletes.delete_file_reader import plain_location, spellings
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
 from icefloe.scan.delete_file_index import PATH_BOUNDS, path_of_bounds
@@ -99,9 +99,9 @@ class _Delete:
     sequence_number: int | None
     target: str | None
 
-    def place(self, snapshot_id: int) -> Place:
+    def place(self, snapshot_id: int) -> FindingPlace:
         """Return the place of a finding about it in a snapshot."""
-        return Place(snapshot_id=snapshot_id, file=self.manifest, entry=self.entry, path=self.path)
+        return FindingPlace(snapshot_id=snapshot_id, file=self.manifest, entry=self.entry, path=self.path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from icefloe.checks.finding import Finding, Findings, Severity
 from icefloe.checks.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, Rule, RuleGroup, value_text
+from icefloe.checks.rule import FindingPlace, Level, Rule, RuleGroup, value_text
 from icefloe.spec.arrow_values import array_of, fill_nulls, numpy_of, offsets_of, scalar_of
 
 _REWRITE = "remove the entry and add the file again, or restore the manifest from a copy"
@@ -255,7 +255,7 @@ def check_entries(report: EntryReport, row: ManifestRow, context: EntryContext) 
     """Add the findings of the entries of one manifest."""
     entries = report.entries
     unreadable = {problem.where for problem in entries.problems}
-    place = Place(file=report.manifest_path, snapshot_id=report.snapshot_id)
+    place = FindingPlace(file=report.manifest_path, snapshot_id=report.snapshot_id)
     report.findings.add(
         ENTRY_FIELD.finding(
             f"the values of {value_text(problem.where)} cannot be read: {value_text(problem.what)}", where=problem.where, **place

@@ -18,7 +18,7 @@ from icefloe.checks.finding import Finding, Findings
 from icefloe.checks.listed_files import ListedFile, read_listed_files
 from icefloe.checks.manifest_check import ListedManifest, ManifestDigest, read_plain
 from icefloe.checks.row_rules import row_findings
-from icefloe.checks.rule import Depth, Place
+from icefloe.checks.rule import Depth, FindingPlace
 from icefloe.errors import FormatError, NoSuchFileError, StoragePermissionError, UnsupportedError
 from icefloe.operations.available_engines import IN_PROCESS, engine_choice
 from icefloe.operations.parallel_requests import in_threads, side_by_side
@@ -81,14 +81,14 @@ class FileCheck:
             return findings
         files = read_listed_files(container, manifest, partition_type, task.positions)
         while chunk := _next_files(files):
-            self._check(chunk, Place(snapshot_id=task.snapshot_id, file=path), findings)
+            self._check(chunk, FindingPlace(snapshot_id=task.snapshot_id, file=path), findings)
         return findings
 
-    def _check(self, files: Sequence[ListedFile], place: Place, findings: Findings) -> None:
+    def _check(self, files: Sequence[ListedFile], place: FindingPlace, findings: Findings) -> None:
         for file_findings in self.parallel(run_check, list(self._units(files, place))):
             findings.add(file_findings)
 
-    def _units(self, files: Sequence[ListedFile], place: Place) -> Iterator[_Unit]:
+    def _units(self, files: Sequence[ListedFile], place: FindingPlace) -> Iterator[_Unit]:
         """Yield the check of each file, and one for the deletion vectors of each Puffin file."""
         vectors = [listed for listed in files if listed.file.file_format is FileFormat.PUFFIN]
         others = [listed for listed in files if listed.file.file_format is not FileFormat.PUFFIN]
@@ -98,11 +98,11 @@ class FileCheck:
         for same_file in by_puffin_file(vectors).values():
             yield partial(vector_findings, self.layout, same_file, place) if reads else partial(self._size_findings, same_file[0], place)
 
-    def _size_findings(self, listed: ListedFile, place: Place) -> Iterator[Finding]:
+    def _size_findings(self, listed: ListedFile, place: FindingPlace) -> Iterator[Finding]:
         kind = "data file" if listed.file.content is FileContent.DATA else "delete file"
         return size_findings(self.layout, listed.file, place_of(listed, place), kind)
 
-    def _file_findings(self, listed: ListedFile, place: Place) -> Iterator[Finding]:
+    def _file_findings(self, listed: ListedFile, place: FindingPlace) -> Iterator[Finding]:
         content = listed.file.content
         if content is FileContent.POSITION_DELETES:
             return position_delete_findings(self.layout, listed, place)
@@ -110,7 +110,7 @@ class FileCheck:
             return equality_delete_findings(self.layout, listed, place)
         return self._data_findings(listed, place)
 
-    def _data_findings(self, listed: ListedFile, place: Place) -> Iterator[Finding]:
+    def _data_findings(self, listed: ListedFile, place: FindingPlace) -> Iterator[Finding]:
         findings = list(data_file_findings(self.layout, listed, place))
         yield from findings
         if Depth.VALUES in self.depths:

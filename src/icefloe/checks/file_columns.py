@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.checks.finding import Finding, Severity
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import Depth, FindingPlace, Level, RuleGroup, value_text
 from icefloe.datafile.field_ids import columns_without_ids, has_ids_on_some
 from icefloe.datafile.footer_columns import type_fault
 from icefloe.datafile.projection import FileColumn, file_columns
@@ -149,7 +149,7 @@ class ColumnValues:
     has_exact_zeros: bool = False
 
 
-def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema], place: Place) -> Iterator[Finding]:
+def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema], place: FindingPlace) -> Iterator[Finding]:
     """Yield columns of a file without field ids, and ids that two columns have.
 
     Args:
@@ -203,7 +203,7 @@ def type_findings(
     constants: frozenset[int],
     *,
     floors_nanoseconds: bool,
-    place: Place,
+    place: FindingPlace,
     int96: frozenset[int] = frozenset(),
     written_in: str | None = None,
 ) -> Iterator[Finding]:
@@ -246,7 +246,7 @@ def fields_by_id(schemas: Sequence[Schema]) -> Mapping[int, NestedField]:
 
 
 def _type_findings(
-    column: FileColumn, fields: Mapping[int, NestedField], place: Place, int96: frozenset[int], fault_of: Callable[..., str | None]
+    column: FileColumn, fields: Mapping[int, NestedField], place: FindingPlace, int96: frozenset[int], fault_of: Callable[..., str | None]
 ) -> Iterator[Finding]:
     for child in column.inner:
         field = None if child.field_id is None else fields.get(child.field_id)
@@ -277,7 +277,7 @@ def _type_findings(
             yield from _type_findings(child, fields, place, int96, fault_of)
 
 
-def metrics_findings(file: DataFile, columns: Mapping[int, ColumnValues], place: Place) -> Iterator[Finding]:
+def metrics_findings(file: DataFile, columns: Mapping[int, ColumnValues], place: FindingPlace) -> Iterator[Finding]:
     """Yield the metrics of an entry that are not those of the columns of the file, by field id."""
     for field_id, column in columns.items():
         yield from _bound_findings(file, field_id, column, place)
@@ -298,7 +298,7 @@ def metrics_findings(file: DataFile, columns: Mapping[int, ColumnValues], place:
                 )
 
 
-def _bound_findings(file: DataFile, field_id: int, column: ColumnValues, place: Place) -> Iterator[Finding]:
+def _bound_findings(file: DataFile, field_id: int, column: ColumnValues, place: FindingPlace) -> Iterator[Finding]:
     for name, bounds, value, is_lower in (
         ("lower_bounds", file.lower_bounds, column.least, True),
         ("upper_bounds", file.upper_bounds, column.greatest, False),

@@ -55,7 +55,7 @@ RULES = (FILE_TWICE, NUMBER_CHANGED, ROW_IDS_OVERLAP, ROW_ID_CHANGED)
 PathOf = Callable[[int, int], str | None]
 
 
-class LiveFiles:
+class FileHistory:
     """The live entries of all manifests, one after another."""
 
     def __init__(self, digests: Sequence[ManifestDigest], manifests: Sequence[ListedManifest], path_of: PathOf) -> None:

@@ -17,7 +17,7 @@ from icefloe.checks.manifest_header_rules import HeaderContext, header_findings
 from icefloe.checks.manifest_row import ManifestRow
 from icefloe.checks.manifest_rules import MANIFEST_DAMAGED, MANIFEST_MISSING, count_findings, exact_sum, length_findings, summary_findings
 from icefloe.checks.metrics_rules import MetricsContext, check_metrics
-from icefloe.checks.rule import Level, Place, Rule, value_text
+from icefloe.checks.rule import FindingPlace, Level, Rule, value_text
 from icefloe.errors import (
     FormatError,
     IcefloeError,
@@ -183,7 +183,7 @@ class ManifestCheck:
         """Return the findings and the digest of a manifest that was read."""
         findings = Findings(most=min(self.most, _MOST_OF_A_MANIFEST))
         manifest, entries = loaded.manifest, loaded.entries
-        row, place = manifest.row, Place(snapshot_id=manifest.snapshot_id, file=manifest.path)
+        row, place = manifest.row, FindingPlace(snapshot_id=manifest.snapshot_id, file=manifest.path)
         if entries is None:
             finding = unreadable(loaded.error, manifest.path, manifest.snapshot_id, MANIFEST_MISSING, MANIFEST_DAMAGED, "manifest")
             findings.add([finding])

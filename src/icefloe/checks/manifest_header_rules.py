@@ -11,7 +11,7 @@ from functools import lru_cache
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import FindingPlace, Level, RuleGroup, value_text
 from icefloe.errors import IcefloeError
 from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
@@ -73,7 +73,7 @@ class HeaderContext:
     schema: Schema | None = None
 
 
-def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: HeaderContext, place: Place) -> Iterator[Finding]:
+def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: HeaderContext, place: FindingPlace) -> Iterator[Finding]:
     """Yield what breaks a rule in the properties of one manifest."""
     is_version_2 = (row.sequence_number or 0) > 0
     required = ("schema", "partition-spec", *(("partition-spec-id", "format-version", "content") if is_version_2 else ()))
@@ -102,7 +102,7 @@ def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: Head
         )
 
 
-def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, place: Place) -> Iterator[Finding]:
+def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, place: FindingPlace) -> Iterator[Finding]:
     spec_id = texts.get("partition-spec-id")
     # That the list names a spec that does not exist is a finding of its own.
     if spec_id is not None and row.partition_spec_id in context.specs and spec_id != str(row.partition_spec_id):
@@ -152,7 +152,7 @@ def _is_same(stored: PartitionSpec, spec: PartitionSpec) -> bool:
     )
 
 
-def _promotions(written: Schema, spec: PartitionSpec | None, current: Schema | None, place: Place) -> Iterator[Finding]:
+def _promotions(written: Schema, spec: PartitionSpec | None, current: Schema | None, place: FindingPlace) -> Iterator[Finding]:
     """Yield the partition fields whose values would be others after the promotion of their source columns since the manifest was written."""
     if spec is None or current is None:
         return
@@ -187,5 +187,5 @@ def _reason(error: Exception) -> str:
     return "it is nested too deeply" if isinstance(error, RecursionError) else value_text(error)
 
 
-def _name(place: Place) -> str:
+def _name(place: FindingPlace) -> str:
     return value_text(place.get("file"))

@@ -10,7 +10,7 @@ from typing import Any
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, value_text
+from icefloe.checks.rule import FindingPlace, Level, Rule, RuleGroup, has_relative_path, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.errors import FormatError
 from icefloe.spec.metadata.snapshot import Snapshot
@@ -132,7 +132,7 @@ def row_findings(
         types: The partition types by spec id.
         numbers: The sequence numbers of snapshots by id, as `content.sequence_numbers`.
     """
-    place = Place(snapshot_id=snapshot.snapshot_id, file=snapshot.manifest_list, entry=position, path=path_text(row))
+    place = FindingPlace(snapshot_id=snapshot.snapshot_id, file=snapshot.manifest_list, entry=position, path=path_text(row))
     named = f"entry {position} of the manifest list"
     required = _REQUIRED + (_REQUIRED_IN_V2 if snapshot.sequence_number > 0 and content.format_version > 1 else ())
     for name in required:
@@ -167,7 +167,9 @@ def row_findings(
         yield from _partitions(row.partitions, kind, named, place)
 
 
-def _sequence_numbers(row: ManifestRow, named: str, snapshot: Snapshot, numbers: Mapping[int, int], place: Place) -> Iterator[Finding]:
+def _sequence_numbers(
+    row: ManifestRow, named: str, snapshot: Snapshot, numbers: Mapping[int, int], place: FindingPlace
+) -> Iterator[Finding]:
     number, least = row.sequence_number or 0, row.min_sequence_number or 0
     if not 0 <= number <= snapshot.sequence_number:
         yield LIST_SEQUENCE_NUMBER.finding(
@@ -196,7 +198,7 @@ def _sequence_numbers(row: ManifestRow, named: str, snapshot: Snapshot, numbers:
         )
 
 
-def _first_row_id(row: ManifestRow, named: str, snapshot: Snapshot, place: Place) -> Iterator[Finding]:
+def _first_row_id(row: ManifestRow, named: str, snapshot: Snapshot, place: FindingPlace) -> Iterator[Finding]:
     first = row.first_row_id
     is_data = row.content in (None, 0)
     assigns_ids = snapshot.first_row_id is not None and snapshot.added_rows is not None
@@ -210,7 +212,7 @@ def _first_row_id(row: ManifestRow, named: str, snapshot: Snapshot, place: Place
         )
 
 
-def _partitions(summaries: tuple[tuple[Any, ...], ...], kind: StructType, named: str, place: Place) -> Iterator[Finding]:
+def _partitions(summaries: tuple[tuple[Any, ...], ...], kind: StructType, named: str, place: FindingPlace) -> Iterator[Finding]:
     if len(summaries) != len(kind.fields):
         if summaries:  # some writers write an empty list where they have no summaries
             yield LIST_PARTITIONS.finding(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_entries import NO_NUMBER, ManifestEntries
 from icefloe.checks.manifest_row import ManifestRow
-from icefloe.checks.rule import Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import FindingPlace, Level, RuleGroup, value_text
 from icefloe.spec.arrow_values import array_of, mask_array, numpy_of
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.partitioning.partition_spec import UntypedPartition
@@ -92,7 +92,7 @@ _STATUSES = (
 )
 
 
-def length_findings(row: ManifestRow, size: int, place: Place) -> Iterator[Finding]:
+def length_findings(row: ManifestRow, size: int, place: FindingPlace) -> Iterator[Finding]:
     """Yield a wrong length in the manifest list. `place` has the arguments `snapshot_id` and `file` of the findings."""
     if row.manifest_length is not None and row.manifest_length != size:
         yield MANIFEST_LENGTH.finding(
@@ -104,7 +104,7 @@ def length_findings(row: ManifestRow, size: int, place: Place) -> Iterator[Findi
         )
 
 
-def count_findings(row: ManifestRow, entries: ManifestEntries, place: Place) -> Iterator[Finding]:
+def count_findings(row: ManifestRow, entries: ManifestEntries, place: FindingPlace) -> Iterator[Finding]:
     """Yield what the manifest list counts otherwise than the entries."""
     if not (entries.is_live | entries.is_deleted).all():
         return  # an entry without a known status is a finding, and belongs to no count
@@ -139,7 +139,7 @@ def count_findings(row: ManifestRow, entries: ManifestEntries, place: Place) -> 
         )
 
 
-def summary_findings(row: ManifestRow, entries: ManifestEntries, partition_type: StructType, place: Place) -> Iterator[Finding]:
+def summary_findings(row: ManifestRow, entries: ManifestEntries, partition_type: StructType, place: FindingPlace) -> Iterator[Finding]:
     """Yield the partition fields whose summary in the manifest list does not cover the values of the live entries."""
     if row.partitions is None or len(row.partitions) != len(partition_type.fields) or not entries.is_live.any():
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from icefloe.checks.finding import Finding, Severity
-from icefloe.checks.rule import Level, Place, Rule, RuleGroup, has_relative_path, value_text
+from icefloe.checks.rule import FindingPlace, Level, Rule, RuleGroup, has_relative_path, value_text
 from icefloe.checks.table_content import TableContent, is_known_version, json_value_text
 from icefloe.errors import IcefloeError, MetadataFormatError
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
@@ -427,7 +427,7 @@ def _statistics(content: TableContent) -> Iterator[Finding]:
     for key, files in lists:
         seen: set[int] = set()
         for position, file in enumerate(files):
-            place = Place(file=content.metadata_location, entry=position, path=file.statistics_path, snapshot_id=file.snapshot_id)
+            place = FindingPlace(file=content.metadata_location, entry=position, path=file.statistics_path, snapshot_id=file.snapshot_id)
             where = f"$.{key}[{position}]"
             if file.snapshot_id not in snapshot_ids:
                 text = f"{key} has a file of snapshot {file.snapshot_id}, which is not in snapshots"

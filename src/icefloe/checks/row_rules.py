@@ -27,7 +27,7 @@ from icefloe.checks.file_columns import COLUMN_TYPE, FIELD_ID_TWICE, FIELD_IDS_M
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.manifest_check import NOT_CHECKED
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import Depth, FindingPlace, Level, RuleGroup, value_text
 from icefloe.datafile.file_metrics import Leaf, MetricsMode, leaves_of
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.projection import Projector, columns_by_id
@@ -83,7 +83,7 @@ _EVERY_METRIC = MetricsMode(counts=True, bounds=True)
 _MOST_RUNS = 1_000_000
 
 
-def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place, rules: frozenset[str]) -> Iterator[Finding]:
+def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace, rules: frozenset[str]) -> Iterator[Finding]:
     """Yield what the rows of a data file contradict.
 
     Args:
@@ -114,7 +114,7 @@ def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Place,
 class _Rows:
     """What was found in the rows of one file so far."""
 
-    def __init__(self, layout: TableLayout, listed: ListedFile, fields: Sequence[NestedField], place: Place) -> None:
+    def __init__(self, layout: TableLayout, listed: ListedFile, fields: Sequence[NestedField], place: FindingPlace) -> None:
         self._layout = layout
         self._listed = listed
         self._place = place
@@ -278,7 +278,7 @@ class _PartitionTest:
             if not isinstance(field.transform, VoidTransform | UnknownTransform)
         ]
 
-    def findings(self, table: Any, place: Place) -> Iterator[Finding]:
+    def findings(self, table: Any, place: FindingPlace) -> Iterator[Finding]:
         for field, value in list(self._left):
             other = self._other_value(table, field, value)
             if other is not None:

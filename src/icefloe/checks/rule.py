@@ -36,7 +36,7 @@ class Depth(StrEnum):
     ORPHANS = "--orphans"  # a listing of the table's folder
 
 
-class Place(TypedDict, total=False):
+class FindingPlace(TypedDict, total=False):
     """The place of several findings, as arguments of `Rule.finding`."""
 
     snapshot_id: int | None

@@ -8,7 +8,7 @@ from typing import Any
 
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_list_rules import METADATA_PATH
-from icefloe.checks.rule import Level, Place, RuleGroup, has_relative_path, value_text
+from icefloe.checks.rule import FindingPlace, Level, RuleGroup, has_relative_path, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.spec.metadata.entry_kinds import SCHEMAS
 from icefloe.spec.metadata.invariants import CLOCK_TOLERANCE_MS
@@ -105,8 +105,10 @@ def snapshot_findings(content: TableContent) -> Iterator[Finding]:
     yield from _row_ids(content)
 
 
-def _place(snapshot: Snapshot, content: TableContent) -> Place:
-    return Place(snapshot_id=snapshot.snapshot_id, file=content.metadata_location, entry=content.snapshot_positions[snapshot.snapshot_id])
+def _place(snapshot: Snapshot, content: TableContent) -> FindingPlace:
+    return FindingPlace(
+        snapshot_id=snapshot.snapshot_id, file=content.metadata_location, entry=content.snapshot_positions[snapshot.snapshot_id]
+    )
 
 
 def _at(snapshot: Snapshot, content: TableContent, key: str) -> str:

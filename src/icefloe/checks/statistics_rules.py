@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from icefloe.checks.data_file_rules import READ_ERRORS, TableLayout, open_by_format
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.manifest_check import unreadable
-from icefloe.checks.rule import Depth, Level, Place, RuleGroup, value_text
+from icefloe.checks.rule import Depth, FindingPlace, Level, RuleGroup, value_text
 from icefloe.checks.table_content import TableContent
 from icefloe.datafile.field_ids import has_ids
 from icefloe.datafile.projection import columns_by_id, file_columns
@@ -129,18 +129,18 @@ def statistics_findings(content: TableContent, layout: TableLayout, depths: froz
         yield partial(_partition_file, partition_file, content, layout, reads)
 
 
-def _place(file: StatisticsFile | PartitionStatisticsFile, content: TableContent) -> Place:
-    return Place(snapshot_id=file.snapshot_id, file=content.metadata_location, path=file.statistics_path)
+def _place(file: StatisticsFile | PartitionStatisticsFile, content: TableContent) -> FindingPlace:
+    return FindingPlace(snapshot_id=file.snapshot_id, file=content.metadata_location, path=file.statistics_path)
 
 
-def _unread(error: IcefloeError, place: Place) -> Finding:
+def _unread(error: IcefloeError, place: FindingPlace) -> Finding:
     finding = unreadable(
         error, place.get("path") or "", place.get("snapshot_id"), STATISTICS_MISSING, STATISTICS_DAMAGED, "statistics file"
     )
     return Finding(**{name: getattr(finding, name) for name in ("rule", "severity", "message", "next_step", "where")}, **place)
 
 
-def _size_finding(io: FileIO, file: StatisticsFile | PartitionStatisticsFile, place: Place) -> Iterator[Finding]:
+def _size_finding(io: FileIO, file: StatisticsFile | PartitionStatisticsFile, place: FindingPlace) -> Iterator[Finding]:
     """Yield that a file is missing or has another size."""
     try:
         size = io.size(file.statistics_path)
@@ -176,7 +176,7 @@ def _statistics_file(file: StatisticsFile, content: TableContent, layout: TableL
         yield _unread(error, place)
 
 
-def _footer_finding(source: PuffinSource, file: StatisticsFile, place: Place) -> Iterator[Finding]:
+def _footer_finding(source: PuffinSource, file: StatisticsFile, place: FindingPlace) -> Iterator[Finding]:
     tail = source.read_range(source.file_size - 12, 12)
     size = int.from_bytes(tail[:4], "little") + _FRAME_BYTES
     if size != file.file_footer_size_in_bytes:
@@ -189,7 +189,7 @@ def _footer_finding(source: PuffinSource, file: StatisticsFile, place: Place) ->
         )
 
 
-def _blob_findings(blobs: tuple[BlobMetadata, ...], file: StatisticsFile, place: Place) -> Iterator[Finding]:
+def _blob_findings(blobs: tuple[BlobMetadata, ...], file: StatisticsFile, place: FindingPlace) -> Iterator[Finding]:
     lacking = Counter(map(_identity, file.blob_metadata)) - Counter(map(_identity, blobs))
     for blob in list(lacking)[:_MOST_BLOBS]:
         yield STATISTICS_BLOBS.finding(
@@ -204,7 +204,7 @@ def _identity(blob: BlobMetadata | StatisticsBlob) -> tuple[str, int, int, tuple
     return blob.type, blob.snapshot_id, blob.sequence_number, tuple(blob.fields)
 
 
-def _content_findings(source: PuffinSource, blob: BlobMetadata, place: Place) -> Iterator[Finding]:
+def _content_findings(source: PuffinSource, blob: BlobMetadata, place: FindingPlace) -> Iterator[Finding]:
     """Yield that a blob cannot be unpacked, or is a damaged sketch."""
     try:
         data = read_blob(source, blob)

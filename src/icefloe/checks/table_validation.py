@@ -18,7 +18,7 @@ from icefloe.checks.data_file_rules import TableLayout
 from icefloe.checks.delete_rules import DeleteCheck, SnapshotWithDeletes
 from icefloe.checks.entry_rules import EntryContext
 from icefloe.checks.file_check import FileCheck, check_files, run_check, tasks_of
-from icefloe.checks.file_history import LiveFiles
+from icefloe.checks.file_history import FileHistory
 from icefloe.checks.finding import MOST_FINDINGS, Finding, Findings
 from icefloe.checks.layout_rules import layout_findings
 from icefloe.checks.manifest_check import (
@@ -340,7 +340,7 @@ class _Run:
             removed[snapshot_id] = total_of(digest.removed for digest in own)
         self._findings.add(summary_findings(content, live, added, removed))
         most = self._arguments.most_findings
-        files = LiveFiles(digests, self._manifests, self._path_of)
+        files = FileHistory(digests, self._manifests, self._path_of)
         self._findings.add(files.twice(snapshots, most))
         self._findings.add(files.changed_numbers(most))
         if content.format_version >= ROW_LINEAGE_VERSION:

@@ -83,7 +83,7 @@ def _write(html: str, name: str, choice: CatalogChoice, where: str | None, snaps
     sys.stdout.write(f"{target}\n")
 
 
-def _tables(name: str, choice: CatalogChoice) -> "server.Tables":
+def _tables(name: str, choice: CatalogChoice) -> "server.OpenTables":
     """Return what is shown. An error of the table or the catalog is raised here, before a server is there."""
     if not name:
         opened = open_catalog(choice)
@@ -96,7 +96,7 @@ def _tables(name: str, choice: CatalogChoice) -> "server.Tables":
     return server.OneTable(lambda: of_catalog.load_table(name))
 
 
-def _serve(tables: "server.Tables", name: str, choice: CatalogChoice, host: str | None, port: int) -> None:
+def _serve(tables: "server.OpenTables", name: str, choice: CatalogChoice, host: str | None, port: int) -> None:
     """Serve until Ctrl-C."""
     address = LOOPBACK if host is None else host
     token = server.new_token()  # other users of the machine reach loopback too

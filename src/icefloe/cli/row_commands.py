@@ -38,7 +38,7 @@ from icefloe.spec.identifier import to_identifier
 _WITHOUT_SPARK = "without Spark a statement is SELECT columns FROM table [WHERE condition] [ORDER BY columns] [LIMIT n]"
 
 
-class Engine(StrEnum):
+class EngineName(StrEnum):
     """What runs a statement."""
 
     ARROW = "arrow"
@@ -56,7 +56,7 @@ Statement = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="The statement, or - to read it from standard input.", show_default=False)
 ]
 EngineOption = Annotated[
-    Engine | None, typer.Option("--engine", help="Run it here by Arrow, or by Spark; by default Arrow where it can, else Spark.")
+    EngineName | None, typer.Option("--engine", help="Run it here by Arrow, or by Spark; by default Arrow where it can, else Spark.")
 ]
 
 
@@ -133,7 +133,7 @@ def sql(
     text = typer.get_text_stream("stdin").read() if statement == "-" else statement
     most = most_lines(everything=everything)
     source = None
-    if engine is not Engine.SPARK:
+    if engine is not EngineName.SPARK:
         try:
             source = _by_arrow(text, choice, tolerant=tolerant)
         except NeedsSparkError as reason:
@@ -142,7 +142,7 @@ def sql(
                     f"--tolerant is for statements that Arrow alone runs, and this one needs Spark: {reason}",
                     next_step="select from one table, or read it in Spark with the read option tolerant",
                 ) from reason
-            if engine is Engine.ARROW:
+            if engine is EngineName.ARROW:
                 raise UnsupportedFeatureError(
                     f"Arrow alone does not run the statement: {reason}", next_step="omit --engine arrow, so that Spark runs it"
                 ) from reason
@@ -237,4 +237,4 @@ def _by_spark(text: str, choice: CatalogChoice, *, because: str | None, most: in
     catalogs: dict[str, Any] = {opened.name: opened, **{name: open_catalog(CatalogChoice(name=name)) for name in others}}
     with step("Running the statement", spark_module("runtime.running_jobs").running_tasks(spark)):
         table = statements.run_statement(spark, text, catalogs, current=opened.name, most=None if most is None else most + 1)
-    return rows_of_arrow(table, None, Engine.SPARK.value)
+    return rows_of_arrow(table, None, EngineName.SPARK.value)

@@ -15,7 +15,7 @@ from icefloe.checks.issue import Remedy
 from icefloe.display.figures.ranges import Ranges, Span
 from icefloe.display.html import figure_markup
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.section import Request, copyable, facts, panel, tabs
+from icefloe.explorer.section import PageRequest, copyable, facts, panel, tabs
 from icefloe.formatting import count_text
 from icefloe.maintenance.clustering_depth import LEAST_DEPTH, clustering_depths
 from icefloe.maintenance.health_measures import FilesOfBranch
@@ -76,7 +76,7 @@ class ColumnRanges:
         return float(self.depth.mean())
 
 
-def bounds_overlap(request: Request) -> Markup:
+def bounds_overlap(request: PageRequest) -> Markup:
     """Return the picture of the chosen column, and a list of all columns. Raises as `OpenedTable.files`."""
     metadata = request.opened.reader.metadata
     fields = comparable_columns(metadata.schema())
@@ -104,7 +104,7 @@ def comparable_columns(schema: Schema) -> dict[int, str]:
     }
 
 
-def _chooser(request: Request, fields: dict[int, str], chosen: int, keys: list[int]) -> Markup:
+def _chooser(request: PageRequest, fields: dict[int, str], chosen: int, keys: list[int]) -> Markup:
     choices = [
         (
             request.links.to("clustering", column=field_id, snapshot=request.opened.snapshot),
@@ -117,7 +117,7 @@ def _chooser(request: Request, fields: dict[int, str], chosen: int, keys: list[i
     return tabs("columns", choices, more)
 
 
-def _column_panel(request: Request, files: FilesOfBranch, field_id: int, keys: list[int]) -> Markup:
+def _column_panel(request: PageRequest, files: FilesOfBranch, field_id: int, keys: list[int]) -> Markup:
     key = ("ranges", request.opened.snapshot_id, field_id)
     ranges = request.opened.get_or_compute(key, lambda: column_ranges(files, field_id), "Comparing the bounds of files")
     name = files.schema.find_column_name(field_id) or ""

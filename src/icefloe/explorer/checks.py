@@ -8,7 +8,7 @@ from icefloe.display.html import report_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.opened_table import MOST_CHECKED_FILES
-from icefloe.explorer.section import Request, anchor, copyable, fault, panel
+from icefloe.explorer.section import PageRequest, anchor, copyable, fault, panel
 from icefloe.formatting import count_text
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
@@ -20,7 +20,7 @@ _MOST_SHORT = 12
 _MOST_PARTITIONS = 40
 
 
-def attention(request: Request) -> Markup:
+def attention(request: PageRequest) -> Markup:
     """Return the issues in short. Raises `StillRunningError`."""
     issues, faults = _issues(request)
     title = count_text(len(issues), "thing needs attention", "things need attention") if issues else "Nothing needs attention"
@@ -41,7 +41,7 @@ def attention(request: Request) -> Markup:
     )
 
 
-def checks(request: Request) -> Markup:
+def checks(request: PageRequest) -> Markup:
     """Return every issue in full, and every measure of health. Raises `StillRunningError`."""
     issues, faults = _issues(request)
     cards = [_card(request, issue) for issue in issues]
@@ -68,7 +68,7 @@ def checks(request: Request) -> Markup:
     )
 
 
-def _issues(request: Request) -> tuple[list[Issue], list[Markup]]:
+def _issues(request: PageRequest) -> tuple[list[Issue], list[Markup]]:
     """Return the issues, the gravest first, and the errors of what could not be measured. Raises `StillRunningError`."""
     opened = request.opened
     issues = list(_retried_commits(opened.reader.metadata))
@@ -112,13 +112,13 @@ def _first_place(issue: Issue) -> Markup | None:
     return element("div", issue.places[0], f", and {more:,} more" if more else None, class_="dim path")
 
 
-def _mend(request: Request, issue: Issue) -> Markup | None:
+def _mend(request: PageRequest, issue: Issue) -> Markup | None:
     if issue.remedy is not None:
         return copyable(issue.remedy.command(request.opened.typed, request.opened.arguments))
     return element("div", f"Next: {issue.next_step}", class_="next") if issue.next_step else None
 
 
-def _card(request: Request, issue: Issue) -> Markup:
+def _card(request: PageRequest, issue: Issue) -> Markup:
     places = [element("li", place, class_="path") for place in issue.places]
     if issue.more:
         places.append(element("li", f"… and {issue.more:,} more", class_="dim"))

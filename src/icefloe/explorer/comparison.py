@@ -4,7 +4,7 @@ from icefloe.checks.issue import shell_word
 from icefloe.display.html import report_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import NoSuchSnapshotError
-from icefloe.explorer.section import Request, copyable, fault, panel
+from icefloe.explorer.section import PageRequest, copyable, fault, panel
 from icefloe.formatting import time_text
 from icefloe.inspect.commit_explanation import explain_commit
 from icefloe.inspect.lookup import snapshot_id_of
@@ -14,7 +14,7 @@ from icefloe.inspect.table_diff import diff
 _PROPOSED, _MOST_LINES = 50, 60
 
 
-def comparison(request: Request) -> Markup:
+def comparison(request: PageRequest) -> Markup:
     """Return the form, and the differences of the two versions that the query names: `a` and `b`. Raises `StillRunningError`."""
     reader = request.opened.reader
     snapshots = reader.metadata.snapshots
@@ -41,7 +41,7 @@ def comparison(request: Request) -> Markup:
     )
 
 
-def _form(request: Request, before: str, after: str) -> Markup:
+def _form(request: PageRequest, before: str, after: str) -> Markup:
     metadata = request.opened.reader.metadata
     options = [element("option", ref.type, value=name) for name, ref in list(metadata.refs.items())[:_PROPOSED]]
     options += [

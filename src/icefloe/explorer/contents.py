@@ -11,7 +11,7 @@ from icefloe.display.markup import Markup, element
 from icefloe.display.report import Report
 from icefloe.display.reportable import json_ready
 from icefloe.errors import IcefloeError, InvalidInputError, LocationNotAllowedError, MetadataFormatError
-from icefloe.explorer.section import PAGE_LINES, Request, anchor, facts, fault, pager, panel
+from icefloe.explorer.section import PAGE_LINES, PageRequest, anchor, facts, fault, pager, panel
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.inspect.data_file_contents import data_file_contents
@@ -33,10 +33,10 @@ _MOST_HEADER = 40
 _LISTED = 20
 
 
-def contents(request: Request) -> Markup:
+def contents(request: PageRequest) -> Markup:
     """Return the content of the file that the query names: `kind`, and its place. By default the list of files to begin with."""
     kind = request.query.get("kind", "")
-    pages: dict[str, Callable[[Request], Markup]] = {
+    pages: dict[str, Callable[[PageRequest], Markup]] = {
         "metadata": _metadata,
         "manifest-list": _manifest_list,
         "manifest": _manifest,
@@ -46,7 +46,7 @@ def contents(request: Request) -> Markup:
     return pages.get(kind, _start)(request)
 
 
-def _start(request: Request) -> Markup:
+def _start(request: PageRequest) -> Markup:
     """Return the files of the table, from the newest metadata file down to its manifests."""
     reader = request.opened.reader
     metadata = reader.metadata
@@ -74,7 +74,7 @@ def _start(request: Request) -> Markup:
     return panel("Files of the table", table_markup(("file", "what it is", "written"), rows, caption="files of the table"), about=about)
 
 
-def _metadata(request: Request) -> Markup:
+def _metadata(request: PageRequest) -> Markup:
     reader = request.opened.reader
     place = request.number("log")
     log = reader.metadata.metadata_log
@@ -106,7 +106,7 @@ def _metadata(request: Request) -> Markup:
     return panel(f"Metadata file {file_name(location)}", facts(about, "rows"), lines_after, document_lines(lines, start), lines_after)
 
 
-def _manifest_list(request: Request) -> Markup:
+def _manifest_list(request: PageRequest) -> Markup:
     reader = request.opened.reader
     snapshot = existing_snapshot_of(reader, request.opened.snapshot_id)
     manifests = snapshot.manifests(reader.io)
@@ -131,7 +131,7 @@ def _manifest_list(request: Request) -> Markup:
     )
 
 
-def _manifest_row(request: Request, number: int, manifest: ManifestOverview) -> tuple[Markup | str, ...]:
+def _manifest_row(request: PageRequest, number: int, manifest: ManifestOverview) -> tuple[Markup | str, ...]:
     location = request.opened.reader.location()
     target = request.links.to("contents", kind="manifest", manifest=number, snapshot=request.opened.snapshot)
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
@@ -152,7 +152,7 @@ def _manifest_row(request: Request, number: int, manifest: ManifestOverview) -> 
     )
 
 
-def _manifest(request: Request) -> Markup:
+def _manifest(request: PageRequest) -> Markup:
     reader = request.opened.reader
     number, manifest = _chosen_manifest(request)
     entries = _entries(request, manifest)
@@ -197,7 +197,7 @@ def _manifest(request: Request) -> Markup:
     )
 
 
-def _chosen_manifest(request: Request) -> tuple[int, TableManifest]:
+def _chosen_manifest(request: PageRequest) -> tuple[int, TableManifest]:
     """Return the number of the manifest of the query, and the manifest. Raises `InvalidInputError`."""
     manifests = existing_snapshot_of(request.opened.reader, request.opened.snapshot_id).manifests(request.opened.reader.io)
     number = request.number("manifest", 1)
@@ -206,7 +206,7 @@ def _chosen_manifest(request: Request) -> tuple[int, TableManifest]:
     return number, manifests[number - 1]
 
 
-def _entries(request: Request, manifest: TableManifest) -> list[ManifestEntry]:
+def _entries(request: PageRequest, manifest: TableManifest) -> list[ManifestEntry]:
     reader = request.opened.reader
     return request.opened.get_or_compute(
         ("entries", manifest.manifest_path),
@@ -215,14 +215,14 @@ def _entries(request: Request, manifest: TableManifest) -> list[ManifestEntry]:
     )
 
 
-def _header(request: Request, location: str) -> Markup:
+def _header(request: PageRequest, location: str) -> Markup:
     """Return the header of an Avro file: its schema, codec and properties."""
     container = open_container(request.opened.reader.io.read(location), location)
     pairs = tuple((key, value.decode("utf-8", "replace")) for key, value in list(container.metadata.items())[:_MOST_HEADER])
     return panel("Header of the Avro file", facts(pairs, "rows"))
 
 
-def _file(request: Request) -> Markup:
+def _file(request: PageRequest) -> Markup:
     """Return a file by its manifest entry: the entry, and the footer of a Parquet file or the blobs of a Puffin file."""
     reader = request.opened.reader
     number, manifest = _chosen_manifest(request)
@@ -255,7 +255,7 @@ def _file(request: Request) -> Markup:
     )
 
 
-def _statistics(request: Request) -> Markup:
+def _statistics(request: PageRequest) -> Markup:
     files = request.opened.reader.metadata.statistics
     number = request.number("number", 1)
     if not 1 <= number <= len(files):
@@ -263,7 +263,7 @@ def _statistics(request: Request) -> Markup:
     return _blobs(request, files[number - 1].statistics_path)
 
 
-def _blobs(request: Request, location: str) -> Markup:
+def _blobs(request: PageRequest, location: str) -> Markup:
     """Return the footer of a Puffin file: its blobs and properties."""
     reader = request.opened.reader
     with reader.io.open_input(location) as opened:

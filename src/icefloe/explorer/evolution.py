@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.section import Request, anchor, panel
+from icefloe.explorer.section import PageRequest, anchor, panel
 from icefloe.formatting import count_text, file_name, short_text, time_text
 from icefloe.inspect.comparison.table_version import is_own_metadata_file
 from icefloe.operations.loaded_table import TableReader, partition_text, sort_texts, source_name
@@ -35,7 +35,7 @@ _LONG_RUN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class MetadataChange:
     """One change: its kind, such as `schema`, and what changed."""
 
     kind: str
@@ -43,16 +43,16 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class MetadataVersion:
     """A metadata file with what it changed; `number` is its place in the metadata log."""
 
     timestamp_ms: int
     location: str
     number: int
-    changes: tuple[Change, ...]
+    changes: tuple[MetadataChange, ...]
 
 
-def evolution(request: Request) -> Markup:
+def evolution(request: PageRequest) -> Markup:
     """Return the timeline, the newest version first."""
     reader = request.opened.reader
     versions, unread = request.opened.get_or_compute("evolution", lambda: versions_of(reader), "Reading earlier metadata files")
@@ -74,7 +74,7 @@ def evolution(request: Request) -> Markup:
     )
 
 
-def versions_of(reader: TableReader) -> tuple[tuple[Version, ...], int]:
+def versions_of(reader: TableReader) -> tuple[tuple[MetadataVersion, ...], int]:
     """Return the metadata files with their changes, the oldest first, and how many earlier files could not be read."""
     log = reader.metadata.metadata_log
     logged = list(enumerate(log))[-_MOST_FILES:]
@@ -98,39 +98,39 @@ def versions_of(reader: TableReader) -> tuple[tuple[Version, ...], int]:
     versions = []
     if len(known) == len(log) + 1:
         number, written_ms, location, first = known[0]
-        versions.append(Version(timestamp_ms=written_ms, location=location, number=number, changes=tuple(_first_changes(first))))
+        versions.append(MetadataVersion(timestamp_ms=written_ms, location=location, number=number, changes=tuple(_first_changes(first))))
     for (_, _, _, before), (number, written_ms, location, after) in pairwise(known):
-        versions.append(Version(timestamp_ms=written_ms, location=location, number=number, changes=tuple(changes(before, after))))
+        versions.append(MetadataVersion(timestamp_ms=written_ms, location=location, number=number, changes=tuple(changes(before, after))))
     return tuple(versions), len(log) + 1 - len(known)
 
 
-def _first_changes(metadata: TableMetadata) -> Iterator[Change]:
-    yield Change(
+def _first_changes(metadata: TableMetadata) -> Iterator[MetadataChange]:
+    yield MetadataChange(
         kind="table", text=f"created with {count_text(len(metadata.schema().fields), 'column')}, format version {metadata.format_version}"
     )
     if metadata.spec().fields:
-        yield Change(kind="partitioning", text=f"by {_spec_text(metadata)}")
+        yield MetadataChange(kind="partitioning", text=f"by {_spec_text(metadata)}")
 
 
-def changes(before: TableMetadata, after: TableMetadata) -> Iterator[Change]:
+def changes(before: TableMetadata, after: TableMetadata) -> Iterator[MetadataChange]:
     """Yield what changed from one metadata file to the next."""
     if before.format_version != after.format_version:
-        yield Change(kind="format", text=f"version {before.format_version} to {after.format_version}")
+        yield MetadataChange(kind="format", text=f"version {before.format_version} to {after.format_version}")
     if before.current_schema_id != after.current_schema_id:
-        yield from (Change(kind="schema", text=text) for text in schema_changes(before.schema(), after.schema()))
+        yield from (MetadataChange(kind="schema", text=text) for text in schema_changes(before.schema(), after.schema()))
     if before.default_spec_id != after.default_spec_id:
-        yield Change(kind="partitioning", text=f"from {_spec_text(before)} to {_spec_text(after)}")
+        yield MetadataChange(kind="partitioning", text=f"from {_spec_text(before)} to {_spec_text(after)}")
     if sort_texts(before) != sort_texts(after):
-        yield Change(
+        yield MetadataChange(
             kind="sort order", text=f"from {', '.join(sort_texts(before)) or 'unsorted'} to {', '.join(sort_texts(after)) or 'unsorted'}"
         )
     yield from _property_changes(before.properties, after.properties)
     yield from _ref_changes(before, after)
     removed = {snapshot.snapshot_id for snapshot in before.snapshots} - {snapshot.snapshot_id for snapshot in after.snapshots}
     if removed:
-        yield Change(kind="expiry", text=f"{count_text(len(removed), 'snapshot')} removed")
+        yield MetadataChange(kind="expiry", text=f"{count_text(len(removed), 'snapshot')} removed")
     if len(after.statistics) != len(before.statistics) or len(after.partition_statistics) != len(before.partition_statistics):
-        yield Change(kind="statistics", text="statistics files changed")
+        yield MetadataChange(kind="statistics", text="statistics files changed")
 
 
 def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
@@ -157,22 +157,22 @@ def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
         yield "moved columns"
 
 
-def _property_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+def _property_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[MetadataChange]:
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):
             now = after.get(key)
-            yield Change(kind="property", text=f"{short_text(key)} {'removed' if now is None else f'= {short_text(now)}'}")
+            yield MetadataChange(kind="property", text=f"{short_text(key)} {'removed' if now is None else f'= {short_text(now)}'}")
 
 
-def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[Change]:
+def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[MetadataChange]:
     added = {snapshot.snapshot_id: snapshot for snapshot in after.snapshots if before.snapshots.position(snapshot.snapshot_id) is None}
     for snapshot in added.values():
-        yield Change(kind="commit", text=f"{snapshot.operation or 'unknown'} {snapshot.snapshot_id}")
+        yield MetadataChange(kind="commit", text=f"{snapshot.operation or 'unknown'} {snapshot.snapshot_id}")
     for name in sorted(before.refs.keys() | after.refs.keys()):
         old, new = before.refs.get(name), after.refs.get(name)
         if old == new or (new is not None and new.snapshot_id in added and old is not None):
             continue
-        yield Change(kind="branch" if (new or old or _NO_REF).is_branch else "tag", text=_ref_text(short_text(name), old, new))
+        yield MetadataChange(kind="branch" if (new or old or _NO_REF).is_branch else "tag", text=_ref_text(short_text(name), old, new))
 
 
 def _ref_text(name: str, old: SnapshotRef | None, new: SnapshotRef | None) -> str:
@@ -190,7 +190,7 @@ def _ref_text(name: str, old: SnapshotRef | None, new: SnapshotRef | None) -> st
 _NO_REF = SnapshotRef(snapshot_id=0, type="branch")
 
 
-def _items(request: Request, versions: Sequence[Version]) -> list[Markup]:
+def _items(request: PageRequest, versions: Sequence[MetadataVersion]) -> list[Markup]:
     """Return the versions; a run of plain commits is one item that opens."""
     items: list[Markup] = []
     for is_plain, run in groupby(versions, lambda version: all(change.kind == "commit" for change in version.changes)):
@@ -205,7 +205,7 @@ def _items(request: Request, versions: Sequence[Version]) -> list[Markup]:
     return items
 
 
-def _item(request: Request, version: Version) -> Markup:
+def _item(request: PageRequest, version: MetadataVersion) -> Markup:
     shown = version.changes[:_MOST_CHANGES]
     texts = [
         element("li", element("span", change.kind, class_=f"kind {change.kind.replace(' ', '-')}"), " ", change.text) for change in shown

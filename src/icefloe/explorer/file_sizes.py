@@ -6,7 +6,7 @@ from icefloe.display.figures.bars import Bar, Bars, mini_bars
 from icefloe.display.html import figure_markup, table_markup
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import LiveFiles, NamedPartitions
-from icefloe.explorer.section import Request, facts, pager, panel
+from icefloe.explorer.section import PageRequest, facts, pager, panel
 from icefloe.formatting import count_text, share_text, size_text
 from icefloe.maintenance.health_measures import Longs
 from icefloe.maintenance.rewrite_options import rewrite_options
@@ -23,7 +23,7 @@ _NARROW, _PARTS = 8, 4
 _PARTITIONS = 25
 
 
-def file_sizes(request: Request) -> Markup:
+def file_sizes(request: PageRequest) -> Markup:
     """Return the histograms. Raises as `OpenedTable.live_files`."""
     files = request.opened.live_files()
     least = small_size(request.opened.reader.metadata)
@@ -113,7 +113,7 @@ def _facts(files: LiveFiles) -> Markup:
     return facts(pairs)
 
 
-def _by_partition(request: Request, files: LiveFiles, least: int) -> Markup | None:
+def _by_partition(request: PageRequest, files: LiveFiles, least: int) -> Markup | None:
     """Return the partitions with the most small files, each with a small histogram."""
     partitioned = [spec for spec in files.specs if spec.columns]
     if not partitioned:

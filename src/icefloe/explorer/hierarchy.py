@@ -7,11 +7,11 @@ one: of a small table all of them, else the one that the reader chose. Spec: Ove
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icefloe.display.figures.blocks import Block, Blocks, Level
+from icefloe.display.figures.blocks import Block, BlockLevel, Blocks
 from icefloe.display.html import figure_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.section import Request, anchor
+from icefloe.explorer.section import PageRequest, anchor
 from icefloe.formatting import count_text, file_name, size_text, time_text, within
 from icefloe.inspect.table_tree import ManifestNode, manifest_node
 from icefloe.operations.metadata_cache import stored_size
@@ -42,7 +42,7 @@ class _Ages:
         return round(_OLDEST + (1 - _OLDEST) * (time - self.first_ms) / (self.last_ms - self.first_ms), 2)
 
 
-def hierarchy(request: Request) -> Markup:
+def hierarchy(request: PageRequest) -> Markup:
     """Return the picture, with the way back where the reader has zoomed in. Raises `NoSuchSnapshotError`."""
     reader = request.opened.reader
     snapshots = reader.metadata.snapshots
@@ -69,14 +69,14 @@ def hierarchy(request: Request) -> Markup:
     return element("div", back, figure_markup(figure), *notes)
 
 
-def _catalog(request: Request) -> Level:
+def _catalog(request: PageRequest) -> BlockLevel:
     reader = request.opened.reader
     if not isinstance(reader, Table):
-        return Level(
+        return BlockLevel(
             name="Catalog", aside="none", blocks=(Block(concept="quiet", weight=1, text="opened by its metadata file", strength=0.3),)
         )
     text = f"{reader.handle.store.name}: {reader.full_name}"
-    return Level(
+    return BlockLevel(
         name="Catalog",
         aside="one row",
         blocks=(
@@ -92,7 +92,7 @@ def _catalog(request: Request) -> Level:
     )
 
 
-def _metadata_files(request: Request) -> Level:
+def _metadata_files(request: PageRequest) -> BlockLevel:
     reader = request.opened.reader
     log = reader.metadata.metadata_log[-_EARLIER_FILES:]
     earlier = [
@@ -109,10 +109,10 @@ def _metadata_files(request: Request) -> Level:
         tip=f"Current metadata file {reader.metadata_location}, {size_text(size)}",
         target=request.links.to("contents", kind="metadata"),
     )
-    return Level(name="Metadata file", aside=count_text(len(reader.metadata.metadata_log), "earlier file"), blocks=(*earlier, current))
+    return BlockLevel(name="Metadata file", aside=count_text(len(reader.metadata.metadata_log), "earlier file"), blocks=(*earlier, current))
 
 
-def _snapshots(request: Request, chosen: int, ages: _Ages) -> Level:
+def _snapshots(request: PageRequest, chosen: int, ages: _Ages) -> BlockLevel:
     listed = sorted(request.opened.reader.metadata.snapshots, key=lambda snapshot: (snapshot.timestamp_ms, snapshot.sequence_number))
     place = next(place for place, snapshot in enumerate(listed) if snapshot.snapshot_id == chosen)
     start = max(0, min(place - _OTHER_SNAPSHOTS // 2, len(listed) - _OTHER_SNAPSHOTS))
@@ -130,12 +130,12 @@ def _snapshots(request: Request, chosen: int, ages: _Ages) -> Level:
                 strength=1.0 if is_chosen else 0.3 * ages.strength(snapshot.snapshot_id),
             )
         )
-    return Level(name="Snapshot", aside=f"1 of {len(listed):,}", blocks=tuple(blocks))
+    return BlockLevel(name="Snapshot", aside=f"1 of {len(listed):,}", blocks=tuple(blocks))
 
 
-def _lost_list(request: Request, snapshot: TableSnapshot) -> Level:
+def _lost_list(request: PageRequest, snapshot: TableSnapshot) -> BlockLevel:
     text = within(snapshot.manifest_list or "", request.opened.reader.location())
-    return Level(
+    return BlockLevel(
         name="Manifest list",
         aside="cannot be read",
         blocks=(Block(concept="delete", weight=1, text=f"cannot be read: {text}", state="fault"),),
@@ -143,8 +143,8 @@ def _lost_list(request: Request, snapshot: TableSnapshot) -> Level:
 
 
 def _below(
-    request: Request, snapshot: TableSnapshot, manifests: list[TableManifest], ages: _Ages
-) -> tuple[list[Level], Markup | None, list[Markup]]:
+    request: PageRequest, snapshot: TableSnapshot, manifests: list[TableManifest], ages: _Ages
+) -> tuple[list[BlockLevel], Markup | None, list[Markup]]:
     """Return the levels from the manifest list on, a link back to all manifests, and notes about what cannot be read."""
     reader = request.opened.reader
     location = snapshot.manifest_list
@@ -159,9 +159,9 @@ def _below(
     )
     start, end = request.span("manifests", len(manifests))
     shown = manifests[start:end]
-    levels = [Level(name="Manifest list", aside=f"of snapshot {snapshot.sequence_number}", blocks=(listed,))]
+    levels = [BlockLevel(name="Manifest list", aside=f"of snapshot {snapshot.sequence_number}", blocks=(listed,))]
     levels.append(
-        Level(
+        BlockLevel(
             name="Manifests",
             aside=f"{count_text(len(manifests))}" if len(shown) == len(manifests) else f"{start + 1:,} to {end:,} of {len(manifests):,}",
             blocks=tuple(_manifest_blocks(request, shown, start, ages)),
@@ -180,7 +180,7 @@ def _groups(count: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _manifest_blocks(request: Request, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> list[Block]:
+def _manifest_blocks(request: PageRequest, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> list[Block]:
     blocks = []
     for start, end in _groups(len(manifests)):
         group = manifests[start:end]
@@ -206,7 +206,7 @@ def _manifest_blocks(request: Request, manifests: Sequence[TableManifest], offse
     return blocks
 
 
-def _files(request: Request, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> tuple[Level, list[Markup]]:
+def _files(request: PageRequest, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> tuple[BlockLevel, list[Markup]]:
     """Return the lowest level: the files of few manifests one by one, else the number of each manifest's files."""
     total = sum(manifest.live_files_count for manifest in manifests)
     if len(manifests) == 1 or (len(manifests) <= _MOST_MANIFESTS and total <= _MOST_FILES):
@@ -223,10 +223,10 @@ def _files(request: Request, manifests: Sequence[TableManifest], offset: int, ag
         )
         for start, end in _groups(len(manifests))
     ]
-    return Level(name="Files", aside=f"{total:,} live", blocks=tuple(blocks)), []
+    return BlockLevel(name="Files", aside=f"{total:,} live", blocks=tuple(blocks)), []
 
 
-def _opened_files(request: Request, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> tuple[Level, list[Markup]]:
+def _opened_files(request: PageRequest, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> tuple[BlockLevel, list[Markup]]:
     reader = request.opened.reader
     blocks: list[Block] = []
     notes = []
@@ -243,10 +243,10 @@ def _opened_files(request: Request, manifests: Sequence[TableManifest], offset: 
         strength = ages.strength(manifest.added_snapshot_id)
         # Delete files are small; beside data files they have a least width.
         blocks += [_group_block(request, node, number, first + start, last + start, strength) for first, last in _groups(end - start)]
-    return Level(name="Files", aside=f"{count:,} live", blocks=tuple(blocks)), notes
+    return BlockLevel(name="Files", aside=f"{count:,} live", blocks=tuple(blocks)), notes
 
 
-def _group_block(request: Request, node: ManifestNode, number: int, first: int, last: int, strength: float) -> Block:
+def _group_block(request: PageRequest, node: ManifestNode, number: int, first: int, last: int, strength: float) -> Block:
     files = node.files[first:last]
     size, rows = sum(file.file_size for file in files), sum(file.record_count for file in files)
     concept = "data" if node.content == "data" else "delete"

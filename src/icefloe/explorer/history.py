@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from icefloe.commit.retry_record import attempts_of
 from icefloe.display.figures.commit_lanes import lane_cells
 from icefloe.display.markup import Markup, element
-from icefloe.explorer.section import Request, anchor, pager, panel
+from icefloe.explorer.section import PageRequest, anchor, pager, panel
 from icefloe.formatting import size_text, time_text
 from icefloe.inspect.commit_graph import Commit, log
 from icefloe.inspect.table_overview import summary_number
@@ -15,7 +15,7 @@ _COMMITS = 50
 _SIGNS = {"append": "+", "delete": "−", "overwrite": "±", "replace": "↻"}
 
 
-def history(request: Request) -> Markup:
+def history(request: PageRequest) -> Markup:
     """Return the graph of the snapshots, the newest first."""
     reader = request.opened.reader
     commits = log(reader, graph=True).commits
@@ -45,7 +45,7 @@ def history(request: Request) -> Markup:
     )
 
 
-def _row(request: Request, commit: Commit, lanes: Markup) -> Markup:
+def _row(request: PageRequest, commit: Commit, lanes: Markup) -> Markup:
     snapshot = request.opened.reader.metadata.snapshot_by_id(commit.snapshot_id)
     summary = {} if snapshot is None else snapshot.summary
     operation = commit.operation or "unknown"
@@ -86,7 +86,7 @@ def _count(summary: Mapping[str, str], key: str) -> str:
     return "unknown" if number is None else f"{number:,}"
 
 
-def _notes(request: Request, commit: Commit, snapshot: Snapshot | None) -> Sequence[Markup]:
+def _notes(request: PageRequest, commit: Commit, snapshot: Snapshot | None) -> Sequence[Markup]:
     notes = [element("span", name, class_="ref branch") for name in commit.branches]
     notes += [element("span", name, class_="ref tag") for name in commit.tags]
     tried = 1 if snapshot is None else attempts_of(snapshot)

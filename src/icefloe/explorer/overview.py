@@ -3,7 +3,7 @@
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.checks import attention
 from icefloe.explorer.hierarchy import hierarchy
-from icefloe.explorer.section import Request, facts, panel, panel_or_notice
+from icefloe.explorer.section import PageRequest, facts, panel, panel_or_notice
 from icefloe.formatting import count_text, share_text, size_text
 from icefloe.inspect.metadata_overhead import LevelSize
 from icefloe.inspect.table_overview import TableOverview, table
@@ -11,7 +11,7 @@ from icefloe.inspect.table_overview import TableOverview, table
 _LARGE_LOG = 400  # snapshots whose manifests are not all opened for the cost of metadata
 
 
-def overview(request: Request) -> Markup:
+def overview(request: PageRequest) -> Markup:
     """Return the page. What takes long is left out until it is there."""
     reader = request.opened.reader
     issues, issues_wait = panel_or_notice("What needs attention", lambda: attention(request))
@@ -21,7 +21,7 @@ def overview(request: Request) -> Markup:
     return element("div", _numbers(request, table(reader)), issues, picture, overhead, data_waits=waits)
 
 
-def _numbers(request: Request, totals: TableOverview) -> Markup:
+def _numbers(request: PageRequest, totals: TableOverview) -> Markup:
     metadata = request.opened.reader.metadata
     pairs = (
         ("rows", count_text(totals.total_records) + (", before deletes" if totals.total_delete_files else "")),
@@ -38,7 +38,7 @@ def _numbers(request: Request, totals: TableOverview) -> Markup:
     return facts(pairs, "facts numbers", "the table in numbers")
 
 
-def _overhead(request: Request) -> Markup | None:
+def _overhead(request: PageRequest) -> Markup | None:
     """Return the bytes of each level; None for a table with so long a history that all its manifests are many."""
     opened = request.opened
     if len(opened.reader.metadata.snapshots) > _LARGE_LOG and not request.is_file:

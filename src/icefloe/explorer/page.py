@@ -17,7 +17,7 @@ from icefloe.explorer.history import history
 from icefloe.explorer.overview import overview
 from icefloe.explorer.partition_map import partition_map
 from icefloe.explorer.query import query
-from icefloe.explorer.section import Request, Section, panel, panel_or_notice
+from icefloe.explorer.section import PageRequest, Section, panel, panel_or_notice
 from icefloe.version import __version__
 
 SECTIONS = (
@@ -37,13 +37,13 @@ STYLE, SCRIPT, ICON = "explorer.css", "explorer.js", "icon.svg"
 MOST_BYTES = 2_000_000
 
 
-def section_of(request: Request, section: Section) -> tuple[Markup, bool]:
+def section_of(request: PageRequest, section: Section) -> tuple[Markup, bool]:
     """Return the content of a section, and whether a part of it is not there yet. An error of the table is shown in its place."""
     content, waits = panel_or_notice(section.title, lambda: section.content(request))
     return content or Markup(), waits or (content or "").startswith('<div data-waits="true"')
 
 
-def table_page(request: Request, chosen: Section, home: str | None) -> tuple[Markup, bool]:
+def table_page(request: PageRequest, chosen: Section, home: str | None) -> tuple[Markup, bool]:
     """Return the page of a section, and whether the browser has to load it again.
 
     Args:

@@ -11,7 +11,7 @@ from icefloe.display.figures.cells import Cell, Cells
 from icefloe.display.html import figure_markup
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.live_files import NamedPartitions
-from icefloe.explorer.section import Request, panel, tabs
+from icefloe.explorer.section import PageRequest, panel, tabs
 from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.health_measures import Longs
 
@@ -36,7 +36,7 @@ class _Grid:
     column_axis: str
 
 
-def partition_map(request: Request) -> Markup:
+def partition_map(request: PageRequest) -> Markup:
     """Return a heat map for each partition spec with files. Raises as `OpenedTable.live_files`."""
     files = request.opened.live_files()
     specs = [spec for spec in files.specs if spec.columns]

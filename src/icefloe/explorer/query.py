@@ -4,7 +4,7 @@ from icefloe.checks.issue import shell_word
 from icefloe.display.html import figure_markup, table_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import InvalidFilterError, InvalidInputError
-from icefloe.explorer.section import PAGE_LINES, Request, anchor, copyable, facts, pager, panel
+from icefloe.explorer.section import PAGE_LINES, PageRequest, anchor, copyable, facts, pager, panel
 from icefloe.formatting import share_text, size_text, within
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
 
@@ -13,7 +13,7 @@ MOST_FILTER = 4_000
 _LEVELS = {"files": "Data files", "manifests": "Manifests", "delete_manifests": "Delete manifests", "delete_files": "Delete files"}
 
 
-def query(request: Request) -> Markup:
+def query(request: PageRequest) -> Markup:
     """Return the query box, and below it the trace of its filter. Raises as `OpenedTable.trace`, except for a filter that cannot be parsed."""
     where = request.query.get("where", "")[:MOST_FILTER]
     form = None if request.is_file else _form(request, where)
@@ -36,7 +36,7 @@ def query(request: Request) -> Markup:
     )
 
 
-def _form(request: Request, where: str) -> Markup:
+def _form(request: PageRequest, where: str) -> Markup:
     fields = [field.name for field in request.opened.reader.schema().fields[:12]]
     hidden = element("input", type="hidden", name="snapshot", value=request.opened.snapshot) if request.opened.snapshot else None
     return element(
@@ -84,7 +84,7 @@ def _totals(trace: ScanTrace) -> Markup:
     return facts(pairs)
 
 
-def _decisions(request: Request, trace: ScanTrace, where: str) -> Markup:
+def _decisions(request: PageRequest, trace: ScanTrace, where: str) -> Markup:
     """Return the decisions of one level, with the reason for each."""
     level = request.query.get("level", "files")
     level = level if level in _LEVELS else "files"

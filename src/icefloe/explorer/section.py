@@ -1,4 +1,4 @@
-"""`Section`: a part of a table's page; and `Request`: what a section is made from.
+"""`Section`: a part of a table's page; and `PageRequest`: what a section is made from.
 
 A section works without scripts: whatever a reader can choose is a link or a form, and a part of the address.
 """
@@ -25,7 +25,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class PageRequest:
     """The table, and what the reader has chosen.
 
     Attributes:
@@ -66,7 +66,7 @@ class Section:
 
     name: str
     title: str
-    content: Callable[[Request], Markup]
+    content: Callable[[PageRequest], Markup]
 
 
 def panel(title: str, *children: Child, about: str = "", id_: str | None = None) -> Markup:
@@ -126,7 +126,7 @@ def anchor(target: str | None, text: Child, class_: str | None = None) -> Markup
 
 
 def pager(
-    request: Request, page: str, name: str, start: int, count: int, size: int = PAGE_LINES, query: Mapping[str, object] | None = None
+    request: PageRequest, page: str, name: str, start: int, count: int, size: int = PAGE_LINES, query: Mapping[str, object] | None = None
 ) -> Markup | None:
     """Return links to the lines before and after; None if all are on this page.
 

@@ -28,7 +28,7 @@ from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
 from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import ICON, MOST_BYTES, SCRIPT, SECTIONS, STYLE, asset, catalog_page, notice_page, table_page
-from icefloe.explorer.section import Links, Request, fault
+from icefloe.explorer.section import Links, PageRequest, fault
 from icefloe.inspect.catalog_contents import listing
 from icefloe.io.loopback import is_loopback
 from icefloe.operations.loaded_table import TableReader
@@ -64,7 +64,7 @@ class ServedLinks(Links):
         return f"/t/{quote(self.table, safe='')}/{page}" + (f"?{urlencode(kept)}" if kept else "")
 
 
-class Tables:
+class OpenTables:
     """The tables that a server shows."""
 
     home: str | None = "/"  # the address of the list of tables; None where there is one table only
@@ -101,7 +101,7 @@ class _Loaded:
 
 
 @dataclass(slots=True)
-class OneTable(Tables):
+class OneTable(OpenTables):
     """One table. `load` returns it at its current metadata file, and is called again after `_FRESH_S`."""
 
     load: Callable[[], TableReader]
@@ -117,7 +117,7 @@ class OneTable(Tables):
 
 
 @dataclass(slots=True)
-class CatalogTables(Tables):
+class CatalogTables(OpenTables):
     """The tables of a catalog."""
 
     catalog: Catalog
@@ -218,7 +218,7 @@ def _with_headers(send: Send) -> Send:
 
 
 def application(
-    tables: Tables,
+    tables: OpenTables,
     *,
     typed: str = "",
     arguments: str = "",
@@ -252,7 +252,7 @@ def application(
 class _Site:
     """The pages."""
 
-    def __init__(self, tables: Tables, typed: str, arguments: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, tables: OpenTables, typed: str, arguments: str, now_ms: Callable[[], int]) -> None:
         self._tables = tables
         self._typed = typed
         self._arguments = arguments
@@ -279,7 +279,7 @@ class _Site:
                 raise HTTPException(404)
             return RedirectResponse(ServedLinks(whole).to("overview"), 303)
         opened = OpenedTable(reader, self._results, self._typed or name, self._arguments, request.query_params.get("snapshot") or None)
-        page_request = Request(opened=opened, links=ServedLinks(name), query=dict(request.query_params), now_ms=self._now_ms())
+        page_request = PageRequest(opened=opened, links=ServedLinks(name), query=dict(request.query_params), now_ms=self._now_ms())
         page, waits = table_page(page_request, section, self._tables.home)
         if len(content := page.encode("utf-8", "replace")) > MOST_BYTES:
             content = notice_page(

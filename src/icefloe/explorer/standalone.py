@@ -11,7 +11,7 @@ from icefloe.display.markup import Markup, element, fragment
 from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, StorageError
 from icefloe.explorer.opened_table import OpenedTable, Results
 from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, section_of
-from icefloe.explorer.section import Links, Request, panel
+from icefloe.explorer.section import Links, PageRequest, panel
 from icefloe.operations.loaded_table import TableReader
 
 _FRAME_HEIGHT = 720  # pixels in a notebook
@@ -120,7 +120,7 @@ def standalone(
             if section.name == "query" and where is None:
                 continue
             query = {"kind": "metadata"} if section.name == "contents" else {} if where is None else {"where": where}
-            request = Request(opened=opened, links=_InPage(), query=query, now_ms=now_ms, is_file=True)
+            request = PageRequest(opened=opened, links=_InPage(), query=query, now_ms=now_ms, is_file=True)
             content, _ = section_of(request, section)
             if size + len(content.encode()) > MOST_BYTES * 9 // 10:
                 content = panel(

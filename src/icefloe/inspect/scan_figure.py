@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from icefloe.display.figures.blocks import Block, Level
+from icefloe.display.figures.blocks import Block, BlockLevel
 from icefloe.scan.decisions import Decision
 
 # Blocks of a level; neighbours of the same kind share one.
 _MOST_BLOCKS = 120
 
 
-def file_level(name: str, text: str, concept: str, aside: str) -> Level:
+def file_level(name: str, text: str, concept: str, aside: str) -> BlockLevel:
     """Return a level of one file, which every scan reads.
 
     Args:
@@ -18,10 +18,10 @@ def file_level(name: str, text: str, concept: str, aside: str) -> Level:
         concept: The concept of the file, which decides its colour.
         aside: A second line, such as its size.
     """
-    return Level(name=name, aside="read", blocks=(Block(concept=concept, weight=1, text=text, aside=aside, state="kept"),))
+    return BlockLevel(name=name, aside="read", blocks=(Block(concept=concept, weight=1, text=text, aside=aside, state="kept"),))
 
 
-def decision_level(name: str, kept: Sequence[Decision], skipped: Sequence[Decision], concept: str, unread: int = 0) -> Level:
+def decision_level(name: str, kept: Sequence[Decision], skipped: Sequence[Decision], concept: str, unread: int = 0) -> BlockLevel:
     """Return a level by the decisions about its files.
 
     Args:
@@ -36,7 +36,7 @@ def decision_level(name: str, kept: Sequence[Decision], skipped: Sequence[Decisi
     if unread:
         text = f"{unread:,} in skipped manifests"
         blocks.append(Block(concept="quiet", weight=unread, text=text, tip=f"{text}: never listed", strength=0.2, state="skipped"))
-    return Level(name=name, aside=f"{len(kept):,} of {count + unread:,} read", blocks=tuple(blocks))
+    return BlockLevel(name=name, aside=f"{len(kept):,} of {count + unread:,} read", blocks=tuple(blocks))
 
 
 def _blocks(decisions: Sequence[Decision], concept: str, count: int) -> list[Block]:

@@ -10,7 +10,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.formatting import count_text, short_text, size_text, time_text
 from icefloe.inspect.comparison.file_changes import ColumnDifference, FileDifference, PartitionDifference
 from icefloe.inspect.comparison.layout_changes import Change, LayoutChanges
-from icefloe.inspect.comparison.row_changes import RowChanges
+from icefloe.inspect.comparison.row_changes import RowComparison
 from icefloe.inspect.comparison.table_comparison import TableComparison, bounds_text, compare, compared_versions, comparison_lines
 from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.inspect.comparison.version_history import VersionHistory
@@ -55,7 +55,7 @@ class RowDiff:
     removed: int
     added: int
     sample: tuple[Mapping[str, Any], ...]
-    _changes: RowChanges = field(repr=False)
+    _changes: RowComparison = field(repr=False)
 
     def to_arrow(self, identifier_columns: Sequence[str] = ()) -> Any:
         """Return all changed rows as a `pyarrow.Table`, with `_change_type`.
@@ -188,7 +188,7 @@ def diff(
     comparison = compare(before, after, is_one_table=is_one_table, statistics=statistics)
     changed = None
     if rows:
-        changes = RowChanges(before, after, is_one_table=is_one_table, columns=columns)
+        changes = RowComparison(before, after, is_one_table=is_one_table, columns=columns)
         changed = RowDiff(
             columns=changes.columns,
             removed=changes.removed,

@@ -22,7 +22,7 @@ TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFolder:
+class OpenLocalFolder:
     """A folder that is held open: names are resolved in the same folder after a move, never in a new folder of the same path.
 
     Attributes:
@@ -217,7 +217,7 @@ class LocalFolders:
         return [name for name, is_folder in members if is_folder], [name for name, is_folder in members if not is_folder]
 
     @contextmanager
-    def open_folder(self, location: str) -> Iterator[OpenFolder | None]:
+    def open_folder(self, location: str) -> Iterator[OpenLocalFolder | None]:
         """Hold a folder open; None where there is no such folder."""
         try:
             descriptor = os.open(local_path(location), os.O_RDONLY | os.O_DIRECTORY)
@@ -227,7 +227,7 @@ class LocalFolders:
         except OSError as error:
             raise storage_error(error, location) from error
         try:
-            yield OpenFolder(location, descriptor)
+            yield OpenLocalFolder(location, descriptor)
         finally:
             os.close(descriptor)
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError, Problem, in_one_line
 from icefloe.loading.bad_rows import BadRow, BadRowCollector
-from icefloe.loading.csv_records import CsvDialect, CsvRecords, Fault, read_records
+from icefloe.loading.csv_records import CsvDialect, CsvFault, CsvRecords, read_records
 from icefloe.loading.input_files import BLOCK_BYTES, InputFiles, open_bytes
 from icefloe.loading.load_progress import ProgressCounter
 from icefloe.loading.reader_options import ReaderOptions
@@ -281,7 +281,7 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _bad_line(path: str, fault: Fault, names: Sequence[str]) -> BadRow:
+def _bad_line(path: str, fault: CsvFault, names: Sequence[str]) -> BadRow:
     column = names[fault.value] if fault.value is not None and fault.value < len(names) else None
     return BadRow(file=path, line=fault.line, column=column, reason=fault.reason, text=fault.text.decode(errors="replace"))
 

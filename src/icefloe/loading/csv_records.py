@@ -29,7 +29,7 @@ Offsets = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class CsvFault:
     """A line that is no record: its text, number, and the number of the value that is wrong, from 0."""
 
     text: bytes
@@ -47,7 +47,7 @@ class CsvRecords:
     ends: Offsets
     lines: Offsets
     widths: Offsets
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[CsvFault] = field(default_factory=list)
 
 
 class CsvDialect:
@@ -112,7 +112,7 @@ def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[CsvRecords
         if len(carried) > MAX_RECORD_BYTES:
             end = carried.find(b"\n")
             if end < 0:
-                records.faults.append(Fault(text=carried[:_KEPT_BYTES], line=line, reason=_TOO_LONG))
+                records.faults.append(CsvFault(text=carried[:_KEPT_BYTES], line=line, reason=_TOO_LONG))
                 carried, is_skipping = b"", True
             else:
                 records.faults.append(_fault(carried, 0, end, line, dialect, "has a quote that is not closed"))
@@ -240,8 +240,8 @@ def _split_by_pattern(
     return min(position, end_of_text)
 
 
-def _fault(data: bytes, start: int, end: int, line: int, dialect: CsvDialect, reason: str) -> Fault:
+def _fault(data: bytes, start: int, end: int, line: int, dialect: CsvDialect, reason: str) -> CsvFault:
     text = data[start:end].rstrip(b"\r")
     before = dialect.before_fault.match(text)
     value = len(dialect.values.findall(before[0])) - 1 if before and before[0] else 0
-    return Fault(text=text, line=line, reason=reason, value=value)
+    return CsvFault(text=text, line=line, reason=reason, value=value)

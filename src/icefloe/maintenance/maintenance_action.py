@@ -1,4 +1,4 @@
-"""`Action`: one action of maintenance: what it would do to a table, and how it does it. `maintain.py` ranks the work of all actions and runs them.
+"""`MaintenanceStep`: one action of maintenance: what it would do to a table, and how it does it. `maintain.py` ranks the work of all actions and runs them.
 
 The actions are in `upkeep_actions.py` and `rewrite_actions.py`. `TableState` is the table at one moment, from which they decide.
 """
@@ -144,7 +144,7 @@ class TableState:
     def _plans(self) -> "dict[MaintenanceAction, ActionPlan]":
         return {}
 
-    def plan_of(self, action: "Action") -> "ActionPlan":
+    def plan_of(self, action: "MaintenanceStep") -> "ActionPlan":
         """Return what an action would do, planned once; an action that is named in `maintenance.skip-actions` does nothing."""
         if action.name not in self._plans:
             skipped = LeftWork(action=action.name, what="the action", reason="it is named in maintenance.skip-actions")
@@ -222,7 +222,7 @@ class ActionRun:
         return ""
 
 
-class Action(ABC):
+class MaintenanceStep(ABC):
     """An action of maintenance."""
 
     name: ClassVar[MaintenanceAction]
@@ -240,7 +240,7 @@ class Action(ABC):
         return LeftWork(action=self.name, what=what, reason=reason)
 
 
-class WholeAction(Action):
+class WholeAction(MaintenanceStep):
     """An action that is done as a whole."""
 
     @abstractmethod
@@ -255,7 +255,7 @@ class WholeAction(Action):
         return replace(report_of(self.name, ActionState.DONE, work, left), detail=detail, snapshot_ids=snapshot_ids)
 
 
-class SlicedAction(Action, Generic[R]):
+class SlicedAction(MaintenanceStep, Generic[R]):
     """An action that rewrites groups of files, in several commits. A failure stops its own commit alone, except where the state of a commit is unknown."""
 
     @abstractmethod

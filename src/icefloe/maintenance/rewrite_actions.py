@@ -65,7 +65,7 @@ class RemoveDanglingDeletes(WholeAction):
         return f"{count_text(removal.removed_files, 'delete file')} removed, {size_text(removal.removed_bytes)}", snapshots
 
 
-class RewriteDataFiles(SlicedAction[RewriteDataFilesResult]):
+class DataFileRewriteStep(SlicedAction[RewriteDataFilesResult]):
     """Rewrite data files, and then remove the deletes that apply to none any more."""
 
     name = MaintenanceAction.REWRITE_DATA_FILES
@@ -256,7 +256,7 @@ def _rewrites_all(state: TableState, groups: Iterable[EqualityDeleteGroup]) -> b
     """Return whether this run writes all data files of some groups again, and so applies their deletes. A budget of bytes may leave some."""
     if state.settings.max_bytes is not None:
         return False
-    work = state.plan_of(RewriteDataFiles()).work
+    work = state.plan_of(DataFileRewriteStep()).work
     rewritten = _paths(part for piece in work for part in piece.payload.files)
     return _paths(part for group in groups for part in group.files) <= rewritten
 
@@ -334,7 +334,7 @@ def _delete_group_work(group: DeleteGroup) -> PlannedWork:
     )
 
 
-class RewriteManifests(WholeAction):
+class ManifestRewriteStep(WholeAction):
     """Merge the manifests of partition specs that have too many."""
 
     name = MaintenanceAction.REWRITE_MANIFESTS

@@ -29,7 +29,7 @@ from icefloe.procedures.procedure import (
     Longs,
     Minutes,
     Names,
-    Option,
+    ProcedureOption,
     Rows,
     Text,
     Texts,
@@ -45,13 +45,14 @@ from icefloe.spec.types import IntegerType, ListType, LongType, StringType
 from icefloe.table.table import Table
 
 Where = Annotated[
-    Text | None, Option("--where", "Rewrite only files that may have such rows, such as \"day = '2024-01-31'\".", metavar="FILTER")
+    Text | None, ProcedureOption("--where", "Rewrite only files that may have such rows, such as \"day = '2024-01-31'\".", metavar="FILTER")
 ]
 Options = Annotated[
-    Texts | None, Option("--option", "An option of Java's action, such as min-input-files=2; may be repeated.", metavar="NAME=VALUE")
+    Texts | None,
+    ProcedureOption("--option", "An option of Java's action, such as min-input-files=2; may be repeated.", metavar="NAME=VALUE"),
 ]
-RewrittenBranch = Annotated[Text, Option("--branch", "The branch whose files are rewritten.", metavar="NAME")]
-DryRun = Annotated[Flag, Option("--dry-run", "Show what would be rewritten, and change nothing.")]
+RewrittenBranch = Annotated[Text, ProcedureOption("--branch", "The branch whose files are rewritten.", metavar="NAME")]
+DryRun = Annotated[Flag, ProcedureOption("--dry-run", "Show what would be rewritten, and change nothing.")]
 
 _COUNTS = (
     ("deleted_data_files_count", (FileKind.DATA,)),
@@ -85,7 +86,7 @@ def expire_snapshots(
     table: Table,
     older_than: Annotated[
         Time | None,
-        Option(
+        ProcedureOption(
             "--older-than",
             "Such as 7d, 12h or 2024-05-01T12:00 (UTC); by default the table's maximum snapshot age.",
             metavar="AGE|TIME",
@@ -93,29 +94,29 @@ def expire_snapshots(
         ),
     ] = None,
     retain_last: Annotated[
-        Int | None, Option("--retain-last", "Keep this many snapshots of each branch regardless of their age.", metavar="N")
+        Int | None, ProcedureOption("--retain-last", "Keep this many snapshots of each branch regardless of their age.", metavar="N")
     ] = None,
     max_concurrent_deletes: Int | None = None,
     stream_results: Flag = False,  # noqa: ARG001 an argument of Java's; here results never come to the driver as rows
     snapshot_ids: Annotated[
         Longs,
-        Option(
+        ProcedureOption(
             "--snapshot",
             "Expire this snapshot regardless of its age; may be repeated. Without other options, only these.",
             metavar="ID",
         ),
     ] = (),
-    clean_expired_metadata: Annotated[Flag, Option("--clean-metadata", "Also remove unused partition specs and schemas.")] = False,
+    clean_expired_metadata: Annotated[Flag, ProcedureOption("--clean-metadata", "Also remove unused partition specs and schemas.")] = False,
     allow_outside: Annotated[
         Names,
-        Option(
+        ProcedureOption(
             "--allow-outside",
             "Also delete files in this folder outside the table's location; may be repeated. Without it they are kept and listed.",
             metavar="FOLDER",
         ),
     ] = (),
-    dry_run: Annotated[Flag, Option("--dry-run", "Show what would be removed, and change nothing.")] = False,
-    delete_files: Annotated[Flag, Option("--keep-files", "Change the metadata and delete no file.", in_sql=False)] = True,
+    dry_run: Annotated[Flag, ProcedureOption("--dry-run", "Show what would be removed, and change nothing.")] = False,
+    delete_files: Annotated[Flag, ProcedureOption("--keep-files", "Change the metadata and delete no file.", in_sql=False)] = True,
 ) -> ExpireReport:
     """Remove old snapshots, and delete the files that nothing else needs."""
     if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
@@ -144,10 +145,12 @@ def expire_snapshots(
 )
 def rewrite_data_files(
     table: Table,
-    strategy: Annotated[Text | None, Option("--strategy", "binpack keeps the order of rows; sort sorts them.", metavar="NAME")] = None,
+    strategy: Annotated[
+        Text | None, ProcedureOption("--strategy", "binpack keeps the order of rows; sort sorts them.", metavar="NAME")
+    ] = None,
     sort_order: Annotated[
         Text | None,
-        Option(
+        ProcedureOption(
             "--sort-order",
             "Sort by these keys, such as 'day DESC, id', or 'hilbert(day, id)'; by default by the table's order.",
             metavar="KEYS",
@@ -208,13 +211,13 @@ def rewrite_manifests(
     table: Table,
     use_caching: Flag = False,  # noqa: ARG001 an argument of Java's; here entries are copied as bytes and need no cache
     spec_id: Annotated[
-        Int | None, Option("--spec-id", "The partition spec whose manifests are rewritten; the current one.", metavar="N")
+        Int | None, ProcedureOption("--spec-id", "The partition spec whose manifests are rewritten; the current one.", metavar="N")
     ] = None,
     sort_by: Annotated[
         Names | None,
-        Option("--sort-by", "A partition field to sort the entries by; may be repeated. By default all of them.", metavar="FIELD"),
+        ProcedureOption("--sort-by", "A partition field to sort the entries by; may be repeated. By default all of them.", metavar="FIELD"),
     ] = None,
-    branch: Annotated[Text, Option("--branch", "The branch whose manifests are rewritten.", metavar="NAME")] = MAIN,
+    branch: Annotated[Text, ProcedureOption("--branch", "The branch whose manifests are rewritten.", metavar="NAME")] = MAIN,
     dry_run: DryRun = False,
 ) -> RewriteManifestsResult:
     """Put the entries of small or unsorted manifests into manifests of the target size. No data file is read or written."""
@@ -244,29 +247,29 @@ def remove_orphan_files(
     table: Table,
     older_than: Annotated[
         Time | None,
-        Option(
+        ProcedureOption(
             "--older-than",
             "Only files older than this time, such as 2026-01-31; by default three days ago.",
             metavar="TIME",
             parse=older_than_time,
         ),
     ] = None,
-    location: Annotated[Text | None, Option("--location", "Search this folder; by default the table's.", metavar="FOLDER")] = None,
-    dry_run: Annotated[Flag, Option("--dry-run", "Show the orphan files, and change nothing.")] = False,
-    quarantine: Annotated[Flag, Option("--quarantine", "Write a list of the files, and delete none.", in_sql=False)] = False,
+    location: Annotated[Text | None, ProcedureOption("--location", "Search this folder; by default the table's.", metavar="FOLDER")] = None,
+    dry_run: Annotated[Flag, ProcedureOption("--dry-run", "Show the orphan files, and change nothing.")] = False,
+    quarantine: Annotated[Flag, ProcedureOption("--quarantine", "Write a list of the files, and delete none.", in_sql=False)] = False,
     purge: Annotated[
-        Flag, Option("--purge", "Delete the files of lists that are old enough, each after another check.", in_sql=False)
+        Flag, ProcedureOption("--purge", "Delete the files of lists that are old enough, each after another check.", in_sql=False)
     ] = False,
-    undo: Annotated[Flag, Option("--undo", "Drop the lists; no file is deleted.", in_sql=False)] = False,
+    undo: Annotated[Flag, ProcedureOption("--undo", "Drop the lists; no file is deleted.", in_sql=False)] = False,
     max_concurrent_deletes: Annotated[
-        Int | None, Option("--max-concurrent-deletes", "The number of deletions that are under way at once.", metavar="N")
+        Int | None, ProcedureOption("--max-concurrent-deletes", "The number of deletions that are under way at once.", metavar="N")
     ] = None,
     file_list_view: View | None = None,
     equal_schemes: Texts | None = None,
     equal_authorities: Texts | None = None,
     prefix_mismatch_mode: Annotated[
         Text,
-        Option(
+        ProcedureOption(
             "--prefix-mismatch-mode",
             "For files that the table names with another scheme or authority: ERROR, IGNORE keeps them, DELETE.",
             metavar="MODE",
@@ -275,11 +278,11 @@ def remove_orphan_files(
     prefix_listing: Flag = False,  # noqa: ARG001 an argument of Java's; here object stores are always listed by prefix
     stream_results: Flag = False,
     mode: Text = OrphanMode.DELETE,
-    purge_delay_days: Annotated[Int, Option("--delay-days", "With --purge: the least age of a list, in days.", metavar="N")] = 7,
-    force: Annotated[Flag, Option("--force", "Allow files younger than 24 hours: only where no other program writes.")] = False,
+    purge_delay_days: Annotated[Int, ProcedureOption("--delay-days", "With --purge: the least age of a list, in days.", metavar="N")] = 7,
+    force: Annotated[Flag, ProcedureOption("--force", "Allow files younger than 24 hours: only where no other program writes.")] = False,
     engine: Annotated[
         Text | None,
-        Option(
+        ProcedureOption(
             "--engine",
             "spark lists the files by a Spark session that is started, and in-process here, the default.",
             metavar="ENGINE",
@@ -319,7 +322,9 @@ def compute_table_stats(
     snapshot_id: Long | None = None,
     columns: Annotated[
         Names | None,
-        Option("--column", "A column to count; may be repeated. By default all top-level columns of primitive types.", metavar="NAME"),
+        ProcedureOption(
+            "--column", "A column to count; may be repeated. By default all top-level columns of primitive types.", metavar="NAME"
+        ),
     ] = None,
 ) -> Rows:
     """Count the distinct values of columns, all top-level ones of primitive types if none is named, and commit them as the snapshot's statistics file."""
@@ -373,21 +378,21 @@ def maintain(
     catalog: Catalog,
     table: Text | None = None,
     namespace: Text | None = None,
-    plan: Annotated[Flag, Option("--plan", "Print the decision with its figures, and change nothing.")] = False,
+    plan: Annotated[Flag, ProcedureOption("--plan", "Print the decision with its figures, and change nothing.")] = False,
     max_bytes: Annotated[
         Long | None,
-        Option("--max-bytes", "Rewrite files of at most so many bytes, those that pay most first.", metavar="N", minimum=0),
+        ProcedureOption("--max-bytes", "Rewrite files of at most so many bytes, those that pay most first.", metavar="N", minimum=0),
     ] = None,
     max_minutes: Annotated[
-        Minutes | None, Option("--max-minutes", "Start no further work after so many minutes.", metavar="N", minimum=0)
+        Minutes | None, ProcedureOption("--max-minutes", "Start no further work after so many minutes.", metavar="N", minimum=0)
     ] = None,
     min_age_minutes: Annotated[
         Minutes | None,
-        Option("--min-age-minutes", "Leave partitions alone that younger commits changed; 10 by default.", metavar="N", minimum=0),
+        ProcedureOption("--min-age-minutes", "Leave partitions alone that younger commits changed; 10 by default.", metavar="N", minimum=0),
     ] = None,
-    branch: Annotated[Text, Option("--branch", "The branch that is maintained.", metavar="NAME")] = MAIN,
+    branch: Annotated[Text, ProcedureOption("--branch", "The branch that is maintained.", metavar="NAME")] = MAIN,
     remove_orphan_files: Annotated[
-        Flag, Option("--remove-orphan-files", "List orphan files too, and delete those of lists that are seven days old.")
+        Flag, ProcedureOption("--remove-orphan-files", "List orphan files too, and delete those of lists that are seven days old.")
     ] = False,
     *,
     progress: MaintenanceProgress | None = None,

@@ -12,7 +12,7 @@ from icefloe.migration.existing_files import SourceFolders
 from icefloe.migration.migrate_table import MigrateTableResult, migrate_table
 from icefloe.migration.snapshot_table import SnapshotTableResult, snapshot_table
 from icefloe.procedures.file_procedures import check_parallelism, path_of_source
-from icefloe.procedures.procedure import Flag, Int, Option, Rows, Source, Text, Texts, WiderRows, procedure, row_of
+from icefloe.procedures.procedure import Flag, Int, ProcedureOption, Rows, Source, Text, Texts, WiderRows, procedure, row_of
 from icefloe.spec.types import IntegerType, LongType, StringType
 from icefloe.table.table import Table
 
@@ -22,9 +22,9 @@ _VERIFIED = (("verified_files_count", LongType()), ("verified_bytes_count", Long
 _NOT_APPLICABLE = "N/A"
 
 
-DryRun = Annotated[Flag, Option("--dry-run", "Check the files, and create nothing.")]
-Folder = Annotated[Source, Option("SOURCE", "The folder of Parquet or ORC files, with folders name=value for partitions.")]
-Properties = Annotated[Texts | None, Option("--property", "A property of the table; may be repeated.", metavar="NAME=VALUE")]
+DryRun = Annotated[Flag, ProcedureOption("--dry-run", "Check the files, and create nothing.")]
+Folder = Annotated[Source, ProcedureOption("SOURCE", "The folder of Parquet or ORC files, with folders name=value for partitions.")]
+Properties = Annotated[Texts | None, ProcedureOption("--property", "A property of the table; may be repeated.", metavar="NAME=VALUE")]
 
 
 def _path_rows(result: RewriteTablePathResult) -> Rows:
@@ -49,21 +49,23 @@ def _path_rows(result: RewriteTablePathResult) -> Rows:
 )
 def rewrite_table_path(
     table: Table,
-    source_prefix: Annotated[Text, Option("SOURCE", "The prefix of all paths of the table, such as its location.")],
-    target_prefix: Annotated[Text, Option("TARGET", "The prefix that replaces it.")],
+    source_prefix: Annotated[Text, ProcedureOption("SOURCE", "The prefix of all paths of the table, such as its location.")],
+    target_prefix: Annotated[Text, ProcedureOption("TARGET", "The prefix that replaces it.")],
     start_version: Annotated[
-        Text | None, Option("--start-version", "The metadata file of a version that is at the target already.", metavar="NAME")
+        Text | None, ProcedureOption("--start-version", "The metadata file of a version that is at the target already.", metavar="NAME")
     ] = None,
     end_version: Annotated[
-        Text | None, Option("--end-version", "The metadata file of the last version to copy; the current one.", metavar="NAME")
+        Text | None, ProcedureOption("--end-version", "The metadata file of the last version to copy; the current one.", metavar="NAME")
     ] = None,
     staging_location: Annotated[
-        Text | None, Option("--staging", "The folder of the rewritten files; by default a new one of the table.", metavar="FOLDER")
+        Text | None, ProcedureOption("--staging", "The folder of the rewritten files; by default a new one of the table.", metavar="FOLDER")
     ] = None,
-    create_file_list: Annotated[Flag, Option("--no-file-list", "Write no list of the files to copy.")] = True,
-    copy: Annotated[Flag, Option("--copy", "Copy the files too; files that are there already are compared.")] = False,
-    verify: Annotated[Flag, Option("--verify", "Compare the copy with the table: metadata, manifests, bytes and deletes.")] = False,
-    dry_run: Annotated[Flag, Option("--dry-run", "Show what would be copied, and write nothing.")] = False,
+    create_file_list: Annotated[Flag, ProcedureOption("--no-file-list", "Write no list of the files to copy.")] = True,
+    copy: Annotated[Flag, ProcedureOption("--copy", "Copy the files too; files that are there already are compared.")] = False,
+    verify: Annotated[
+        Flag, ProcedureOption("--verify", "Compare the copy with the table: metadata, manifests, bytes and deletes.")
+    ] = False,
+    dry_run: Annotated[Flag, ProcedureOption("--dry-run", "Show what would be copied, and write nothing.")] = False,
 ) -> RewriteTablePathResult:
     """Stage the files of a table with the paths of another place, list the files to copy, and on request copy and verify them."""
     return table.maintenance.rewrite_table_path(
@@ -87,8 +89,8 @@ def rewrite_table_path(
 def snapshot(
     catalog: Catalog,
     source_table: Folder,
-    table: Annotated[Text, Option("TABLE", "The name of the new table, such as db.t.")],
-    location: Annotated[Text | None, Option("--location", "The folder of the new table's own files.", metavar="FOLDER")] = None,
+    table: Annotated[Text, ProcedureOption("TABLE", "The name of the new table, such as db.t.")],
+    location: Annotated[Text | None, ProcedureOption("--location", "The folder of the new table's own files.", metavar="FOLDER")] = None,
     properties: Properties = None,
     parallelism: Int | None = None,
     ignore_missing_files: Flag = False,
@@ -120,7 +122,7 @@ def migrate(
     backup_table_name: Text | None = None,
     parallelism: Int | None = None,
     ignore_missing_files: Flag = False,
-    new_table: Annotated[Text | None, Option("TABLE", "The name of the new table, such as db.t.")] = None,
+    new_table: Annotated[Text | None, ProcedureOption("TABLE", "The name of the new table, such as db.t.")] = None,
     dry_run: DryRun = False,
 ) -> MigrateTableResult:
     """Make an Iceberg table in its place of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""

@@ -1,7 +1,7 @@
 """`Procedure`: an operation of a catalog or a table, declared once for SQL `CALL`, for `icefloe call` and for the maintenance commands.
 
-The operation is a function. Its parameters have types of this module, each a type in Python and in SQL, and an `Option` where the operation's command takes
-them. The first line of its docstring is its description.
+The operation is a function. Its parameters have types of this module, each a type in Python and in SQL, and a `ProcedureOption` where the operation's command
+takes them. The first line of its docstring is its description.
 """
 
 import inspect
@@ -51,7 +51,7 @@ Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), va
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ProcedureOption:
     """How the command of a procedure takes an argument. A flag of a parameter that is true by default makes it false, unless it names both values.
 
     Attributes:
@@ -83,7 +83,7 @@ class Parameter:
     is_table: bool = False  # the name of a table, which may begin with the catalog's name
     is_source: bool = False  # the source of files
     is_view: bool = False  # rows
-    option: Option | None = None
+    option: ProcedureOption | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ def row_of(*attributes: str) -> Callable[[Any], Rows]:
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any) -> Parameter:
-    """Return a parameter whose annotation is a type of this module, or that or None, also with an `Option`."""
+    """Return a parameter whose annotation is a type of this module, or that or None, also with a `ProcedureOption`."""
     extras = [extra for member in (hint, *get_args(hint), *get_args(get_args(hint)[0])) for extra in getattr(member, "__metadata__", ())]
     value, *_ = (member for member in (*get_args(get_args(hint)[0]), *get_args(hint), hint) if hasattr(member, "__metadata__"))
     is_required = parameter.default is inspect.Parameter.empty
@@ -195,5 +195,5 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> Parameter:
         is_table=parameter.name in _TABLES and get_args(value)[0] != get_args(Source)[0],
         is_source=get_args(value)[0] == get_args(Source)[0],
         is_view=get_args(value)[0] is Any,
-        option=next((extra for extra in extras if isinstance(extra, Option)), None),
+        option=next((extra for extra in extras if isinstance(extra, ProcedureOption)), None),
     )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
-from icefloe.procedures.procedure import Flag, Names, Option, Rows, Text, procedure
+from icefloe.procedures.procedure import Flag, Names, ProcedureOption, Rows, Text, procedure
 from icefloe.repair import plan, undo
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.types import BooleanType, LongType, StringType
@@ -27,21 +27,22 @@ from icefloe.spec.types import BooleanType, LongType, StringType
 def repair(
     catalog: Catalog,
     table: Text,
-    apply: Annotated[Flag, Option("--apply", "Commit the chosen repairs; without it only the plan is shown.")] = False,
+    apply: Annotated[Flag, ProcedureOption("--apply", "Commit the chosen repairs; without it only the plan is shown.")] = False,
     only: Annotated[
         Names,
-        Option(
+        ProcedureOption(
             "--only",
             "Choose this repair, or the repairs of this rule that need not be named; may be repeated. By default all that need not be named.",
             metavar="REPAIR|RULE",
         ),
     ] = (),
-    branch: Annotated[Text, Option("--branch", "The branch whose newest snapshot is repaired.", metavar="NAME")] = MAIN,
-    files: Annotated[Flag, Option("--files/--no-files", "Check that each file exists and has its size.")] = True,
-    data: Annotated[Flag, Option("--data", "Check too footers of data files, delete files and statistics files.")] = False,
-    undo_last: Annotated[Flag, Option("--undo", "Undo the last repair, if nothing was committed after it.")] = False,
+    branch: Annotated[Text, ProcedureOption("--branch", "The branch whose newest snapshot is repaired.", metavar="NAME")] = MAIN,
+    files: Annotated[Flag, ProcedureOption("--files/--no-files", "Check that each file exists and has its size.")] = True,
+    data: Annotated[Flag, ProcedureOption("--data", "Check too footers of data files, delete files and statistics files.")] = False,
+    undo_last: Annotated[Flag, ProcedureOption("--undo", "Undo the last repair, if nothing was committed after it.")] = False,
     metadata_file: Annotated[
-        Text | None, Option("--metadata-file", "With --undo: the metadata file of a table that a repair dropped.", metavar="LOCATION")
+        Text | None,
+        ProcedureOption("--metadata-file", "With --undo: the metadata file of a table that a repair dropped.", metavar="LOCATION"),
     ] = None,
 ) -> Rows:
     """Plan the repair of a table, and commit it with apply => true; a row for each repair, and one for what no repair mends.

@@ -7,7 +7,7 @@ from icefloe.checks.finding import MOST_FINDINGS
 from icefloe.checks.table_validation import ValidationArguments, depths_of
 from icefloe.errors import InvalidInputError
 from icefloe.inspect.validation import validate_catalog, validate_named
-from icefloe.procedures.procedure import Flag, Int, Option, Rows, Text, procedure
+from icefloe.procedures.procedure import Flag, Int, ProcedureOption, Rows, Text, procedure
 from icefloe.spec.types import IntegerType, LongType, StringType
 
 
@@ -31,14 +31,17 @@ def validate(
     catalog: Catalog,
     table: Text | None = None,
     namespace: Text | None = None,
-    current_only: Annotated[Flag, Option("--current", "Validate the current snapshot only, not all snapshots.")] = False,
-    snapshot: Annotated[Text | None, Option("--snapshot", "Validate this snapshot only: its id, or a branch or tag.", metavar="ID")] = None,
-    files: Annotated[Flag, Option("--files", "Check too that each file exists and has its size.")] = False,
-    data: Annotated[Flag, Option("--data", "Check too footers of data files, delete files and statistics files.")] = False,
-    values: Annotated[Flag, Option("--values", "Check too all rows of data files: this reads the whole table.")] = False,
-    orphans: Annotated[Flag, Option("--orphans", "List too the files in the table's folder that nothing references.")] = False,
+    current_only: Annotated[Flag, ProcedureOption("--current", "Validate the current snapshot only, not all snapshots.")] = False,
+    snapshot: Annotated[
+        Text | None, ProcedureOption("--snapshot", "Validate this snapshot only: its id, or a branch or tag.", metavar="ID")
+    ] = None,
+    files: Annotated[Flag, ProcedureOption("--files", "Check too that each file exists and has its size.")] = False,
+    data: Annotated[Flag, ProcedureOption("--data", "Check too footers of data files, delete files and statistics files.")] = False,
+    values: Annotated[Flag, ProcedureOption("--values", "Check too all rows of data files: this reads the whole table.")] = False,
+    orphans: Annotated[Flag, ProcedureOption("--orphans", "List too the files in the table's folder that nothing references.")] = False,
     max_findings: Annotated[
-        Int, Option("--max-findings", "List at most so many findings of each rule; the others are counted.", metavar="N", minimum=1)
+        Int,
+        ProcedureOption("--max-findings", "List at most so many findings of each rule; the others are counted.", metavar="N", minimum=1),
     ] = MOST_FINDINGS,
 ) -> Rows:
     """Find what breaks the rules of the specification in a table, a namespace or all tables; a row for each finding."""

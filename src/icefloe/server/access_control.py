@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from icefloe.errors import InvalidInputError
 from icefloe.server.error_response import forbidden
-from icefloe.server.operations import Operation, Role
+from icefloe.server.operations import RestOperation, Role
 from icefloe.spec.identifier import Identifier, dotted, to_identifier
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Access:
         return self.role_in(namespace) >= Role.READ or any(grant.namespace[: len(namespace)] == namespace for grant in self.grants)
 
 
-def check_access(operation: Operation, call: "Call", namespaces: Iterable[Identifier]) -> None:
+def check_access(operation: RestOperation, call: "Call", namespaces: Iterable[Identifier]) -> None:
     """Refuse a request whose user has no sufficient role.
 
     Args:
@@ -99,7 +99,7 @@ def check_access(operation: Operation, call: "Call", namespaces: Iterable[Identi
             raise forbidden(f"{operation.name} needs the role {role} in {where}, which the user {call.access.user!r} does not have")
 
 
-def check_access_somewhere(operation: Operation, access: Access) -> None:
+def check_access_somewhere(operation: RestOperation, access: Access) -> None:
     """Refuse a request whose user has a sufficient role in no namespace at all; which namespaces it touches is checked when its body is decoded.
 
     Args:

@@ -17,7 +17,7 @@ from icefloe.server import catalog_operations, namespace_operations, scan_operat
 from icefloe.server.error_response import NOT_ALLOWED, ErrorModel
 from icefloe.server.health import Health
 from icefloe.server.idempotency_store import IdempotencyStore, MemoryIdempotencyStore
-from icefloe.server.operations import OPERATIONS, Operation, Role
+from icefloe.server.operations import OPERATIONS, RestOperation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.request_handler import JSON, RequestHandler
 from icefloe.server.served_catalog import Handler, ServedCatalog
@@ -39,7 +39,7 @@ def report_metrics(served: ServedCatalog, call: Call) -> Answer:
 
 
 # An operation of this server that the protocol has not.
-SHOW_REPORTS = Operation(name="showReports", method="GET", path="/reports", role=Role.ANY, is_listed=False)
+SHOW_REPORTS = RestOperation(name="showReports", method="GET", path="/reports", role=Role.ANY, is_listed=False)
 
 HANDLERS: Mapping[str, Handler] = {
     "getConfig": catalog_operations.get_config,
@@ -134,7 +134,7 @@ def _idempotency_store(settings: ServerSettings) -> IdempotencyStore:
     return MemoryIdempotencyStore()
 
 
-def _route(operation: Operation, handler: RequestHandler) -> Route:
+def _route(operation: RestOperation, handler: RequestHandler) -> Route:
     async def endpoint(request: Request) -> Response:
         return await handler.respond(operation, request)
 

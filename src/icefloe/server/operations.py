@@ -19,7 +19,7 @@ class Role(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class RestOperation:
     """One operation.
 
     Attributes:
@@ -53,19 +53,19 @@ _VIEW = f"{_NAMESPACE}/views/{{view}}"
 _PLAN = f"{_TABLE}/plan/{{plan-id}}"
 
 
-def _change(name: str, method: str, path: str, role: Role, *, commits: bool = False) -> Operation:
+def _change(name: str, method: str, path: str, role: Role, *, commits: bool = False) -> RestOperation:
     """Return an operation that changes the catalog and takes an idempotency key."""
-    return Operation(name=name, method=method, path=path, role=role, takes_key=True, commits=commits)
+    return RestOperation(name=name, method=method, path=path, role=role, takes_key=True, commits=commits)
 
 
-def _look(name: str, method: str, path: str, role: Role = Role.READ) -> Operation:
+def _look(name: str, method: str, path: str, role: Role = Role.READ) -> RestOperation:
     """Return an operation that changes nothing."""
-    return Operation(name=name, method=method, path=path, role=role)
+    return RestOperation(name=name, method=method, path=path, role=role)
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(name="getConfig", method="GET", path="/v1/config", role=Role.ANY, is_listed=False),
-    Operation(name="getToken", method="POST", path="/v1/oauth/tokens", role=Role.NONE, is_listed=False),
+OPERATIONS: tuple[RestOperation, ...] = (
+    RestOperation(name="getConfig", method="GET", path="/v1/config", role=Role.ANY, is_listed=False),
+    RestOperation(name="getToken", method="POST", path="/v1/oauth/tokens", role=Role.NONE, is_listed=False),
     _look("listNamespaces", "GET", _NAMESPACES),
     _change("createNamespace", "POST", _NAMESPACES, Role.ADMIN),
     _look("namespaceExists", "HEAD", _NAMESPACE),
@@ -91,7 +91,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _change("renameTable", "POST", "/v1/tables/rename", Role.WRITE),
     _change("commitTransaction", "POST", "/v1/transactions/commit", Role.WRITE, commits=True),
     _look("listViews", "GET", f"{_NAMESPACE}/views"),
-    Operation(name="createView", method="POST", path=f"{_NAMESPACE}/views", role=Role.WRITE, commits=True),
+    RestOperation(name="createView", method="POST", path=f"{_NAMESPACE}/views", role=Role.WRITE, commits=True),
     _look("viewExists", "HEAD", _VIEW),
     _look("loadView", "GET", _VIEW),
     _change("replaceView", "POST", _VIEW, Role.WRITE, commits=True),

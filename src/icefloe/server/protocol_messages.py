@@ -21,7 +21,7 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
-from icefloe.server.operations import Operation
+from icefloe.server.operations import RestOperation
 from icefloe.server.request import Call, identifier_of, namespace_of
 from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.requirement import (
@@ -50,7 +50,7 @@ class Subject:
     target: Identifier | None = None
 
 
-def message_of(error: IcefloeError, operation: Operation, call: Call) -> str:
+def message_of(error: IcefloeError, operation: RestOperation, call: Call) -> str:
     """Return the message for the client.
 
     Args:
@@ -111,7 +111,7 @@ def _ref_message(table: TableMetadata, name: str, snapshot_id: int | None) -> st
     return f"{ref.type} {name} has changed: expected id {snapshot_id} != {ref.snapshot_id}"
 
 
-def _name_in_use_message(error: AlreadyExistsError, operation: Operation, subject: Subject) -> str:
+def _name_in_use_message(error: AlreadyExistsError, operation: RestOperation, subject: Subject) -> str:
     """Return the message about a name that a table or a view has."""
     is_table = isinstance(error, TableAlreadyExistsError)
     noun = "Table" if is_table else "View"
@@ -122,7 +122,7 @@ def _name_in_use_message(error: AlreadyExistsError, operation: Operation, subjec
     return f"{noun}{with_same_name} already exists: {dotted(subject.name)}"
 
 
-def _subject(operation: Operation, call: Call) -> Subject:
+def _subject(operation: RestOperation, call: Call) -> Subject:
     content: Mapping[str, Any] = call.content if isinstance(call.content, dict) else {}
     if operation.name in _RENAMES:
         source = identifier_of(content.get("source"), "$.source")

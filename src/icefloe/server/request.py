@@ -169,14 +169,14 @@ def text_value(value: Any) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class ListPage:
     """A part of a list, and the token of the next part; None after the last."""
 
     items: Sequence[Any]
     next_token: str | None
 
 
-def page_of(names: Sequence[Identifier], call: Call) -> Page:
+def page_of(names: Sequence[Identifier], call: Call) -> ListPage:
     """Return the requested page of a sorted list.
 
     The token is the last name of the page before, so that names that are created or dropped meanwhile shift no page.
@@ -190,7 +190,7 @@ def page_of(names: Sequence[Identifier], call: Call) -> Page:
     """
     token, size_text = call.query.get("pageToken"), call.query.get("pageSize")
     if token is None and size_text is None:
-        return Page(items=names, next_token=None)
+        return ListPage(items=names, next_token=None)
     size = MAX_PAGE
     if size_text is not None:
         if not (size_text.isascii() and size_text.isdigit() and len(size_text) < 10 and int(size_text) > 0):
@@ -198,4 +198,4 @@ def page_of(names: Sequence[Identifier], call: Call) -> Page:
         size = min(int(size_text), MAX_PAGE)
     rest = [name for name in names if name > tuple(token.split(SEPARATOR))] if token else list(names)
     items = rest[:size]
-    return Page(items=items, next_token=SEPARATOR.join(items[-1]) if len(rest) > size else None)
+    return ListPage(items=items, next_token=SEPARATOR.join(items[-1]) if len(rest) > size else None)

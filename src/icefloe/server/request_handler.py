@@ -39,7 +39,7 @@ from icefloe.server.error_response import (
     unauthorized_response,
 )
 from icefloe.server.idempotency_store import IdempotencyStore, checked_key
-from icefloe.server.operations import Operation, Role
+from icefloe.server.operations import RestOperation, Role
 from icefloe.server.protocol_messages import message_of
 from icefloe.server.rate_limit import RateLimit
 from icefloe.server.request import Answer, Call, identifier_of, namespace_of
@@ -86,7 +86,7 @@ class RequestHandler:
         self._refused_rate = RateLimit(limits.refused_per_second, 2 * limits.refused_per_second)
         self._threads = anyio.CapacityLimiter(limits.threads)
 
-    async def respond(self, operation: Operation, request: Request) -> Response:
+    async def respond(self, operation: RestOperation, request: Request) -> Response:
         """Return the response to a request."""
         started, request_id = time.perf_counter(), uuid.uuid4().hex
         fields: dict[str, Any] = {"id": request_id, "operation": operation.name, "client": request.client.host if request.client else ""}
@@ -103,7 +103,7 @@ class RequestHandler:
         log_request(fields, answer.status)
         return _response(answer, request_id, is_head=operation.method == "HEAD")
 
-    async def _answer(self, operation: Operation, request: Request, fields: dict[str, Any]) -> Answer:
+    async def _answer(self, operation: RestOperation, request: Request, fields: dict[str, Any]) -> Answer:
         access = self._access(operation, request)
         fields["user"] = access.user
         fields |= {name: value for name, value in request.path_params.items() if isinstance(value, str)}
@@ -126,7 +126,7 @@ class RequestHandler:
         # The thread continues where this coroutine is cancelled, and its place among the threads is free at once: others may run besides it.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
 
-    def _perform(self, operation: Operation, call: Call, request_id: str) -> Answer:
+    def _perform(self, operation: RestOperation, call: Call, request_id: str) -> Answer:
         """Decode the body, run an operation and encode its answer, in a thread, so that the event loop stays free."""
         call = replace(call, content=self._content(operation, call))
         if operation.name in NAMED_BY_BODY:
@@ -134,7 +134,7 @@ class RequestHandler:
         check_amounts(call.content, self._settings.limits)
         return self._run(operation, call, request_id).encode()
 
-    def _run(self, operation: Operation, call: Call, request_id: str) -> Answer:
+    def _run(self, operation: RestOperation, call: Call, request_id: str) -> Answer:
         """Run an operation; once for each idempotency key."""
         run = functools.partial(self._handlers[operation.name], self._served, call)
         act = functools.partial(self._answer_of, run, operation, call, request_id)
@@ -146,7 +146,7 @@ class RequestHandler:
         return self._keys.once(call.access.user, checked_key(key), _fingerprint(operation, call), act, load)
 
     @staticmethod
-    def _answer_of(run: Callable[[], Answer], operation: Operation, call: Call, request_id: str) -> Answer:
+    def _answer_of(run: Callable[[], Answer], operation: RestOperation, call: Call, request_id: str) -> Answer:
         """Return the answer of a function, or of its error, whose message shows what the user may see alone."""
         try:
             return run()
@@ -156,7 +156,7 @@ class RequestHandler:
         except Exception as error:  # noqa: BLE001  every error becomes a response
             return _failure(error, request_id)
 
-    def _loader(self, operation: Operation, call: Call) -> Callable[[], Answer] | None:
+    def _loader(self, operation: RestOperation, call: Call) -> Callable[[], Answer] | None:
         """Return the function that loads what an operation made, for a retry; None where there is nothing to load."""
         name = LOADED_BY.get(operation.name)
         if name is None:
@@ -169,7 +169,7 @@ class RequestHandler:
         without = {header: value for header, value in call.headers.items() if header != "if-none-match"}
         return functools.partial(self._handlers[name], self._served, replace(call, path=path, headers=without, query={}))
 
-    def _access(self, operation: Operation, request: Request) -> Access:
+    def _access(self, operation: RestOperation, request: Request) -> Access:
         """Return what the user of a request may do. Raises `RefusedRequest` without a valid token, and over a limit."""
         address = request.client.host if request.client else ""
         if self.tokens is None:
@@ -210,7 +210,7 @@ class RequestHandler:
                 return bytes(body)
         raise RefusedRequest(TOO_LARGE, "BadRequestException", f"the body has more than {most} bytes", ("Connection", "close"))
 
-    def _content(self, operation: Operation, call: Call) -> Any:
+    def _content(self, operation: RestOperation, call: Call) -> Any:
         """Return the JSON of a body; None without one."""
         if not call.body or operation.method in ("GET", "HEAD", "DELETE"):
             return None
@@ -249,7 +249,7 @@ class RequestHandler:
         return self.tokens.answer(body, request.headers.get("authorization", ""))
 
 
-def touched_namespaces(operation: Operation, call: Call) -> Iterator[Identifier]:
+def touched_namespaces(operation: RestOperation, call: Call) -> Iterator[Identifier]:
     """Yield the namespaces in which an operation needs its role.
 
     Args:
@@ -286,7 +286,7 @@ def _check_local(request: Request) -> None:
         raise forbidden("a server without authentication takes no requests of web pages")
 
 
-def _fingerprint(operation: Operation, call: Call) -> str:
+def _fingerprint(operation: RestOperation, call: Call) -> str:
     """Return the digest of the operation, the names and the body of a request."""
     digest = hashlib.sha256()
     for part in (operation.name, *(f"{name}={value}" for values in (call.path, call.query) for name, value in sorted(values.items()))):
@@ -295,7 +295,7 @@ def _fingerprint(operation: Operation, call: Call) -> str:
     return digest.hexdigest()
 
 
-def _timed_out(operation: Operation) -> ErrorModel:
+def _timed_out(operation: RestOperation) -> ErrorModel:
     if operation.commits:
         return ErrorModel(
             code=TIMED_OUT,

@@ -15,7 +15,7 @@ from icefloe.server.request import Answer, Call
 from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 from icefloe.server.server_settings import ServerSettings
 from icefloe.server.signed_text import SignedText
-from icefloe.server.storage_access import StorageAccess
+from icefloe.server.storage_access import CredentialVending
 from icefloe.spec.identifier import Identifier
 from icefloe.spec.ports import FileIO
 from icefloe.table.table import Table
@@ -45,7 +45,7 @@ class ServedCatalog:
     reports: MetricsReports
     plans: PlannedScans
     plan_ids: SignedText
-    storage: StorageAccess
+    storage: CredentialVending
     plan_wait_s: float = 20.0
     longest_wait_s: float = 100.0
     files_of_page: int = 10_000
@@ -62,7 +62,7 @@ class ServedCatalog:
             reports=MetricsReports(),
             plans=PlannedScans(),
             plan_ids=SignedText(settings.key, "plan"),
-            storage=StorageAccess(catalog.properties, settings.delegation),
+            storage=CredentialVending(catalog.properties, settings.delegation),
             plan_wait_s=settings.limits.plan_wait_s,
             files_of_page=settings.limits.files_of_page,
             filter_values=settings.limits.filter_values,

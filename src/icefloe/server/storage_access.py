@@ -1,4 +1,4 @@
-"""`StorageAccess`: the access to a table's files in S3 that clients get: temporary credentials for its folder, or signatures of single requests.
+"""`CredentialVending`: the access to a table's files in S3 that clients get: temporary credentials for its folder, or signatures of single requests.
 
 The keys of the catalog itself never leave the server. Temporary credentials come from the token service (STS), with a policy that allows the folder of the
 table alone: reading for the role `read`, writing too from the role `write` on. Spec: REST catalog, LoadTableResult, LoadCredentialsResponse.
@@ -50,7 +50,7 @@ class TemporaryCredentials:
         return now_ms < self.made_ms + (self.expires_ms - self.made_ms) * USED_PART
 
 
-class StorageAccess:
+class CredentialVending:
     """The access to files that clients are given. Any number of threads may use it."""
 
     def __init__(self, properties: Mapping[str, str], delegation: Delegation) -> None:

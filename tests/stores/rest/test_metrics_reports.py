@@ -63,7 +63,10 @@ def test_a_filter_of_every_form_is_reported_without_its_values(server: RestDoubl
 
 
 def test_nothing_is_sent_where_the_server_takes_none_or_the_user_sends_none(server: RestDouble, stored: OneTable) -> None:
-    for name, endpoints in (("false", list(Endpoint)), ("true", [one for one in Endpoint if one is not Endpoint.REPORT_METRICS])):
+    for name, endpoints in (
+        ("false", list(Endpoint)),
+        ("true", [one for one in Endpoint if one is not Endpoint.REPORT_METRICS]),
+    ):
         server.on("GET", "/v1/config", Answer(200, {"defaults": {}, "overrides": {}, "endpoints": [str(one) for one in endpoints]}))
         table = RestCatalog("r", uri=server.uri, **{"rest-metrics-reporting-enabled": name}).load_table("db.t")
         table.append(pa.table({"n": pa.array([1], pa.int64())}))

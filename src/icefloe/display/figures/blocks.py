@@ -36,7 +36,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class BlockLevel:
     """A level with its name and a line about it."""
 
     name: str
@@ -50,7 +50,7 @@ class Blocks(Figure):
 
     title: str
     summary: str
-    levels: tuple[Level, ...] = field(default=())
+    levels: tuple[BlockLevel, ...] = field(default=())
     waterline: int | None = None
 
     def svg(self) -> Markup:
@@ -66,7 +66,7 @@ class Blocks(Figure):
         return picture(self, _WIDTH, height, *shapes, class_="figure blocks", has_links=has_links)
 
 
-def _draw_level(level: Level, top: float) -> list[Markup]:
+def _draw_level(level: BlockLevel, top: float) -> list[Markup]:
     shapes = [
         label(0, top + 18, level.name, size=12.5, width=_NAMES - 6),
         label(0, top + 33, level.aside, size=10.5, dim=True, width=_NAMES - 4),

@@ -110,7 +110,7 @@ class _Side:
     reader: FileRows
 
 
-class RowChanges:
+class RowComparison:
     """The changed rows of two versions. The first use reads the files."""
 
     def __init__(self, before: TableVersion, after: TableVersion, *, is_one_table: bool, columns: Sequence[str] | None = None) -> None:

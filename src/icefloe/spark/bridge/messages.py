@@ -26,7 +26,7 @@ class NamespaceDefinition(NamespaceMessage):
     properties: dict[str, str]
 
 
-class NamespaceChange(TypedDict):
+class NamespaceChangeMessage(TypedDict):
     """A change of one property: `kind` is `SetProperty` or `RemoveProperty`."""
 
     kind: str
@@ -37,7 +37,7 @@ class NamespaceChange(TypedDict):
 class NamespaceChanges(NamespaceMessage):
     """Changes of the properties of a namespace, in the order of the statement."""
 
-    changes: list[NamespaceChange]
+    changes: list[NamespaceChangeMessage]
 
 
 class NamespaceDrop(NamespaceMessage):
@@ -130,7 +130,7 @@ class StagedTableDefinition(TableDefinition):
     how: Literal["create", "replace", "create or replace"]
 
 
-class TableChange(TypedDict):
+class TableChangeMessage(TypedDict):
     """A change of a table.
 
     `kind` is the name of the class in Spark's `TableChange`, such as `AddColumn`. The other keys are the methods of that class: `fieldNames` is the path of a
@@ -146,7 +146,7 @@ class TableChange(TypedDict):
 class TableChanges(TableMessage):
     """Changes of a table, in the order of the statement."""
 
-    changes: list[TableChange]
+    changes: list[TableChangeMessage]
 
 
 class FunctionMessage(TypedDict):

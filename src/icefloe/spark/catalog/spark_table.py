@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 from icefloe.errors import UnsupportedTypeError
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
-from icefloe.spark.bridge.messages import TableChange
+from icefloe.spark.bridge.messages import TableChangeMessage
 from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.row_level.operation import RowLevelTable
@@ -151,7 +151,7 @@ class SparkTable(RowLevelTable):
         return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in column_names]
 
     @connector_method
-    def supports_column_change(self, change: TableChange) -> bool:
+    def supports_column_change(self, change: TableChangeMessage) -> bool:
         """Return False if the column cannot be changed in this way; rows of a statement WITH SCHEMA EVOLUTION are then cast to its type."""
         return supports_change(self._spark, self._selected.table, change)
 

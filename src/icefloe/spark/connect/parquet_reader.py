@@ -24,7 +24,7 @@ from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.scan.expression_to_column import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import StoredFields, fields_in
-from icefloe.spark.scan.native_scan import READER_OPTIONS, FileGroup, cut_struct, hadoop_paths
+from icefloe.spark.scan.native_scan import READER_OPTIONS, ScanFileGroup, cut_struct, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
 from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, differs_by_case, schema_to_struct, why_not_opened
@@ -113,7 +113,7 @@ def _columns_to_read(request: ScanRequest) -> Schema:
     return Schema(*fields)
 
 
-def _check(request: ScanRequest, group: FileGroup) -> None:
+def _check(request: ScanRequest, group: ScanFileGroup) -> None:
     tasks = [task for part in group.parts for task in part.tasks()]
     if group.reason:
         raise NotReadableByParquet(group.reason)
@@ -140,7 +140,7 @@ def _stored_fields(request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[
         return list(pool.map(partial(fields_in, request.io), tasks))
 
 
-def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, names: ReaderNames) -> DataFrame:
+def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup, names: ReaderNames) -> DataFrame:
     reader_names = names.columns
     locations = group.files["file_path"].to_pylist()
     stored = [field for field in needed.fields if field.field_id not in group.missing]

@@ -123,7 +123,7 @@ class IcefloeSource(DataSource):
             warn_once("", "read option", name, UNUSED_BY_SOURCE[name])
         properties = scan.metadata.properties if SPLIT_OPTION not in options else {SPLIT_SIZE.name: options[SPLIT_OPTION]}
         bytes_per_task = SPLIT_SIZE.read(properties) or BYTES_PER_TASK
-        return (PushingReader if self.pushes_filters else TableReader)(scan, schema, bytes_per_task)
+        return (PushingReader if self.pushes_filters else SourceReader)(scan, schema, bytes_per_task)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer that appends the rows, or replaces the table's rows by them."""
@@ -155,7 +155,7 @@ class TasksPartition(InputPartition):
     tasks: tuple[FileScanTask, ...]
 
 
-class TableReader(DataSourceReader):
+class SourceReader(DataSourceReader):
     """Spark's data source reader: it plans on the driver and reads in tasks, which do not receive the table's metadata."""
 
     def __init__(self, scan: DataScan, schema: StructType, bytes_per_task: int = BYTES_PER_TASK) -> None:
@@ -197,7 +197,7 @@ class TableReader(DataSourceReader):
         return {**self.__dict__, "_scan": None}
 
 
-class PushingReader(TableReader):
+class PushingReader(SourceReader):
     """A reader that accepts Spark's filters."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 Spark's name

@@ -136,7 +136,7 @@ class ViewFiles:
 
 
 @dataclass(frozen=True)
-class LiveFiles:
+class LiveFilesTask:
     """The task over manifests: it returns the keys of the files of their live entries, and the local folders of these files."""
 
     io: FileIO
@@ -295,7 +295,7 @@ class _OrphanSearch:
     def _referenced_keys(self, referenced: ReferencedFiles) -> DataFrame:
         """Return the hashes of the referenced files' keys, with their prefixes. Raises as `ReferencedFiles.batches`."""
         keys, description = self.request.keys, f"read the files that {self.request.table_name} needs"
-        rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFiles(self.request.io, keys), _REFERENCED_ROWS)
+        rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFilesTask(self.request.io, keys), _REFERENCED_ROWS)
         paths = [*referenced.paths, *referenced.manifests["manifest_path"].to_pylist()]
         slices = max(1, min(len(paths) // _ROWS, MOST_SPARK_TASKS))
         named = self.spark.createDataFrame(self.spark.sparkContext.parallelize([(path,) for path in paths], slices), _path_schema())
@@ -307,7 +307,7 @@ class _OrphanSearch:
         return self._compute_once(_hash_keys(rows.where("key IS NOT NULL")), description)
 
     def _unreferenced_files(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
-        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced`."""
+        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced_files`."""
         # The plan of a broadcast would bring all hashes to the driver.
         others = referenced.hint("merge")
         by_key = listed.join(others, "hash", "left_anti")

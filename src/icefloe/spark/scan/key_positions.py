@@ -20,7 +20,7 @@ from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.scan.native_scan import FileGroup
+from icefloe.spark.scan.native_scan import ScanFileGroup
 from icefloe.spark.scan.position_deletes import BEYOND, BYTES_OF_A_KEY, DeletedRows, kind_of
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
@@ -45,7 +45,9 @@ class _Uses:
     searches: int = 0
 
 
-def with_kept_positions(spark: SparkSession, request: ScanRequest, group: FileGroup, known: BoundedCache[Hashable, Any]) -> FileGroup:
+def with_kept_positions(
+    spark: SparkSession, request: ScanRequest, group: ScanFileGroup, known: BoundedCache[Hashable, Any]
+) -> ScanFileGroup:
     """Return the group with deleted positions in place of equality deletes, from the second scan of the same files on.
 
     Args:

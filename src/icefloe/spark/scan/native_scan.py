@@ -85,7 +85,7 @@ FileValues = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileGroup:
+class ScanFileGroup:
     """Files of a plan that are read by one strategy.
 
     Attributes:
@@ -131,7 +131,7 @@ class _Columns:
         return self.names.columns
 
 
-def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup) -> DataFrame:
+def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup) -> DataFrame:
     """Return the rows of a file group in the columns of the projection.
 
     Args:
@@ -174,7 +174,7 @@ def _project(
     return select_as(rows, (_output(field, columns, computed, types) for field in request.projection.fields))
 
 
-def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, non_null: Set[int] = frozenset()) -> Any:
+def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup, non_null: Set[int] = frozenset()) -> Any:
     """Return Spark's logical plan of the rows of `native_scan`, which Spark need neither analyze nor optimize; None if the rows need more than their columns.
 
     Args:
@@ -206,7 +206,11 @@ def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
 
 
 def partitioned_files(
-    spark: SparkSession, request: ScanRequest, needed: Schema, groups: Sequence[FileGroup], keys: Sequence[tuple[StructField, FileValues]]
+    spark: SparkSession,
+    request: ScanRequest,
+    needed: Schema,
+    groups: Sequence[ScanFileGroup],
+    keys: Sequence[tuple[StructField, FileValues]],
 ) -> Any:
     """Return Java's scan of file groups whose splits have partition keys, with the plan of its rows in the columns of the projection.
 
@@ -255,7 +259,7 @@ def _no_row_is_deleted(files: Any) -> Any:
     return pa.repeat(pa.scalar(False), files.num_rows)
 
 
-def _columns(request: ScanRequest, needed: Schema, group: FileGroup) -> _Columns:
+def _columns(request: ScanRequest, needed: Schema, group: ScanFileGroup) -> _Columns:
     """Return the columns of the scan of a group."""
     equality = group.equality
     dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
@@ -298,7 +302,7 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
     return MetadataColumns(field_ids, partition if isinstance(partition, StructType) else StructType())
 
 
-def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns) -> dict[str, Any]:
+def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Columns) -> dict[str, Any]:
     """Return the arguments of `native_relation` for a group, with all columns that the scan needs."""
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
@@ -338,7 +342,7 @@ def _files_and_columns(request: ScanRequest, group: FileGroup, columns: _Columns
     }
 
 
-def _size(request: ScanRequest, group: FileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:
+def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:
     """Return the bytes of a group's columns and of those that only the scan needs, whose share Spark's optimizer takes off again by the sizes of types."""
     read = (*columns.data, *columns.constants)
     count = 0 if group.deleted is None else group.deleted.count

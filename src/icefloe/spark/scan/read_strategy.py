@@ -35,7 +35,7 @@ from icefloe.spark.scan.footer_field_ids import FieldIds, StoredFields, stored_f
 from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import (
-    FileGroup,
+    ScanFileGroup,
     native_plan,
     native_scan,
     requested_metadata_ids,
@@ -153,7 +153,7 @@ def plan_of_rows(
 
 
 def _union(
-    spark: SparkSession, request: ScanRequest, needed: Schema, groups: Sequence[FileGroup], deletes: Callable[[], DeleteLoader]
+    spark: SparkSession, request: ScanRequest, needed: Schema, groups: Sequence[ScanFileGroup], deletes: Callable[[], DeleteLoader]
 ) -> DataFrame:
     rows = reduce(DataFrame.unionAll, (_rows(spark, request, needed, group, deletes) for group in groups))
     return rows if request.limit is None else rows.limit(request.limit)
@@ -161,7 +161,7 @@ def _union(
 
 def grouped_files(
     spark: SparkSession, request: ScanRequest, kept: float, known: BoundedCache[Hashable, Any] | None
-) -> tuple[Schema, list[FileGroup], Callable[[], DeleteLoader]]:
+) -> tuple[Schema, list[ScanFileGroup], Callable[[], DeleteLoader]]:
     """Return the part of the table's schema that is read, the file groups, at least one, and the reader of delete files. Takes and raises as `planned_rows`."""
     if request.plan.files.num_rows:
         check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
@@ -170,7 +170,7 @@ def grouped_files(
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
     reason = _why_not_native(spark, request, needed)
     if reason:
-        groups = [FileGroup(parts=request.plan.parts, reason=reason)]
+        groups = [ScanFileGroup(parts=request.plan.parts, reason=reason)]
     else:
         read_fields = partial(stored_fields, spark, request.io, table_name=request.table_name)
         has_classes = executors_have_classes(spark)
@@ -191,10 +191,12 @@ def grouped_files(
         )
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
-    return needed, [replace(group, kept=kept) for group in groups or [FileGroup(parts=())]], deletes
+    return needed, [replace(group, kept=kept) for group in groups or [ScanFileGroup(parts=())]], deletes
 
 
-def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: FileGroup, deletes: Callable[[], DeleteLoader]) -> DataFrame:
+def _rows(
+    spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup, deletes: Callable[[], DeleteLoader]
+) -> DataFrame:
     if not group.reason:
         return native_scan(spark, request, needed, group)
     tasks = [task for part in group.parts for task in part.tasks()]
@@ -241,7 +243,7 @@ def file_groups(
     positions_reason: str = "",
     loses_structs: bool = False,
     takes_unsigned: bool = False,
-) -> Iterator[FileGroup]:
+) -> Iterator[ScanFileGroup]:
     """Yield the file groups of a plan; each file is in one of them.
 
     Args:
@@ -361,11 +363,11 @@ def _split_by_deletes(
             yield _Strategy("", constant_ids, positions, by_key), rows
 
 
-def _file_group(strategy: _Strategy, parts: Iterable[PlannedFiles]) -> FileGroup:
-    return FileGroup(parts=tuple(parts), reason=strategy.reason, constant_ids=strategy.constant_ids, missing=strategy.missing)
+def _file_group(strategy: _Strategy, parts: Iterable[PlannedFiles]) -> ScanFileGroup:
+    return ScanFileGroup(parts=tuple(parts), reason=strategy.reason, constant_ids=strategy.constant_ids, missing=strategy.missing)
 
 
-def _with_equality_deletes(group: FileGroup, strategy: _Strategy, keys: _EqualityKeys) -> FileGroup:
+def _with_equality_deletes(group: ScanFileGroup, strategy: _Strategy, keys: _EqualityKeys) -> ScanFileGroup:
     by_key = strategy.has_keys and not group.reason
     return replace(group, equality=equality_deletes(group.parts, keys.fields)) if by_key else group
 
@@ -532,7 +534,7 @@ def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozens
     )
 
 
-def _split_by_positions(group: FileGroup, deletes: DeleteLoader, known: BoundedCache[Hashable, Any] | None) -> Iterator[FileGroup]:
+def _split_by_positions(group: ScanFileGroup, deletes: DeleteLoader, known: BoundedCache[Hashable, Any] | None) -> Iterator[ScanFileGroup]:
     """Yield a group with its deleted positions; files without any, and files with positions that Spark's bitmaps cannot hold, are groups of their own."""
     tasks = [task for part in group.parts for task in part.tasks()]
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.bridge.messages import Expression
-from icefloe.spark.scan.native_scan import FileGroup, FileValues, partitioned_files
+from icefloe.spark.scan.native_scan import FileValues, ScanFileGroup, partitioned_files
 from icefloe.spark.scan.read_options import session_for
 from icefloe.spark.scan.read_strategy import grouped_files
 from icefloe.spark.scan.reader_names import names_for_the_reader
@@ -75,12 +75,12 @@ class RuntimeFilteredScan(SparkScan):
         return session_for(self._pushed.spark, self._pushed.query, self._pushed.scan.metadata.properties)
 
     @cached_property
-    def _needed_and_groups(self) -> tuple[Schema, list[FileGroup]]:
+    def _needed_and_groups(self) -> tuple[Schema, list[ScanFileGroup]]:
         needed, groups, _ = grouped_files(self._session, self.request, self._kept, self._pushed.plans.deletes)
         return needed, groups
 
     @property
-    def _groups(self) -> list[FileGroup]:
+    def _groups(self) -> list[ScanFileGroup]:
         return self._needed_and_groups[1]
 
     @connector_method

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError, UnsupportedFeatureError
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.catalog.table_definition import own_properties
-from icefloe.spark.statements.view_statements import Place, Rows, Statement, is_temporary, properties_of
+from icefloe.spark.statements.view_statements import Place, Rows, ViewStatement, is_temporary, properties_of
 from icefloe.spec.sql_tokens import Tokens
 from icefloe.table.table import Table
 
 
-def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -> Statement | None:
+def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -> ViewStatement | None:
     """Parse a CREATE TABLE; return None if Spark runs it or refuses it. Raises `StatementSyntaxError`.
 
     Args:
@@ -27,7 +27,7 @@ def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -
     return _rename(spark, tokens) if is_parsed and tokens.take("ALTER", "TABLE") else None
 
 
-def _rename(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _rename(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     """Return a statement that refuses a new name for a table of Spark, if an Iceberg table in the session catalog has that name."""
     name = tokens.dotted_name()
     if not tokens.take("RENAME", "TO") or is_temporary(spark, name):
@@ -38,7 +38,7 @@ def _rename(spark: SparkSession, tokens: Tokens) -> Statement | None:
     return _in_session_catalog(spark, new, if_not_exists=False)
 
 
-def _create_table(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _create_table(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     """Return a CREATE TABLE LIKE of an Iceberg table, which copies the definition without rows; or the refusal of a name that is taken."""
     if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     name = tokens.dotted_name()
@@ -79,10 +79,10 @@ def _create_table(spark: SparkSession, tokens: Tokens) -> Statement | None:
         )
         return []
 
-    return Statement(name=target[1], run=run)
+    return ViewStatement(name=target[1], run=run)
 
 
-def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, if_not_exists: bool) -> Statement | None:
+def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, if_not_exists: bool) -> ViewStatement | None:
     """Return a refusal if a table of Spark would get the name of an Iceberg table, because every statement would find the Iceberg table."""
     place = resolve_name(spark, name)
     if place is None or not place[0].is_session_catalog or len(place[1]) < 2 or not place[0].catalog.table_exists(place[1]):
@@ -95,7 +95,7 @@ def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, if_not_ex
             )
         return []
 
-    return Statement(name=place[1], run=run)
+    return ViewStatement(name=place[1], run=run)
 
 
 def _source_of_like(place: Place, name: str) -> Table:

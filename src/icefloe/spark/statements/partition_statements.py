@@ -12,7 +12,7 @@ from icefloe.errors import InvalidInputError, NoSuchTableError
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.scan.table_selector import TableSelection, select
-from icefloe.spark.statements.view_statements import Rows, Statement
+from icefloe.spark.statements.view_statements import Rows, ViewStatement
 from icefloe.spec.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import partition_path
@@ -24,7 +24,7 @@ PartitionFilter = Mapping[str, str | None]
 _TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
-def partition_statement(spark: SparkSession, text: str) -> Statement | None:
+def partition_statement(spark: SparkSession, text: str) -> ViewStatement | None:
     """Parse SHOW PARTITIONS of a table of an attached catalog; return None for any other statement and table. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if not tokens.take("SHOW", "PARTITIONS"):
@@ -39,7 +39,7 @@ def partition_statement(spark: SparkSession, text: str) -> Statement | None:
         selected = select(spark_catalog.catalog, name)
     except NoSuchTableError:
         return None  # Spark reports that it does not exist
-    return Statement(name=name, run=lambda: _partitions(selected, partition_filter), names=("partition",))
+    return ViewStatement(name=name, run=lambda: _partitions(selected, partition_filter), names=("partition",))
 
 
 def _partition_filter(tokens: Tokens) -> PartitionFilter:

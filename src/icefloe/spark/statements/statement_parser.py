@@ -22,14 +22,14 @@ from icefloe.spark.statements.alter_statements import AlterStatement, alter_stat
 from icefloe.spark.statements.create_table_statements import create_table_statement
 from icefloe.spark.statements.partition_statements import partition_statement
 from icefloe.spark.statements.view_descriptions import shown_view
-from icefloe.spark.statements.view_statements import Statement, view_statement
+from icefloe.spark.statements.view_statements import ViewStatement, view_statement
 from icefloe.spec.sql_tokens import Tokens
 
 # Spark's plans of a MERGE WITH SCHEMA EVOLUTION, for versions of Spark that would run it without schema evolution.
 _EVOLVING = ("MergeIntoTable", "UnresolvedWith")
 
 
-def function_statement(spark: SparkSession, text: str) -> Statement | None:
+def function_statement(spark: SparkSession, text: str) -> ViewStatement | None:
     """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if tokens.take("SHOW"):
@@ -37,7 +37,7 @@ def function_statement(spark: SparkSession, text: str) -> Statement | None:
     return _describe(spark, tokens) if tokens.take("DESCRIBE", "FUNCTION") or tokens.take("DESC", "FUNCTION") else None
 
 
-def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _show(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     if not tokens.take("USER"):
         tokens.take("ALL")
     if not tokens.take("FUNCTIONS") or not (tokens.take("IN") or tokens.take("FROM")):
@@ -54,7 +54,7 @@ def _show(spark: SparkSession, tokens: Tokens) -> Statement | None:
     pattern = tokens.string() if tokens.is_string() else "*" if tokens.at_end else tokens.name()
     tokens.end()
     names = sorted(f"{catalog}.{SYSTEM}.{name}" for name in FUNCTIONS if is_for_functions(namespace) and _matches(name, pattern))
-    return Statement(name=tuple(namespace), run=lambda: [(name,) for name in names], names=("function",))
+    return ViewStatement(name=tuple(namespace), run=lambda: [(name,) for name in names], names=("function",))
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -62,14 +62,14 @@ def _matches(name: str, pattern: str) -> bool:
     return any(fnmatchcase(name, part.strip().lower()) for part in pattern.split("|"))
 
 
-def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _describe(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     tokens.take("EXTENDED")
     place = resolve_name(spark, ("",) if tokens.is_string() else tokens.dotted_name())
     if place is None or not is_for_functions(place[1][:-1]) or place[1][-1].lower() not in FUNCTIONS:
         return None
     tokens.end()
     function = FUNCTIONS[place[1][-1].lower()]
-    return Statement(name=place[1], run=lambda: [(line,) for line in _lines(place[0].name, function)], names=("function_desc",))
+    return ViewStatement(name=place[1], run=lambda: [(line,) for line in _lines(place[0].name, function)], names=("function_desc",))
 
 
 def _lines(catalog: str, function: Function) -> list[str]:
@@ -109,7 +109,7 @@ class StatementParser(PythonCallback):
         if statement is not None:
             statement.run()
 
-    def _parse(self, request: StatementMessage) -> Statement | None:
+    def _parse(self, request: StatementMessage) -> ViewStatement | None:
         if request.get("kind") in _EVOLVING:
             self._refuse_evolution(Tokens(request["text"]))
             return None
@@ -126,7 +126,7 @@ class StatementParser(PythonCallback):
         if place is None:
             return None
         request["table"] = list(place[1])
-        return Statement(name=place[1], run=lambda: self._alter(alter, place[0], place[1]))
+        return ViewStatement(name=place[1], run=lambda: self._alter(alter, place[0], place[1]))
 
     def _alter(self, statement: AlterStatement, catalog: SparkCatalog, name: tuple[str, ...]) -> list[tuple[Any, ...]]:
         case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
@@ -134,7 +134,7 @@ class StatementParser(PythonCallback):
         recache(self._spark, [catalog.name, *name])
         return rows
 
-    def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> Statement | None:
+    def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> ViewStatement | None:
         """Return a statement of a kind that Spark parses. One that it does not parse is wrong, as Spark reports, except CREATE TABLE LIKE."""
         statement = create_table_statement(self._spark, text, is_parsed=is_parsed)
         if statement is None and is_parsed:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from icefloe.spark.bridge.gateway import jvm_of
 from icefloe.spark.catalog.attached_catalogs import attached_catalog, current_namespace, is_catalog
 from icefloe.spark.catalog.spark_views import QUERY_COLUMNS, query_columns, query_of
-from icefloe.spark.statements.view_statements import Place, Rows, Statement, view_place
+from icefloe.spark.statements.view_statements import Place, Rows, ViewStatement, view_place
 from icefloe.spark.types.spark_types import COMMENT_KEY, schema_to_struct
 from icefloe.spec.metadata.sort_keys import quote_name
 from icefloe.spec.sql_tokens import Tokens
@@ -21,7 +21,7 @@ from icefloe.view.view import View
 _NOT_SHOWN = frozenset({"comment", "owner", "create_engine_version", "engine_version", QUERY_COLUMNS})
 
 
-def shown_view(spark: SparkSession, text: str) -> Statement | None:
+def shown_view(spark: SparkSession, text: str) -> ViewStatement | None:
     """Parse one of these statements; return None for any other, and unless it is about a view of an attached catalog. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
@@ -39,7 +39,7 @@ def shown_properties(view: View) -> dict[str, str]:
 # ---- lists of views ----
 
 
-def _show_views(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _show_views(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     current, namespace = current_namespace(spark)
     spark_catalog = attached_catalog(spark, current)
     if tokens.take("FROM") or tokens.take("IN"):
@@ -67,7 +67,7 @@ def _show_views(spark: SparkSession, tokens: Tokens) -> Statement | None:
             rows = [(".".join(map(quote_name, namespace)), name, False) for name in _matching(spark, names, pattern)]
         return [*rows, *(("", name.table(), True) for name in _members(temporary_views.listLocalTempViews(pattern)))]
 
-    return Statement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
+    return ViewStatement(name=(*namespace, "*"), run=run, names=("namespace", "viewName", "isTemporary"))
 
 
 def _matching(spark: SparkSession, names: Iterable[str], pattern: str) -> list[str]:
@@ -99,7 +99,7 @@ def _of_view(spark: SparkSession, tokens: Tokens) -> Place | None:
     return place
 
 
-def _show_create(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _show_create(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     place = _of_view(spark, tokens)
     if place is None or not tokens.at_end:
         return None
@@ -125,7 +125,7 @@ def _quoted_name(catalog_name: str, view: View) -> str:
     return ".".join(map(quote_name, (catalog_name, *view.name())))
 
 
-def _show_properties(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _show_properties(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     place = _of_view(spark, tokens)
     if place is None:
         return None
@@ -143,7 +143,7 @@ def _show_properties(spark: SparkSession, tokens: Tokens) -> Statement | None:
     return _rows_of(place, property_row, "key", "value")
 
 
-def _describe(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _describe(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     """Parse DESCRIBE of a view; return None for one column of a view, functions, namespaces and queries, which Spark describes."""
     tokens.take("TABLE")
     is_extended = tokens.take("EXTENDED") or tokens.take("FORMATTED")
@@ -173,11 +173,11 @@ def _description(catalog_name: str, view: View, *, is_extended: bool) -> Rows:
     return [*rows, *((key, value, "") for key, value in details)]
 
 
-def _rows_of(place: Place, rows: Callable[[View], Rows], *names: str) -> Statement:
-    return Statement(name=place[1], run=lambda: rows(place[0].catalog.load_view(place[1])), names=names, is_of_view=True)
+def _rows_of(place: Place, rows: Callable[[View], Rows], *names: str) -> ViewStatement:
+    return ViewStatement(name=place[1], run=lambda: rows(place[0].catalog.load_view(place[1])), names=names, is_of_view=True)
 
 
-_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], Statement | None]], ...] = (
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], ViewStatement | None]], ...] = (
     (("SHOW", "VIEWS"), _show_views),
     (("SHOW", "CREATE", "TABLE"), _show_create),
     (("SHOW", "TBLPROPERTIES"), _show_properties),

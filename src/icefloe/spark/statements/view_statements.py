@@ -33,7 +33,7 @@ _RESERVED = frozenset({*SHOWN_PARTS, QUERY_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class ViewStatement:
     """A parsed statement.
 
     Attributes:
@@ -51,7 +51,7 @@ class Statement:
     is_of_view: bool = False  # errors name a view, not a table
 
 
-def view_statement(spark: SparkSession, text: str) -> Statement | None:
+def view_statement(spark: SparkSession, text: str) -> ViewStatement | None:
     """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
@@ -81,7 +81,7 @@ def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
 # ---- CREATE VIEW ----
 
 
-def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> Statement | None:
+def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> ViewStatement | None:
     if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     place = place_of_view(spark, tokens.dotted_name())
     if place is None:
@@ -103,7 +103,7 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> S
         else:
             raise tokens.syntax_error("COMMENT, TBLPROPERTIES or AS was expected")
     query = tokens.rest()
-    return Statement(
+    return ViewStatement(
         name=place[1],
         run=lambda: _create_view(spark, place, query, columns, properties, if_not_exists=if_not_exists, replaces=replaces),
         is_of_view=True,
@@ -250,7 +250,7 @@ def _plain_value(tokens: Tokens) -> str:
 # ---- ALTER and DROP VIEW ----
 
 
-def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _alter(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     place = view_place(spark, tokens)
     if place is None:
         return None
@@ -264,22 +264,22 @@ def _alter(spark: SparkSession, tokens: Tokens) -> Statement | None:
                 f"Cannot move view between catalogs: from={spark_catalog.name} and to={new[0]}",
                 next_step="CREATE VIEW in the other catalog",
             )
-        return Statement(name=name, run=lambda: _rename(place, target), new_name=target, is_of_view=True)
+        return ViewStatement(name=name, run=lambda: _rename(place, target), new_name=target, is_of_view=True)
     if tokens.take("AS"):
         query = tokens.rest()
-        return Statement(name=name, run=lambda: _redefine(spark, place, query), is_of_view=True)
+        return ViewStatement(name=name, run=lambda: _redefine(spark, place, query), is_of_view=True)
     if tokens.take("SET", "TBLPROPERTIES"):
         properties = properties_of(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set_properties(place, properties, ()), is_of_view=True)
+        return ViewStatement(name=name, run=lambda: _set_properties(place, properties, ()), is_of_view=True)
     if tokens.take("UNSET", "TBLPROPERTIES"):
         if_exists = tokens.take("IF", "EXISTS")
         removals = _names(tokens)
         tokens.end()
-        return Statement(name=name, run=lambda: _set_properties(place, {}, removals, if_exists=if_exists), is_of_view=True)
+        return ViewStatement(name=name, run=lambda: _set_properties(place, {}, removals, if_exists=if_exists), is_of_view=True)
     if _schema_binding(tokens):
         tokens.end()
-        return Statement(name=name, run=lambda: _keep(place), is_of_view=True)
+        return ViewStatement(name=name, run=lambda: _keep(place), is_of_view=True)
     return None
 
 
@@ -340,7 +340,7 @@ def _names(tokens: Tokens) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
+def _drop(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     if_exists = tokens.take("IF", "EXISTS")
     place = view_place(spark, tokens)
     tokens.end()
@@ -357,10 +357,10 @@ def _drop(spark: SparkSession, tokens: Tokens) -> Statement | None:
                 raise
         return []
 
-    return Statement(name=place[1], run=run, is_of_view=True)
+    return ViewStatement(name=place[1], run=run, is_of_view=True)
 
 
-_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], Statement | None]], ...] = (
+_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[SparkSession, Tokens], ViewStatement | None]], ...] = (
     (("CREATE", "OR", "REPLACE", "VIEW"), lambda spark, tokens: _create(spark, tokens, replaces=True)),
     (("CREATE", "VIEW"), _create),
     (("ALTER", "VIEW"), _alter),

@@ -293,5 +293,12 @@ class RestConnection:
 
 # Operations that have no idempotency key, or need none because they can be carried out twice.
 _WITHOUT_KEY = frozenset(
-    {Endpoint.CREATE_VIEW, Endpoint.REPORT_METRICS, Endpoint.SIGN, Endpoint.PLAN, Endpoint.CANCEL_PLAN, Endpoint.FETCH_TASKS}
+    {
+        Endpoint.CREATE_VIEW,
+        Endpoint.REPORT_METRICS,
+        Endpoint.SIGN,
+        Endpoint.PLAN,
+        Endpoint.CANCEL_PLAN,
+        Endpoint.FETCH_TASKS,
+    }
 )

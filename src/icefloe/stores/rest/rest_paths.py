@@ -83,7 +83,14 @@ DEFAULT_ENDPOINTS = frozenset(
     }
 )
 VIEW_ENDPOINTS = frozenset(
-    {Endpoint.LIST_VIEWS, Endpoint.CREATE_VIEW, Endpoint.LOAD_VIEW, Endpoint.REPLACE_VIEW, Endpoint.DROP_VIEW, Endpoint.RENAME_VIEW}
+    {
+        Endpoint.LIST_VIEWS,
+        Endpoint.CREATE_VIEW,
+        Endpoint.LOAD_VIEW,
+        Endpoint.REPLACE_VIEW,
+        Endpoint.DROP_VIEW,
+        Endpoint.RENAME_VIEW,
+    }
 )
 
 

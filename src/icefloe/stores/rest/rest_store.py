@@ -371,7 +371,11 @@ class RestCatalogStore:
         if len(requests) == 1:
             request = requests[0]
             return self.connection.request(
-                Endpoint.COMMIT_TABLE, request.identifier, body=changes[0], key=request.key, token=self._loader.token(request.identifier)
+                Endpoint.COMMIT_TABLE,
+                request.identifier,
+                body=changes[0],
+                key=request.key,
+                token=self._loader.token(request.identifier),
             )
         if not self.connection.paths.has(Endpoint.COMMIT_TRANSACTION):
             raise UnsupportedFeatureError(

@@ -26,7 +26,7 @@ from icefloe.stores.rest.http_reply import NOT_FOUND, Reply, server_text
 from icefloe.stores.rest.load_result import SentCredential, as_credentials, check_unrestricted
 from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint
-from icefloe.stores.rest.scan_tasks import Page, ScanTasks, TaskReader, Tasks
+from icefloe.stores.rest.scan_tasks import Page, ScanTaskReader, ScanTasks, Tasks
 from icefloe.stores.rest.table_access import TableAccess
 
 COMPLETED, SUBMITTED, FAILED = "completed", "submitted", "failed"
@@ -110,7 +110,7 @@ class RestScanPlanner:
         sent, unsent = _sendable(request.row_filter)
         for attempt in range(_TRIES):
             try:
-                return self._request_plan(request, _body(request, sent), TaskReader(request, unsent, self._connection.name))
+                return self._request_plan(request, _body(request, sent), ScanTaskReader(request, unsent, self._connection.name))
             except _PlanDroppedError as error:
                 if attempt == _TRIES - 1:
                     raise StorageError(
@@ -119,7 +119,7 @@ class RestScanPlanner:
                     ) from error
         raise AssertionError("unreachable")
 
-    def _request_plan(self, request: PlanRequest, body: dict[str, Any], reader: TaskReader) -> ScanPlan:
+    def _request_plan(self, request: PlanRequest, body: dict[str, Any], reader: ScanTaskReader) -> ScanPlan:
         reply = self._send(Endpoint.PLAN, body=body)
         if reply.status == NOT_FOUND:
             raise NoSuchTableError(
@@ -137,7 +137,7 @@ class RestScanPlanner:
         credentials = as_credentials(result.storage_credentials)
         return replace(plan, access=self._access.of_plan(plan_id, credentials)) if credentials else plan
 
-    def _result(self, reply: Reply, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
+    def _result(self, reply: Reply, reader: ScanTaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
         if not reply.is_success:
             raise reply.error(f"{self._what()} failed")
         result, stream = self._parse_reply(reply, _PlanResult, reader)
@@ -157,7 +157,7 @@ class RestScanPlanner:
             )
         return result
 
-    def _parse_reply(self, reply: Reply, kind: type[Tasks], reader: TaskReader) -> tuple[Tasks, ScanTaskStream | None]:
+    def _parse_reply(self, reply: Reply, kind: type[Tasks], reader: ScanTaskReader) -> tuple[Tasks, ScanTaskStream | None]:
         """Return the JSON of a response, and its stream of files where the server sent one. Raises `UnsupportedFeatureError` for one with restrictions."""
         if reply.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             self._check_unrestricted(reply.parse(dict[str, msgspec.Raw]))
@@ -169,7 +169,7 @@ class RestScanPlanner:
     def _check_unrestricted(self, members: Mapping[str, msgspec.Raw]) -> None:
         check_unrestricted(members, "table", self._identifier, self._connection.name)
 
-    def _poll(self, plan_id: str, reader: TaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
+    def _poll(self, plan_id: str, reader: ScanTaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
         """Return the plan when it is ready."""
         deadline, wait_s = time.monotonic() + self._timeout_ms / 1000, FIRST_POLL_S
         while True:
@@ -189,7 +189,7 @@ class RestScanPlanner:
                 )
             wait_s = min(2 * wait_s, LONGEST_POLL_S)
 
-    def _pages(self, first: ScanTasks, stream: ScanTaskStream | None, reader: TaskReader) -> Iterable[Page]:
+    def _pages(self, first: ScanTasks, stream: ScanTaskStream | None, reader: ScanTaskReader) -> Iterable[Page]:
         """Return all pages, in the order of their tasks; a page may name further ones, which follow it.
 
         Raises:
@@ -229,7 +229,7 @@ class RestScanPlanner:
     def _endless(self, text: str) -> MetadataFormatError:
         return MetadataFormatError(f"{self._what()} failed: {text}", next_step="report it to the server's maintainers")
 
-    def _page(self, task: str, reader: TaskReader) -> tuple[Page, Sequence[str]]:
+    def _page(self, task: str, reader: ScanTaskReader) -> tuple[Page, Sequence[str]]:
         reply = self._send(Endpoint.FETCH_TASKS, body={"plan-task": task})
         if reply.status == NOT_FOUND:
             raise _PlanDroppedError

@@ -1,4 +1,4 @@
-"""`TaskReader`: the files that a server planned, from the JSON or the streams of its responses to the columns of a `ScanPlan`.
+"""`ScanTaskReader`: the files that a server planned, from the JSON or the streams of its responses to the columns of a `ScanPlan`.
 
 What the server sends is checked like a manifest: partition specs, formats, references to delete files. Equal partition values and residuals,
 which many files share, are read once. Spec: REST catalog, ScanTasks, FileScanTask, ContentFile. JAVA: ContentFileParser, RESTFileScanTaskParser.
@@ -110,7 +110,7 @@ class Page:
     delete_files: tuple[DataFile, ...]
 
 
-class TaskReader:
+class ScanTaskReader:
     """Reads the pages of one plan. Any number of threads may use it.
 
     Args:
