@@ -20,7 +20,7 @@ public final class NamedColumns {
 
   public NamedColumns(String names, List expressions) {
     Iterator remaining = expressions.iterator();
-    Iterator each = ((List) PythonBridge.parse(names)).iterator();
+    Iterator each = ((List) PythonBridge.parsed(names)).iterator();
     while (each.hasNext()) {
       String[] name = PythonBridge.strings(each.next());
       Column column = name[0] == null ? (Column) remaining.next() : functions.col(name[0]);

@@ -99,7 +99,7 @@ public final class NativeScan {
   private static LogicalPlan projection(LogicalPlan relation, String names) {
     HashMap attributes = attributes(relation);
     ArrayList columns = new ArrayList();
-    Iterator each = ((List) PythonBridge.parse(names)).iterator();
+    Iterator each = ((List) PythonBridge.parsed(names)).iterator();
     while (each.hasNext()) {
       String[] name = PythonBridge.strings(each.next());
       Metadata metadata = Metadata.fromJson(name[2]);

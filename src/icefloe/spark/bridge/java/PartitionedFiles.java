@@ -345,7 +345,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     int values = 0;
     for (int i = 0; i < predicates.length; i++) values += predicates[i].children().length;
     if (values > MOST_VALUES) return;
-    List numbers = (List) PythonBridge.parse((String) python.call("matching_files", ConnectorJson.json(new Object[] {predicates})));
+    List numbers = (List) PythonBridge.parsed((String) python.call("matching_files", ConnectorJson.json(new Object[] {predicates})));
     BitSet matching = new BitSet();
     for (int i = 0; i < numbers.size(); i++) matching.set(((Number) numbers.get(i)).intValue());
     selected.set(matching);

@@ -83,7 +83,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     }
 
     static Description of(String json) {
-      Map parts = (Map) PythonBridge.parse(json);
+      Map parts = (Map) PythonBridge.parsed(json);
       return new Description(parts, interfaces((List) parts.get("interfaces")), BYTES_OF_A_PART * KeptReplies.bytesOf(json));
     }
 
@@ -411,7 +411,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   private static Object parsed(Object reply) {
-    return reply instanceof String ? PythonBridge.parse((String) reply) : reply;
+    return reply instanceof String ? PythonBridge.parsed((String) reply) : reply;
   }
 
   /** Adds the time zone, the Iceberg settings, the size of splits and the kind of optimizer of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */

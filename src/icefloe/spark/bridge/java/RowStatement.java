@@ -79,7 +79,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     Dataset computed = source == null ? null : rowsOf(session, source).localCheckpoint(true);
     try {
       rowsOf(session, computed == null ? query() : withSource(query(), planOf(computed)));
-      return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(PythonBridge.parse((String) REPORT.get())));
+      return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(PythonBridge.parsed((String) REPORT.get())));
     } finally {
       REPORT.remove();
       if (computed != null && planOf(computed) instanceof LogicalRDD) ((LogicalRDD) planOf(computed)).rdd().unpersist(false);

@@ -29,7 +29,7 @@ public final class SparkScanBuilder implements SupportsPushDownV2Filters, Suppor
   public Predicate[] pushPredicates(Predicate[] pushed) {
     predicates = pushed;
     put("filters", pushed);
-    List indexes = (List) PythonBridge.parse((String) source.ofQuery("remaining_filters", query));
+    List indexes = (List) PythonBridge.parsed((String) source.ofQuery("remaining_filters", query));
     Predicate[] remaining = new Predicate[indexes.size()];
     for (int i = 0; i < remaining.length; i++) remaining[i] = pushed[((Number) indexes.get(i)).intValue()];
     return remaining;
@@ -70,7 +70,7 @@ public final class SparkScanBuilder implements SupportsPushDownV2Filters, Suppor
     Object before = query.get("aggregation");
     put("aggregation", aggregation);
     try {
-      return PythonBridge.parse((String) source.ofQuery("aggregate_schema", query));
+      return PythonBridge.parsed((String) source.ofQuery("aggregate_schema", query));
     } finally {
       query.remove("aggregation");
       if (before != null) query.put("aggregation", before);

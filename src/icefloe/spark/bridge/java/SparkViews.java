@@ -40,12 +40,12 @@ public final class SparkViews {
 
   /** Returns the relation that a catalog returns for a view; Spark reads the rows of its query. */
   public static Object table(SessionState state, String json) throws Exception {
-    return new V1Table(definition(state, (Map) PythonBridge.parse(json)));
+    return new V1Table(definition(state, (Map) PythonBridge.parsed(json)));
   }
 
   /** Returns the analyzed plan of a query that is to become a view, with the columns of the query. */
   public static Object plan(SessionState state, String json) throws Exception {
-    LogicalPlan relation = state.catalog().getRelation(definition(state, (Map) PythonBridge.parse(json)), CaseInsensitiveStringMap.empty());
+    LogicalPlan relation = state.catalog().getRelation(definition(state, (Map) PythonBridge.parsed(json)), CaseInsensitiveStringMap.empty());
     LogicalPlan resolved = state.executePlan(relation, state.executePlan$default$2()).analyzed();
     while (!(resolved instanceof View)) resolved = (LogicalPlan) resolved.children().apply(0);
     LogicalPlan columns = (LogicalPlan) resolved.children().apply(0); // none, as the definition has none
