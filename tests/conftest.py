@@ -16,6 +16,11 @@ from tests.spark_session import spark
 # first takes more of the stack. One thread collects garbage, because the workers of pytest share the cores.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m")
 
+# Processes that tests start read the compiled modules of earlier ones, also where the environment forbids to write them: most would take longer to compile
+# what they import than to do their work.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("icefloe")
