@@ -37,8 +37,8 @@ def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def icefloe() -> Command:
     """Run a command in this process."""
 
-    def run(*words: object) -> Result:
-        return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    def run(*words: object, answer: str | None = None) -> Result:
+        return CliRunner().invoke(app, [str(word) for word in words], answer, catch_exceptions=False)
 
     return run
 

@@ -1,7 +1,6 @@
 """The commands that create, describe, rename, register and drop tables, views and namespaces."""
 
 import fcntl
-import json
 import os
 import pty
 import subprocess
@@ -14,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.cli.conftest import Command, Process
+from tests.cli.conftest import Command
+from tests.combinations import repetitions
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitUnknownError, StorageFullError
@@ -261,7 +261,18 @@ def test_drop_without_a_terminal_needs_yes(icefloe: Command, filled: Path) -> No
     assert catalog_at(filled).table_exists("db.t")
 
 
-@pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("\x03", 130)])
+@pytest.mark.parametrize(("answer", "exit_code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
+def test_a_confirmation_is_read_from_standard_input(
+    icefloe: Command, filled: Path, monkeypatch: pytest.MonkeyPatch, answer: str, exit_code: int
+) -> None:
+    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", lambda stream: stream.name == "<stdin>", raising=False)
+    result = icefloe("drop", "db.t", "--warehouse", filled, answer=answer)
+    assert "Drop the table db.t, whose files remain? [y/N] " in result.stderr
+    assert result.exit_code == exit_code
+    assert catalog_at(filled).table_exists("db.t") == (exit_code != 0)
+
+
+@pytest.mark.parametrize(("answer", "exit_code"), repetitions([("y\n", 0), ("n\n", 1), ("\n", 1), ("\x03", 130)], ("\x03", 130)))
 def test_drop_in_a_terminal_needs_a_confirmation(filled: Path, answer: str, exit_code: int) -> None:
     parent, child = pty.openpty()
     with subprocess.Popen([EXECUTABLE, "drop", "db.t", "--warehouse", str(filled)], stdin=child, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -349,24 +360,6 @@ def test_list_of_one_namespace_leaves_the_others_out(icefloe: Command, as_json: 
     assert icefloe("list", "nowhere", "--warehouse", filled).exit_code == 1
 
 
-def test_the_new_commands_do_not_load_spark(filled: Path) -> None:
-    commands = [
-        ["create", "db.n", "--schema", "id long"],
-        ["describe", "db.n"],
-        ["schema", "show", "db.n"],
-        ["files", "db.t"],
-        ["drop", "db.n", "--yes"],
-    ]
-    script = (
-        "import json, sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.application import app\n"
-        f"for words in json.loads({json.dumps(json.dumps(commands))}):\n"
-        f"    assert CliRunner().invoke(app, [*words, '--warehouse', {str(filled)!r}]).exit_code == 0, words\n"
-        "print(sorted({'pyspark', 'py4j'} & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
-    assert result.stdout.strip() == "[]", result.stderr
-
-
 @pytest.mark.parametrize("subject", [("properties", "db.t"), ("namespace", "properties", "db")], ids=" ".join)
 def test_an_action_on_properties_is_written_before_or_after_the_name(
     icefloe: Command, as_json: JsonCommand, tmp_path: Path, subject: tuple[str, ...]
@@ -384,8 +377,8 @@ def test_an_action_on_properties_is_written_before_or_after_the_name(
 
 
 @pytest.mark.parametrize(("uri", "address"), [("thrift://127.0.0.1:9", "127.0.0.1:9"), ("http://127.0.0.1:9", "127.0.0.1:9")])
-def test_a_uri_of_a_service_opens_a_catalog_of_its_type_and_no_database(process: Process, uri: str, address: str) -> None:
-    result = process("list", "--uri", uri)
-    assert result.returncode == 1
+def test_a_uri_of_a_service_opens_a_catalog_of_its_type_and_no_database(icefloe: Command, uri: str, address: str) -> None:
+    result = icefloe("list", "--uri", uri)
+    assert result.exit_code == 1
     assert address in result.stderr
     assert "SQLAlchemy" not in result.stderr

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
+from tests.combinations import combinations, repetitions
 from tests.inspect.example import make_lake
 from typer.testing import CliRunner
 
@@ -84,9 +85,13 @@ def test_an_interrupt_with_json_is_json_with_exit_code_130(icefloe: Command, mon
     assert icefloe("tree", "demo.events", "--warehouse", warehouse).stderr == "icefloe: interrupted\n"
 
 
-@pytest.mark.parametrize("module", ["typer", "icefloe.cli.command_group", "pyarrow", "icefloe.inspect", "sqlalchemy"])
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_an_interrupt_during_an_import_ends_with_exit_code_130_and_no_traceback(warehouse: Path, module: str, options: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("module", "options"),
+    combinations(["typer", "icefloe.cli.command_group", "pyarrow", "icefloe.inspect", "sqlalchemy"], [(), ("--json",)]),
+)
+def test_an_interrupt_during_an_import_ends_with_exit_code_130_and_no_traceback(
+    warehouse: Path, module: str, options: tuple[str, ...]
+) -> None:
     words = ["icefloe", "tree", "demo.events", "--warehouse", str(warehouse), *options]
     script = (
         "import sys\n"
@@ -177,19 +182,54 @@ def test_every_command_that_the_comparison_names_exists() -> None:
     assert named - existing == set()
 
 
-@pytest.mark.parametrize(("options", "shown"), [(["--log-level", "INFO"], True), ([], False)])
-def test_the_log_is_shown_from_a_level_on(warehouse: Path, options: list[str], shown: bool) -> None:
-    words = ["icefloe", *options, "list", "--warehouse", str(warehouse)]
+def test_the_log_is_shown_from_a_level_on(warehouse: Path) -> None:
+    words = ["list", "--warehouse", str(warehouse)]
     script = (
-        f"import logging, sys\nfrom icefloe.cli.main import main\nsys.argv = {words!r}\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\nlogging.getLogger('icefloe.table').info('a message')"
+        "import logging, sys\nfrom icefloe.cli.main import main\n"
+        "for options in ([], ['--log-level', 'INFO']):\n"
+        f"    sys.argv = ['icefloe', *options, *{words!r}]\n"
+        "    try:\n        main()\n    except SystemExit:\n        pass\n"
+        "    logging.getLogger('icefloe.table').info('a message of %s', options)"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert result.stdout.startswith("catalog lake")
-    assert ("INFO icefloe.table: a message" in result.stderr) == shown
+    assert result.stdout.count("catalog lake") == 2
+    assert "INFO icefloe.table: a message of ['--log-level', 'INFO']" in result.stderr
+    assert "a message of []" not in result.stderr
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_no_command_that_arrow_runs_loads_spark(warehouse: Path, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    make_lake(lake)
+    Path("a.csv").write_text("id\n1\n")
+    commands = [
+        # These do not load pandas either.
+        (["head", "demo.events"], warehouse),
+        (["sql", "SELECT id FROM demo.events LIMIT 3"], warehouse),
+        (["tree", "demo.events"], warehouse),
+        (["create", "demo.n", "--schema", "id long"], lake),
+        (["describe", "demo.n"], lake),
+        (["schema", "show", "demo.n"], lake),
+        (["files", "demo.events"], lake),
+        (["drop", "demo.n", "--yes"], lake),
+        (["load", "a.csv", "--into", "n.t"], lake),
+    ]
+    script = (
+        "import json, sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.application import app\n"
+        f"for words in json.loads({json.dumps(json.dumps([[*words, '--warehouse', str(place)] for words, place in commands]))}):\n"
+        "    result = CliRunner().invoke(app, words)\n"
+        "    assert result.exit_code == 0, (words, result.output)\n"
+        "    print(words[0], sorted({'pyspark', 'py4j', 'pandas'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    loaded = result.stdout.splitlines()
+    assert loaded[:2] == ["head []", "sql []"], result.stderr
+    assert len(loaded) == len(commands), result.stderr
+    assert not [line for line in loaded if "py" in line.partition("[")[2]]
+
+
+@pytest.mark.parametrize("width", repetitions([60, 80, 100, 200], 60, 200))
 def test_no_help_text_is_cut(width: int) -> None:
     for command in ["icefloe", *commands_of(lazy_commands())]:
         result = CliRunner().invoke(app, [*command.split()[1:], "--help"], terminal_width=width)

@@ -1,18 +1,23 @@
-"""`icefloe demo`: its data, its folder and its text; and whole runs with Spark."""
+"""`icefloe demo`: its data, its folder and its text; and runs with Spark, of few rows and whole ones."""
 
 import hashlib
+import itertools
 import json
 import subprocess
 import sys
+import zipfile
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
 from tests.inspect.example import make_lake
+from typer.testing import CliRunner
 
 from icefloe import SqlCatalog
+from icefloe.cli.application import app
 from icefloe.cli.demo_data import EVENTS_A_FILE, FLIGHTS, FLIGHTS_SCHEMA, event_files, flights_csv, packed_flights
 from icefloe.cli.demo_folder import DemoFolder, prepare
 from icefloe.cli.demo_story import print_story
@@ -33,19 +38,20 @@ def test_an_error_about_missing_flights_names_the_package_to_install(monkeypatch
         packed_flights()
 
 
-def test_the_events_are_equal_in_every_run(tmp_path: Path) -> None:
+def test_the_events_are_equal_in_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icefloe.cli.demo_data.EVENTS_A_FILE", 6_000)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     first, second = event_files(tmp_path / "a"), event_files(tmp_path / "b")
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in first]
     assert digests == [hashlib.sha256(path.read_bytes()).hexdigest() for path in second]
     events = [json.loads(line) for path in first for line in path.read_text().splitlines()]
-    assert [event["id"] for event in events] == list(range(1, 3 * EVENTS_A_FILE + 1))
+    assert [event["id"] for event in events] == list(range(1, 18_001))
     assert list(events[0]) == ["id", "type", "time", "source", "text"]
     assert [event["time"] for event in events] == sorted(event["time"] for event in events)
     counts = Counter(event["type"] for event in events)
     assert set(counts) == {"c8y_Event", "c8y_LocationUpdate", "c8y_Measurement", "c8y_Alarm"}
-    assert min(counts.values()) > 5_000
+    assert min(counts.values()) > 1_000
 
 
 def test_an_earlier_demonstration_is_replaced_only_with_the_option(tmp_path: Path) -> None:
@@ -109,30 +115,53 @@ def test_the_text_describes_every_level(tmp_path: Path, capsys: pytest.CaptureFi
     assert "\x1b" not in text
 
 
-@pytest.fixture(scope="module")
-def demonstration(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+@dataclass(frozen=True)
+class Demonstration:
+    """What a run of the command printed, and how many rows its data has."""
+
+    folder: Path
+    printed: dict[str, Any]
+    flights: int
+    events_a_file: int
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(False, id="few rows, in this process"), pytest.param(True, id="whole", marks=pytest.mark.slow)]
+)
+def demonstration(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Demonstration:
     folder = tmp_path_factory.mktemp("demonstration") / "warehouse"
-    command = [Path(sys.executable).with_name("icefloe"), "demo", "--dir", folder, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return folder, found
+    words = ["demo", "--dir", str(folder), "--json"]
+    if request.param:
+        done = subprocess.run([Path(sys.executable).with_name("icefloe"), *words], capture_output=True, text=True, check=False, timeout=600)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return Demonstration(folder, json.loads(done.stdout), FLIGHTS, EVENTS_A_FILE)
+    request.getfixturevalue("spark")  # the session that the command uses
+    with zipfile.ZipFile(packed_flights()) as archive, archive.open("flights.csv") as file:
+        lines = list(itertools.islice(file, 4_001))
+    with zipfile.ZipFile(packed := folder.parent / "few.zip", "w") as archive:
+        archive.writestr("flights.csv", b"".join(lines))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("icefloe.cli.demo.packed_flights", lambda: packed)
+        patched.setattr("icefloe.cli.demo_data.EVENTS_A_FILE", 2_000)
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr[-3000:]
+    return Demonstration(folder, json.loads(result.stdout), 4_000, 2_000)
 
 
 @pytest.mark.spark
-def test_the_demonstration_writes_all_rows(demonstration: tuple[Path, dict[str, Any]]) -> None:
-    flights, events = demonstration[1]["tables"]
-    assert flights["rows_read_back"] == FLIGHTS
+def test_the_demonstration_writes_all_rows(demonstration: Demonstration) -> None:
+    flights, events = demonstration.printed["tables"]
+    assert flights["rows_read_back"] == demonstration.flights
     assert [write["operation"] for write in events["writes"]] == ["append", "append", "delete", "append"]
     deleted = events["writes"][2]
     assert (deleted["engine"], deleted["rewritten_files"]) == ("metadata", 0)
-    assert events["rows_read_back"] == 3 * EVENTS_A_FILE - deleted["deleted_records"]
+    assert events["rows_read_back"] == 3 * demonstration.events_a_file - deleted["deleted_records"]
     assert len(events["snapshots"]) == 4
 
 
 @pytest.mark.spark
-def test_the_trace_of_the_demonstration_skips_manifests_and_data_files(demonstration: tuple[Path, dict[str, Any]]) -> None:
-    trace = demonstration[1]["trace"]
+def test_the_trace_of_the_demonstration_skips_manifests_and_data_files(demonstration: Demonstration) -> None:
+    trace = demonstration.printed["trace"]
     assert trace["where"] == "type = 'c8y_Event' AND time > '2024-01-01'"
     assert [decision["explanation"] for decision in trace["manifests"]["skipped"]] == ["partition time_month: upper 2023-11 < 2024-01"]
     assert len(trace["files"]["skipped"]) > len(trace["files"]["kept"]) > 0
@@ -140,14 +169,13 @@ def test_the_trace_of_the_demonstration_skips_manifests_and_data_files(demonstra
 
 
 @pytest.mark.spark
-@pytest.mark.spark
-def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration: tuple[Path, dict[str, Any]]) -> None:
-    folder = demonstration[0]
+def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration: Demonstration) -> None:
+    folder = demonstration.folder
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
     lines = (line for path in sorted((folder / "input").glob("events-*.jsonl")) for line in path.read_text().splitlines())
     wanted = {event["id"]: event for event in map(json.loads, lines)}
     rows = catalog.load_table("demo.events").scan().to_arrow().to_pylist()
-    last = 2 * EVENTS_A_FILE
+    last = 2 * demonstration.events_a_file
     kept = {key for key, event in wanted.items() if event["type"] != "c8y_LocationUpdate" or key > last}
     assert {row["id"] for row in rows} == kept
     for row in rows:
@@ -157,7 +185,7 @@ def test_the_demonstration_s_tables_read_back_equal_to_their_files(demonstration
 
 
 @pytest.mark.spark
-def test_a_second_demonstration_in_one_folder_is_refused(demonstration: tuple[Path, dict[str, Any]], icefloe: Command) -> None:
-    result = icefloe("demo", "--dir", demonstration[0])
+def test_a_second_demonstration_in_one_folder_is_refused(demonstration: Demonstration, icefloe: Command) -> None:
+    result = icefloe("demo", "--dir", demonstration.folder)
     assert result.exit_code == 1
     assert "contains a demonstration already" in result.stderr

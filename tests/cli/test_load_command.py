@@ -183,18 +183,6 @@ def test_large_files_that_spark_would_not_read_whole_are_loaded_by_arrow(
         assert "omit --engine spark" in load("a.json", "--engine", "spark").stderr
 
 
-def test_a_load_by_arrow_imports_no_spark(process: Process) -> None:
-    write("a.csv", "id\n1\n")
-    script = (
-        "import sys; from icefloe.cli.application import app\n"
-        "try: app(['load', 'a.csv', '--into', 'n.t', '--warehouse', 'lake'])\n"
-        "except SystemExit as end: assert not end.code, end.code\n"
-        "assert not {'pyspark', 'py4j'} & set(sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     ("exists", "is_reachable", "state"),
     [

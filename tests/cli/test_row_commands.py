@@ -5,8 +5,6 @@ import datetime as dt
 import io
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -358,28 +356,14 @@ def test_a_grid_has_the_first_rows_and_names_the_option_for_all(icefloe: Command
     assert len(icefloe("sql", "SELECT id FROM demo.events", "--csv", *place).stdout.splitlines()) == 401
 
 
-def test_a_statement_comes_from_standard_input(warehouse: Path) -> None:
-    command = [str(Path(sys.executable).with_name("icefloe")), "sql", "-", "--csv", "--warehouse", str(warehouse)]
-    result = subprocess.run(
-        command, input="SELECT count(*) AS n\nFROM demo.events", capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (result.returncode, result.stdout, result.stderr) == (0, "n\n400\n", "")
+def test_a_statement_comes_from_standard_input(icefloe: Command, warehouse: Path) -> None:
+    result = icefloe("sql", "-", "--csv", "--warehouse", warehouse, answer="SELECT count(*) AS n\nFROM demo.events")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "n\n400\n", "")
 
 
 def test_a_catalog_of_the_configuration_is_named_in_the_statement(as_json: JsonCommand, warehouse: Path) -> None:
     Path("icefloe.yaml").write_text(f"catalog:\n  lake:\n    uri: sqlite:///{warehouse}/catalog.db\n")
     assert as_json("sql", "SELECT count(*) AS n FROM lake.demo.events")["rows"] == [{"n": 400}]
-
-
-def test_head_and_simple_statements_do_not_load_spark(warehouse: Path) -> None:
-    script = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom icefloe.cli.application import app\n"
-        "for words in (['head', 'demo.events'], ['sql', 'SELECT id FROM demo.events LIMIT 3']):\n"
-        f"    assert CliRunner().invoke(app, [*words, '--warehouse', {str(warehouse)!r}]).exit_code == 0, words\n"
-        "print(sorted({'pyspark', 'py4j', 'pandas'} & set(sys.modules)))"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
-    assert result.stdout.strip() == "[]", result.stderr
 
 
 def test_no_clause_of_a_statement_is_left_out_in_silence() -> None:
@@ -392,9 +376,11 @@ def test_no_clause_of_a_statement_is_left_out_in_silence() -> None:
 
 
 @pytest.mark.spark
-def test_spark_runs_what_arrow_does_not(process: Callable[..., Any], warehouse: Path) -> None:
-    result = process("sql", "SELECT type, count(*) AS n FROM demo.events GROUP BY type ORDER BY type", "--warehouse", warehouse, "--json")
-    assert result.returncode == 0, result.stderr
+@pytest.mark.usefixtures("spark")
+def test_spark_runs_what_arrow_does_not(icefloe: Command, warehouse: Path) -> None:
+    # The command uses the session of the tests. In a process of its own, the slow test below starts one.
+    result = icefloe("sql", "SELECT type, count(*) AS n FROM demo.events GROUP BY type ORDER BY type", "--warehouse", warehouse, "--json")
+    assert result.exit_code == 0, result.stderr
     assert "by Spark, because it has GROUP" in result.stderr
     printed = json.loads(result.stdout)
     assert (printed["engine"], printed["rows"]) == ("spark", [{"type": "c8y_Alarm", "n": 200}, {"type": "c8y_Event", "n": 200}])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Command
 from tests.cli.test_show_commands import LOOKS
+from tests.combinations import repetitions
 from tests.inspect.example import make_lake
 
 Terminal = Callable[[int], None]
@@ -18,26 +19,22 @@ EXECUTABLE = str(Path(sys.executable).with_name("icefloe"))
 LONGEST_WORD = 20
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
 @pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_no_id_number_size_or_name_is_cut_at_any_width(
-    icefloe: Command, warehouse: Path, terminal: Terminal, words: tuple[str, ...], width: int
+def test_no_id_number_size_or_name_is_cut_at_any_width_and_a_pipe_gets_every_column(
+    icefloe: Command, warehouse: Path, terminal: Terminal, words: tuple[str, ...]
 ) -> None:
-    complete = set(icefloe(*words, "--warehouse", warehouse).stdout.split())
+    piped = icefloe(*words, "--warehouse", warehouse).stdout
+    assert "not shown at this width" not in piped
     terminal(1000)
-    complete |= set(icefloe(*words, "--warehouse", warehouse).stdout.split())  # with the numbers of lines that are left out
-    terminal(width)
-    printed = icefloe(*words, "--warehouse", warehouse).stdout
-    assert max(map(len, printed.splitlines())) <= width
+    complete = {*piped.split(), *icefloe(*words, "--warehouse", warehouse).stdout.split()}  # with the numbers of lines that are left out
     long_words = [word for word in complete if len(word) > LONGEST_WORD]
-    for word in printed.split():
-        if any(character.isdigit() for character in word) and word not in complete:
-            assert any(word in long_word for long_word in long_words), f"{word} is a part of a number, an id or a name"
-
-
-@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
-def test_a_pipe_gets_every_column_with_a_row_in_one_line(icefloe: Command, warehouse: Path, words: tuple[str, ...]) -> None:
-    assert "not shown at this width" not in icefloe(*words, "--warehouse", warehouse).stdout
+    for width in (60, 80, 100, 200):
+        terminal(width)
+        printed = icefloe(*words, "--warehouse", warehouse).stdout
+        assert max(map(len, printed.splitlines())) <= width, width
+        for word in printed.split():
+            if any(character.isdigit() for character in word) and word not in complete:
+                assert any(word in long_word for long_word in long_words), f"{word} is a part of a number, an id or a name at {width}"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +147,11 @@ def test_a_full_disk_ends_a_command_with_one_line_and_an_exit_code(warehouse: Pa
     assert run.stderr == "icefloe: standard output: No space left on device\n"
 
 
-@pytest.mark.parametrize("words", [("show", "metadata", "demo.events"), ("tree", "demo.events"), ("--help",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(("show", "metadata", "demo.events"), marks=pytest.mark.slow), ("tree", "demo.events"), ("--help",)],
+    ids=" ".join,
+)
 def test_a_closed_pipe_ends_a_command_without_a_word(warehouse: Path, words: tuple[str, ...]) -> None:
     place = () if words == ("--help",) else ("--warehouse", str(warehouse))
     with subprocess.Popen([EXECUTABLE, *words, *place], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
@@ -161,7 +162,7 @@ def test_a_closed_pipe_ends_a_command_without_a_word(warehouse: Path, words: tup
         assert run.wait(60) in (0, 1)  # 0 if all of it had been written before the pipe was closed
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("width", repetitions([60, 80, 100, 200], 60, 200))
 def test_commands_that_change_print_within_the_width_and_cut_no_id(
     icefloe: Command, tmp_path: Path, terminal: Terminal, width: int
 ) -> None:
