@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import ALL, examples
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 from tests.stores.rest.own_server import own_server
 from tests.table.test_planning_elsewhere import FILTERS
@@ -152,7 +153,7 @@ TEXTS = st.recursive(
 
 
 @given(text=TEXTS, statistics=st.booleans(), tested=st.booleans())
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 def test_planned_files_equal_those_of_local_planning(
     served: tuple[RestCatalog, RestCatalog], text: str, statistics: bool, tested: bool
 ) -> None:
@@ -161,7 +162,7 @@ def test_planned_files_equal_those_of_local_planning(
 
 
 @given(number=st.integers(0, 9), text=st.sampled_from(["TRUE", "id > 25", "kind = 'a'", "kind IS NULL"]))
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 def test_snapshots_branches_and_tags_are_planned_alike(served: tuple[RestCatalog, RestCatalog], number: int, text: str) -> None:
     tables = [catalog.load_table("db.t") for catalog in served]
     ids = [snapshot.snapshot_id for snapshot in tables[0].snapshots()]
@@ -263,7 +264,7 @@ NUMBERS = count()
 
 
 @given(data=st.data())
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8 if ALL else 3, suppress_health_check=list(HealthCheck))
 def test_a_random_table_has_the_rows_of_the_model(served: tuple[RestCatalog, RestCatalog], data: st.DataObject) -> None:
     table: Table = start(served[0], f"db.random{next(NUMBERS)}", data)
     assert table.scan().is_planned_by_server

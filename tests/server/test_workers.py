@@ -16,8 +16,11 @@ import pytest
 from sqlalchemy import select
 from tests.postgres import PostgresServer
 from tests.server.conftest import SCHEMA
+from typer.testing import CliRunner
 
 from icefloe.catalog import load_catalog
+from icefloe.cli.application import app
+from icefloe.server import serve
 from icefloe.server.idempotency_store import LOADED_AGAIN
 from icefloe.server.request import Answer
 from icefloe.server.sql_idempotency_store import KEYS, SqlIdempotencyStore
@@ -111,11 +114,14 @@ def test_ctrl_c_stops_the_server_without_a_traceback(tmp_path: Path) -> None:
         (["--server-log", "LOUD"], "--server-log"),
     ],
 )
-def test_settings_that_are_not_safe_are_refused_before_the_server_starts(tmp_path: Path, arguments: list[str], text: str) -> None:
+def test_settings_that_are_not_safe_are_refused_before_the_server_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], text: str
+) -> None:
+    monkeypatch.setattr(serve, "serve", lambda *_, **__: pytest.fail("the server was started"))
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "w").mkdir()
-    command = [ICEFLOE, "serve", "--warehouse", "w", "--port", "0", *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
-    assert ended.returncode == 1
+    ended = CliRunner().invoke(app, ["serve", "--warehouse", "w", "--port", "0", *arguments])
+    assert ended.exit_code == 1
     assert text in ended.stderr
 
 
