@@ -6,7 +6,7 @@ ALL = "ICEFLOE_ALL_EXAMPLES" in os.environ
 
 
 def examples(count: int) -> int:
-    """Return how many of so many random examples this run makes: a fifth of them, at least 10, where not all are asked for.
+    """Return how many of so many random examples this run makes: all of them, or else a fifth and at least 10.
 
     Args:
         count: The examples of `make test-all`.

@@ -2,7 +2,8 @@
 
 A fenced block of Python runs where the line above it is `<!-- test -->`, or `<!-- test: spark -->` if it starts Spark. Below
 `<!-- test: sql -->` a block of SQL runs, statement by statement, in the session `spark` of a block before it. The marked blocks of a
-document run one after the other, in an empty folder. All documents share one process and its JVM.
+document run one after the other, in an empty folder. All documents share one process and its JVM. In the default run two documents with Spark
+run, in the session of the tests, and the parser reads the statements of the blocks of SQL.
 """
 
 import re
@@ -13,13 +14,15 @@ from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as benchmarks
+from pyspark.sql import SparkSession
 from tests.architecture.document_process import DocumentProcess
-from tests.combinations import repetitions
 from typer.testing import CliRunner
 
+from icefloe import SqlCatalog
 from icefloe.cli.application import app
 from icefloe.inspect import METADATA_TABLES
 from icefloe.procedures import procedure_names
+from icefloe.spark import attach
 from icefloe.spark.functions.spark_functions import FUNCTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -91,13 +94,39 @@ def test_marked_python_runs(document: str, document_process: DocumentProcess) ->
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "document", repetitions(documents_with_blocks(of_spark=True), "README.md", "docs/getting-started.md", "docs/sql.md")
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("document", documents_with_blocks(of_spark=True))
 def test_marked_python_runs_with_spark(document: str, document_process: DocumentProcess) -> None:
     error = document_process.run(marked_python(document, with_spark=True))
     if error:
         pytest.fail(error[-3000:], pytrace=False)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("document", ["README.md", "docs/getting-started.md"])
+def test_marked_python_runs_in_a_session_that_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(marked_python(document, with_spark=True), document, "exec"), {"__name__": "__main__"})  # noqa: S102
+
+
+@pytest.mark.spark
+def test_statements_of_the_documents_are_parsed(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path))
+    for namespace in ("db", "empty"):
+        catalog.create_namespace(namespace)
+    attach(spark, "lake", catalog)
+    parser = spark._jsparkSession.sessionState().sqlParser()
+    statements = [
+        (document, statement["text"])
+        for document in DOCUMENTS
+        for block in MARKED.finditer(text_of(document))
+        if block["language"] == "sql"
+        for statement in STATEMENT.finditer(block["code"])
+    ]
+    assert len(statements) > 80
+    for document, text in statements:
+        assert parser.parsePlan(text) is not None, (document, text)
 
 
 def test_make_targets_exist() -> None:

@@ -44,6 +44,7 @@ IMPURE_CALLS = {
     ("", "open"): "FileIO",
     ("", "print"): "a returned value",
 }
+IMPURE_ATTRIBUTES = {attribute for _, attribute in IMPURE_CALLS}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -234,7 +235,7 @@ def impure_calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
         function = node.func
         if isinstance(function, ast.Name):
             key = ("", function.id)
-        elif isinstance(function, ast.Attribute):
+        elif isinstance(function, ast.Attribute) and function.attr in IMPURE_ATTRIBUTES:
             key = (ast.unparse(function.value).rpartition(".")[2], function.attr)
         else:
             continue

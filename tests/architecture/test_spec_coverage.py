@@ -9,12 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import pytest
+from tests.architecture.sources import MODULES, PACKAGE, ROOT, tree_of
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src" / "icefloe"
 PAGE = ROOT / "docs" / "spec-coverage.md"
 SECTIONS = [line for line in (ROOT / "tests/architecture/spec_sections.txt").read_text().splitlines() if line and not line.startswith("#")]
 DRAFTS = ["AES GCM Stream", "Version 4"]  # not adopted; they have rows of their own
@@ -80,18 +78,14 @@ def _names(text: str, name: str) -> bool:
 @cache
 def cited() -> dict[str, tuple[str, ...]]:
     """Return the citations of each module that has any."""
-    docstrings = {str(path.relative_to(PACKAGE)): ast.get_docstring(ast.parse(path.read_text())) or "" for path in PACKAGE.rglob("*.py")}
+    docstrings = {str(path.relative_to(PACKAGE)): ast.get_docstring(tree_of(path)) or "" for path in MODULES}
     return {module: tuple(citations(text)) for module, text in docstrings.items() if "Spec:" in text}
 
 
 @cache
 def functions(file: str) -> frozenset[str]:
     path = ROOT / "tests" / file
-    return (
-        frozenset(node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
-        if path.exists()
-        else frozenset()
-    )
+    return frozenset(node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)) if path.exists() else frozenset()
 
 
 def refuse(wrong: list[str]) -> None:
