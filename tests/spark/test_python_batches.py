@@ -31,7 +31,7 @@ from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
 
-ROWS = 30_000
+ROWS = 6_000
 AS_ROWS = {"spark.sql.execution.arrow.useLargeVarTypes": "true"}  # Spark converts such batches itself
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 EPOCH = datetime(1970, 1, 1)
@@ -81,10 +81,10 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     }
     rows = pa.table({"id": pa.array(range(ROWS), pa.int64()), **columns, "none": pa.nulls(ROWS, pa.string())})
     made = lake.create_table("db.t", rows.schema, properties={"write.format.default": "orc"})
-    made.append(rows.slice(0, 20_000))
-    made.append(rows.slice(20_000))
-    first = next(task for task in made.scan().plan_files() if task.file.record_count == 20_000)
-    delete_positions(made, {first.file.file_path: [0, 1, 12_345, 19_999]})
+    made.append(rows.slice(0, 4_000))
+    made.append(rows.slice(4_000))
+    first = next(task for task in made.scan().plan_files() if task.file.record_count == 4_000)
+    delete_positions(made, {first.file.file_path: [0, 1, 2_345, 3_999]})
     return made
 
 
