@@ -188,7 +188,7 @@ class NoSuchTableError(NotFoundError):
 
 
 class UnfinishedDropError(NoSuchTableError):
-    """The table was dropped, but not all of its files, or not its name, were deleted; the next `drop_table` of the name deletes the rest."""
+    """The table was dropped, but some of its files or its name in the catalog could not be deleted; the next `drop_table` of the name deletes the rest."""
 
     code = "unfinished-drop"
 

@@ -35,7 +35,10 @@ class CreatedTables:
         return self._folders.get(identifier)
 
     def add(self, handle: TableHandle, stored: TableLocation, chosen: str | None) -> None:
-        """Remember the folder of a new table, if nothing else makes it the table's own already.
+        """Remember the folder of a new table if it is safe to delete the table's files in it later.
+
+        It is safe if the caller chose the folder, or if the folder has no file except the first metadata file. A folder that `own_location` already counts as
+        the table's need not be remembered.
 
         Args:
             handle: The table.

@@ -102,7 +102,7 @@ _ALL_COUNTS = MetricsMode(counts=True, bounds=False)
 
 @dataclass(frozen=True, kw_only=True)
 class TableLayout:
-    """What files of a table are compared with. It pickles, because Spark's tasks receive it.
+    """The metadata of a table that the checks of its files need. It pickles, because Spark's tasks receive it.
 
     Attributes:
         io: The storage.

@@ -87,7 +87,19 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Delete:
-    """A live delete file: its entry, kind, partition with the id of its spec in front, and the one data file that it applies to, in plain spelling."""
+    """A live delete file.
+
+    Attributes:
+        manifest: The location of its manifest.
+        entry: The number of its entry in the manifest.
+        path: Its location.
+        content: Its content: position or equality deletes.
+        is_vector: Whether it is a deletion vector.
+        partition: The id of its partition spec, then the values of its partition.
+        is_unpartitioned: Whether its partition spec has no fields.
+        sequence_number: Its data sequence number; None if unknown.
+        target: The one data file that it applies to, as `plain_location` returns it; None if it may apply to several.
+    """
 
     manifest: str
     entry: int
@@ -114,7 +126,12 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _DataFiles:
-    """What is kept of the live data files of a manifest: those that a delete file refers to, by plain path, and the least sequence number by partition."""
+    """What the rules need of the live data files of a manifest.
+
+    Attributes:
+        targets: The data files that a delete file refers to, by location as `plain_location` returns it.
+        oldest: The least data sequence number of each partition.
+    """
 
     targets: dict[str, _Target] = field(default_factory=dict)
     oldest: dict[Key, int] = field(default_factory=dict)
@@ -127,7 +144,7 @@ class _SnapshotFiles:
     Attributes:
         snapshot_id: The snapshot.
         deletes: The delete files.
-        targets: The data files that delete files refer to, by plain path.
+        targets: The data files that delete files refer to, by location as `plain_location` returns it.
         oldest: The least sequence number of the data files of each partition.
         is_whole: False if a manifest could not be read, so that a file may be there that is not known.
     """
@@ -274,7 +291,7 @@ def _files_of(
 
 
 def _keys(rows: Any, spec_id: int, partition_type: StructType) -> list[Key]:
-    """Return what identifies the partition of each row; most equal ones are one object."""
+    """Return for each row a hashable key of its spec and partition. Most equal keys are the same object."""
     by_tuple: dict[int, Key] = {}  # by the identity of a tuple, each of which the list of tuples keeps
     keys = []
     tuples = partition_tuples(rows, partition_type)
@@ -291,7 +308,7 @@ def without_counts(manifest: ManifestFile, length: int) -> ManifestFile:
 
 
 def _key(spec_id: int, values: tuple[Any, ...]) -> Key:
-    """Return what identifies a partition: NaN, which is not equal to itself, as a text."""
+    """Return a hashable key of a spec and a partition. NaN, which is not equal to itself, is in it as text."""
     return (spec_id, *("NaN" if isinstance(value, float) and math.isnan(value) else value for value in values))
 
 

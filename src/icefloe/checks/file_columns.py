@@ -207,14 +207,14 @@ def type_findings(
     int96: frozenset[int] = frozenset(),
     written_in: str | None = None,
 ) -> Iterator[Finding]:
-    """Yield columns that cannot be read as the table's or are unsigned, and required ones that are missing.
+    """Yield a finding for each column of a file whose type does not fit the table's column or is unsigned, and for each required column that is missing.
 
     Args:
         arrow_schema: The columns of the file, with field ids.
-        schemas: The schemas of the table, the current one first. Which one wrote the file is unknown: a column is missing if all of them require it.
-        constants: Columns whose value is the partition's.
-        floors_nanoseconds: See `StoredFile`.
-        place: Arguments of the findings.
+        schemas: The schemas of the table, the current one first. A column is missing only if all of them require it: which one wrote the file is unknown.
+        constants: Field ids of columns whose value comes from the partition, so that the file need not have them.
+        floors_nanoseconds: `StoredFile.floors_nanoseconds` of the file's reader.
+        place: The place of the findings: the arguments of `Rule.finding` that they have in common.
         int96: The file's `int96_places`.
         written_in: The time zone of an ORC file's local timestamps; see `column_problems`.
     """

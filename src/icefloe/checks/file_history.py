@@ -109,12 +109,12 @@ class FileHistory:
         return int(self._numbers[row]), int(self._positions[row])
 
     def changed_numbers(self, most: int) -> Iterator[Finding]:
-        """Yield entries, at most so many, whose data sequence number is not that of another entry of the same file and the same adding snapshot."""
+        """Yield at most `most` entries whose data sequence number differs from that of another entry of the same file and adding snapshot."""
         numbers = self._concatenate([digest.live_sequence_numbers for digest in self._digests], np.int64)
         yield from self._differences(NUMBER_CHANGED, numbers, np.arange(len(numbers)), "sequence_number", most)
 
     def changed_row_ids(self, most: int) -> Iterator[Finding]:
-        """Yield entries, at most so many, whose first row id is not that of another entry of the same file; one that is not assigned yet is none."""
+        """Yield at most `most` entries whose first row id differs from that of another entry of the same file; entries without an id are skipped."""
         row_ids = self._concatenate([digest.live_row_ids for digest in self._digests], np.int64)
         yield from self._differences(ROW_ID_CHANGED, row_ids, np.flatnonzero(row_ids >= 0), "first_row_id", most)
 

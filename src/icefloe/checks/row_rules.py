@@ -294,7 +294,11 @@ class _PartitionTest:
                 )
 
     def _other_value(self, table: Any, field: PartitionField, value: Any) -> Any:
-        """Return the type and the text of another partition value than the entry's that a row has; None if there is none."""
+        """Find a row whose value of a partition field differs from the value of the file's entry.
+
+        Returns:
+            The type and the text of the row's value; None if there is no such row, or the values cannot be computed.
+        """
         source = source_column(table, field.source_id, self._schema)
         if source is None or not field.transform.can_transform(source[1]):
             return None

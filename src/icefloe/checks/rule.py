@@ -13,7 +13,7 @@ from icefloe.spec.tolerance import Deviation
 
 
 class Level(StrEnum):
-    """The level of a table that a rule is about."""
+    """The part of a table that a rule is about."""
 
     CATALOG = "catalog"
     METADATA = "metadata file"
@@ -47,18 +47,18 @@ class FindingPlace(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule.
+    """One statement of the specification that a stored table can violate, and what its findings have in common.
 
     Attributes:
-        id: Its name in output, in kebab case; it never changes.
-        level: The level of a table.
+        id: The name of the rule in output, in kebab case; it never changes.
+        level: The part of a table that the rule is about, such as a manifest or a data file.
         severity: How much a finding matters.
         title: The rule as a sentence.
-        section: The section of the specification.
-        harm: What an engine suffers where the rule is broken.
-        next_step: What to do, in the imperative.
-        depth: What has to be read.
-        remedy: The operation that mends a break; None if the rule's repairs do (`repair_kinds.py`), or nothing does.
+        section: The title of the specification's section that states the rule.
+        harm: The harm in engines that use a table which violates the rule.
+        next_step: What a user should do about a finding, in the imperative.
+        depth: What has to be read to check the rule: metadata only, or files too.
+        remedy: The operation that corrects a violation; None if a repair of `repair_kinds.py` corrects it, or nothing does.
     """
 
     id: str

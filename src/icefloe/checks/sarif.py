@@ -11,7 +11,7 @@ from icefloe.checks.table_validation import ValidationResult
 from icefloe.version import __version__
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-# Characters of a location that a URI reference may have as they are; a percent sign of a path is none.
+# Characters of a location that are not escaped in a URI reference. A percent sign is escaped, because in a path it begins no escape.
 _IN_URIS = "/:@!$&'()*+,;=~"
 _HOME = "https://github.com/apache/iceberg/blob/main/format/spec.md"
 

@@ -387,7 +387,7 @@ class _Run:
 
 
 def layout_of(io: FileIO, content: TableContent) -> TableLayout:
-    """Return what the files of a table are compared with."""
+    """Return the schemas, specs, sort orders and other metadata of a table that the checks of its files need."""
     current = content.current_schema
     others = [schema for schema in reversed(list(content.schemas.values())) if schema is not current]
     return TableLayout(

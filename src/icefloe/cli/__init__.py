@@ -1,1 +1,1 @@
-"""The command line `icefloe`: files into tables, a look inside, and a demonstration."""
+"""The command line `icefloe`: commands that load files into tables, show, change and maintain tables, and run servers and a demonstration."""

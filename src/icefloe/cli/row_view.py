@@ -212,7 +212,7 @@ def _readable_type(kind: Any) -> Any:
 
 
 def _plain(value: Any, kind: IcebergType | None) -> Any:
-    """Return a value as one of JSON."""
+    """Convert a value to one that JSON can represent: bytes to hexadecimal text, NaN, decimals and times to text, and so on at every level."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(kind, VariantType) and isinstance(value, dict):

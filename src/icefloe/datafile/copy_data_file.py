@@ -110,7 +110,11 @@ def row_bytes(schema: Schema) -> int:
 
 
 def sorted_batches(batches: Iterable[Any], order: SortOrder, schema: Schema) -> tuple[Iterator[Any], bool]:
-    """Sort record batches in memory; return them and whether they are sorted. They stay as they are if the order is not known here."""
+    """Sort record batches in memory by a sort order of the table.
+
+    Returns:
+        The sorted batches and True. The unchanged batches and False if the order has no fields, or has a transform or a column that cannot be sorted by.
+    """
     table = pa.Table.from_batches(list(batches))
     sorted_table = sorted_rows(table, order, schema)
     return iter((table if sorted_table is None else sorted_table).to_batches()), sorted_table is not None

@@ -168,7 +168,10 @@ class _TaskRows:
         return max((len(leaf.values) for leaf in predicates(self.row_filter)), default=0)
 
     def _row_test(self) -> RowTest | None:
-        """Return the filter as a test of its columns alone; None without a filter, and for one with many literals, of which most batches have one."""
+        """Return the filter as a test of its columns alone, by which the reader decides where it has to read the other columns.
+
+        None without a filter. None too for an IN with very many literals: most batches have a row that matches, so that the test would save nothing.
+        """
         if isinstance(self.row_filter, AlwaysTrue) or self._set_size > _MOST_TESTED_TWICE:
             return None
         fields = select_fields(self.fields, filter_field_ids(self.row_filter))

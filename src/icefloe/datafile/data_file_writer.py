@@ -100,9 +100,10 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
 
 
 def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Write an Arrow table of the target's schema in its sort order, as `write_batches` does; not marked as sorted if the order is not known here.
+    """Write an Arrow table of the target's schema in its sort order, as `write_batches` does.
 
-    With a curve the rows are in the order of it. With `sorted_parts` they are divided into as many parts of equal length, whose numbers follow `partition_id`.
+    If `sorted_rows` cannot sort by the order, the rows are written unsorted, and the files name no sort order. With a space-filling curve the rows are in the
+    order of the curve. With `sorted_parts` they are divided into as many parts of equal length, whose numbers follow `partition_id`.
     """
     if target.curve is not None:
         in_order = in_curve_order(table, target.curve, target.schema)

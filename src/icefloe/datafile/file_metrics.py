@@ -1,8 +1,8 @@
 """Metrics of a data file: the leaf columns of a schema, the metrics that each has, and those of a Parquet file that was just written.
 
-`Leaf` is a column that can have metrics; `MetricsMode` its metrics, from the properties `write.metadata.metrics.*` and the sort order. The metrics of a Parquet
-file are sizes, counts and bounds from its footer and from observations of its rows; `metrics_collector.py` computes those of ORC and Avro files, and
-`footer_metrics.py` reads the footers of files of other writers.
+`Leaf` is a column that can have metrics. `MetricsMode` states which metrics a column gets, by the properties `write.metadata.metrics.*` and the sort order. The
+metrics of a Parquet file are sizes, counts and bounds from its footer, and values that were observed while its rows were written. `metrics_collector.py`
+computes the metrics of ORC and Avro files, and `footer_metrics.py` reads the footers of files of other writers.
 Spec: Parquet, Nested Types; Data File Fields (column_sizes to split_offsets); Appendix D; Field-level Metrics and Statistics.
 """
 

@@ -64,12 +64,12 @@ class RowKeys:
         return len(self._row_of)
 
     def repeated_rows(self) -> Positions:
-        """Return the rows, counted from 0 and ascending, whose key an earlier row has; rows with a null in their key are never among them."""
+        """Return the numbers of the rows whose key an earlier row has, ascending and counted from 0. Rows with a null in their key are left out."""
         rows: Positions = self._positions[self._row_of[self._numbers] != self._positions]
         return rows
 
     def rows_of(self, columns: Sequence[Any]) -> Positions:
-        """Return the source's row with the same key for each row of a table's key columns; -1 if there is none."""
+        """Return, for each row of a table's key columns, the number of the first source row with the same key; -1 where no source row has it."""
         length = len(columns[0])
         source_rows = np.full(length, -1, np.int64)
         if not len(self._row_of):

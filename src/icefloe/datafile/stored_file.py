@@ -101,7 +101,7 @@ def opened_stored_file(
 
 
 def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
-    """Return the size and the number of rows of a data file or delete file as it is stored, whatever its manifest entry states. It is no Puffin file.
+    """Return the size and the number of rows that a data file or delete file really has, whatever its manifest entry states. Not for deletion vectors.
 
     Raises:
         NoSuchFileError: The file does not exist.

@@ -115,7 +115,7 @@ def _draw_beside(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]
 def count_pieces(text: str, unit: str, pieces: Iterable[T], total: int) -> Generator[T]:
     """Yield the pieces of long work, and show how many are done.
 
-    The progress ends with the generator: wrap it in `contextlib.closing`, because a kept traceback keeps a generator that was not read to its end.
+    The progress is shown until the generator ends. Wrap it in `contextlib.closing`: after an error the traceback keeps a half-read generator alive.
 
     Args:
         text: What the work is.

@@ -47,12 +47,15 @@ class PageRequest:
         return f"{age_text(self.now_ms - timestamp_ms)} ago"
 
     def number(self, name: str, default: int = 0, most: int = 1 << 31) -> int:
-        """Return a number of the query; the default if it is none."""
+        """Return the number that a parameter of the query has; the default if the parameter is missing or not a number."""
         text = self.query.get(name, "")
         return min(int(text), most) if text.isascii() and text.isdecimal() and len(text) < 12 else default
 
     def span(self, name: str, count: int) -> tuple[int, int]:
-        """Return a range of the query such as `3-17` as (first, end), from 0 and within `count`; all where it is none."""
+        """Return the range that a parameter of the query has, such as `3-17` for (2, 17): a first index from 0, and an end within `count`.
+
+        The whole range (0, `count`) if the parameter is missing or not a range.
+        """
         first, _, last = self.query.get(name, "").partition("-")
         if not (first.isascii() and first.isdecimal() and last.isascii() and last.isdecimal() and len(first) < 12 and len(last) < 12):
             return 0, count
@@ -131,9 +134,9 @@ def pager(
     """Return links to the lines before and after; None if all are on this page.
 
     Args:
-        request: The request.
-        page: The page of the lines.
-        name: The parameter of the query with the first line.
+        request: The table, and what the reader has chosen.
+        page: The page that shows the lines.
+        name: The parameter of the query that has the first line.
         start: The first line, from 0.
         count: The number of all lines.
         size: The lines of a page.

@@ -223,7 +223,7 @@ class FileLoad:
         return reader.read_all() if is_sorted and self.files.size <= SORTED_BYTES else reader
 
     def spark_request(self, progress: ProgressCallback | None = None) -> SparkRequest:
-        """Return what Spark needs to read the same rows; the files have no `spark_obstacle`."""
+        """Return what Spark needs to read the same rows. Call it only if `spark_obstacle` returns None."""
         columns = self.schema
         read_as = columns
         options = spark_options(self.options, self.files.format)

@@ -97,7 +97,7 @@ class WrittenGroup(Generic[G]):
 
 
 class Planned(Protocol):
-    """A plan of groups."""
+    """The part of a rewrite's plan that `GroupRewrite` reads itself; the groups of the plan are the subclass's."""
 
     @property
     def snapshot_id(self) -> int | None:
@@ -147,7 +147,12 @@ class GroupRewrite(Generic[P, G, R]):
 
     @abstractmethod
     def _groups(self, plan: P, lost: Sequence[G] | None = None) -> Sequence[G]:
-        """Return the groups of a plan; where groups of an older plan lost to another writer, only those with files of them."""
+        """Return the groups of a plan.
+
+        Args:
+            plan: The plan.
+            lost: Groups of an older plan that lost to another writer. Only groups that have files of these are returned; None for all groups.
+        """
 
     @abstractmethod
     def _result(self, plan: P, groups: Sequence[G], *, dry_run: bool = False) -> R:
@@ -156,12 +161,19 @@ class GroupRewrite(Generic[P, G, R]):
     def run(self, *, dry_run: bool = False) -> R:
         """Rewrite the files and commit them.
 
+        Args:
+            dry_run: Whether to plan only, and to write nothing.
+
+        Returns:
+            The counts of what was rewritten, and the groups that were given up with the reasons; of a dry run, the counts of what would be rewritten.
+
         Raises:
-            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written, and there is no partial progress.
+            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written. With partial progress, the group of the
+                file is given up instead.
             CommitUnknownError: The catalog's reply was lost. No file was deleted.
             CommitConflictError: Other writers won every retry.
             EngineError: There is no such engine.
-            InvalidInputError: Writes are staged.
+            InvalidInputError: The session or the table stages writes for review (write-audit-publish), which maintenance does not support.
         """
         refuse_staging(self._table, self._branch)
         if self._engine is not None:

@@ -91,9 +91,9 @@ class TableMaintenanceRun:
 
         Args:
             table: The table.
-            arguments: The arguments.
-            deadline: The time by `time.monotonic` after which no further work is started.
-            progress: Is updated while the run lasts.
+            arguments: The limits and choices of the run, which replace the table's properties where they are not None.
+            deadline: The time by `time.monotonic` after which no further work is started; None for no limit.
+            progress: Counts the pieces of work; it is updated while the run lasts.
 
         Raises:
             InvalidPropertyError: A property of maintenance is unknown or has an invalid value.
@@ -207,7 +207,7 @@ class TableMaintenanceRun:
 
 
 def within_budget(work: Iterable[PlannedWork], max_bytes: int | None) -> list[PlannedWork]:
-    """Return the work of the highest worth that costs at most so many bytes together."""
+    """Return work whose cost is at most `max_bytes` in total, chosen by its worth, the greatest first; all work if `max_bytes` is None."""
     ranked = sorted(work, key=lambda item: -item.worth)
     if max_bytes is None:
         return ranked

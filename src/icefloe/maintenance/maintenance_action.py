@@ -162,7 +162,7 @@ class MaintenanceProgress:
 
 @dataclass(slots=True)
 class SlicesDone(Generic[R]):
-    """What became of the slices of an action; `done` is the work of which nothing failed."""
+    """The outcome of the slices of an action; `done` is the work of the slices in which nothing failed."""
 
     results: list[R] = field(default_factory=list)
     done: list[PlannedWork] = field(default_factory=list)
@@ -171,7 +171,7 @@ class SlicesDone(Generic[R]):
     snapshot_ids: list[int] = field(default_factory=list)
 
     def totals(self, *names: str) -> tuple[int, ...]:
-        """Return the sums of fields of the results, in this order."""
+        """Return for each of the named fields its sum over all results, in the order of the names."""
         return tuple(sum(getattr(result, name) for result in self.results) for name in names)
 
 
@@ -223,25 +223,28 @@ class ActionRun:
 
 
 class MaintenanceStep(ABC):
-    """An action of maintenance."""
+    """One kind of maintenance, such as expiring snapshots: it plans its work on a table, and does the part of the work that the budget allows.
+
+    `maintain.py` has the list of all actions, and divides the budget among them.
+    """
 
     name: ClassVar[MaintenanceAction]
 
     @abstractmethod
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the work that pays, and what is left."""
+        """Return the work that is worth its cost, and the work that is not done, with the reasons."""
 
     @abstractmethod
     def execute(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
-        """Do the work, as far as the time allows, and return the report with what was left before."""
+        """Do the work until the time is over. Return the report, which also lists `left`: the work that was excluded before, with the reasons."""
 
     def leave(self, what: str, reason: str) -> LeftWork:
-        """Return work of the action that is left."""
+        """Return a record of work that this action does not do, with the reason."""
         return LeftWork(action=self.name, what=what, reason=reason)
 
 
 class WholeAction(MaintenanceStep):
-    """An action that is done as a whole."""
+    """An action that does all its work in one call, such as expiring snapshots; `SlicedAction` divides its work."""
 
     @abstractmethod
     def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:

@@ -110,7 +110,7 @@ class MaintenanceReport(OperationResult):
         dry_run: Whether nothing was changed.
         actions: The actions, in the order in which they ran.
         skipped: Why the whole table was left alone; empty if it was not.
-        error: Why the table could not be looked at; empty if it could.
+        error: Why the table could not be loaded, or its work could not be planned; empty if there was no such error.
     """
 
     table: str
@@ -121,7 +121,7 @@ class MaintenanceReport(OperationResult):
 
     @property
     def has_failures(self) -> bool:
-        """Whether an action failed, or the table could not be looked at."""
+        """Whether an action failed, or the table could not be loaded, or its work could not be planned."""
         return bool(self.error) or any(action.state is ActionState.FAILED for action in self.actions)
 
     @property

@@ -69,17 +69,17 @@ class DeleteGroup:
 
     @cached_property
     def size(self) -> int:
-        """The bytes of the delete files; of a vector those of the vector."""
+        """The bytes of the delete files; for a deletion vector its own bytes, not those of the whole Puffin file."""
         return sum(map(size_of, self.files))
 
     @property
     def added_files(self) -> int:
-        """The expected number of new delete files; a vector is one."""
+        """The expected number of new delete files, where each deletion vector counts as a file."""
         return len(self.tasks) if self.as_vectors or self.file_scoped else self.output_files
 
     @property
     def stored_files(self) -> int:
-        """The number of files that are replaced or removed: several vectors may be in one."""
+        """The number of stored files that are replaced or removed: a Puffin file counts once, however many deletion vectors it has."""
         return len({file.file_path for file in self.files})
 
     @property
@@ -135,12 +135,12 @@ class PositionDeletePlan:
 
     @property
     def files(self) -> int:
-        """The delete files that would be replaced or removed; a vector is one."""
+        """The number of delete files that would be replaced or removed, where each deletion vector counts as a file."""
         return sum(map(len, self.groups))
 
     @property
     def stored_files(self) -> int:
-        """The files that would be replaced or removed: several vectors may be in one."""
+        """The number of stored files that would be replaced or removed: a Puffin file counts once, however many deletion vectors it has."""
         return len({file.file_path for group in self.groups for file in group.files})
 
     @property
@@ -231,7 +231,7 @@ def plan_position_deletes(
 
 
 def size_of(file: DataFile) -> int:
-    """Return the bytes of a delete file; of a vector those of the vector."""
+    """Return the bytes of a delete file; for a deletion vector its own bytes, not those of the whole Puffin file."""
     return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes
 
 

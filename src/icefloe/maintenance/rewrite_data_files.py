@@ -231,7 +231,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         return done
 
     def _in_order(self, target: WriteTarget, group: FileGroup) -> WriteTarget:
-        """Return the target of sorted rows. Files name a sort order if the table has it; a curve is none."""
+        """Return the target for sorted rows. The files name a sort order only if the table has it; rows along a space-filling curve have no sort order."""
         if isinstance(self._order, CurveOrder):
             curve = replace(
                 self._order,

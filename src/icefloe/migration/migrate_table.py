@@ -70,17 +70,17 @@ class MigrateTableResult(TableOfFilesResult):
 
     @property
     def migrated_files(self) -> int:
-        """The files."""
+        """The number of data files that were migrated."""
         return self.imported_files
 
     @property
     def migrated_bytes(self) -> int:
-        """Their bytes."""
+        """The bytes of the data files that were migrated."""
         return self.imported_bytes
 
     @property
     def migrated_records(self) -> int:
-        """Their rows."""
+        """The rows of the data files that were migrated."""
         return self.imported_records
 
     def _more_facts(self) -> Sequence[tuple[str, str]]:

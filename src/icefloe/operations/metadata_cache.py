@@ -151,7 +151,7 @@ class MetadataCache:
             content: The file's bytes, in parts.
             location: The file.
             metadata: The value that was written.
-            base: The version before it. Values decoded from its lists stay where a list is the same.
+            base: The metadata that the writer changed. A list that both have, such as the snapshot log, keeps the values that were decoded already.
             version: The version of the file since it was written; None where it is unknown.
         """
         lists = {name: getattr(metadata, name) for name in LISTS}

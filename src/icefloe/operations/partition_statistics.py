@@ -217,7 +217,16 @@ def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: s
 
 
 def find_partition_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> PartitionStatisticsFile | None:
-    """Return the file that `read_partition_statistics` reads. Raises `NoSuchSnapshotError`."""
+    """Return the partition statistics file of a snapshot; None if there is none.
+
+    Args:
+        metadata: The table's metadata.
+        table_name: The name of the table, for the error.
+        snapshot_id: The snapshot; None for the newest snapshot with such a file, among the current one and its ancestors.
+
+    Raises:
+        NoSuchSnapshotError: The table has no such snapshot.
+    """
     if snapshot_id is not None:
         return _file_of(metadata, _snapshot(metadata, table_name, snapshot_id).snapshot_id)
     current = metadata.current_snapshot()

@@ -23,14 +23,14 @@ def maintain_catalog(
 ) -> tuple[MaintenanceReport, ...]:
     """Maintain every table of a catalog, or of a namespace and those below it.
 
-    With `max_bytes` the budget is that of all tables: every table is looked at first, and the work of the highest worth gets it. A table that cannot be
-    maintained does not stop the others.
+    `max_bytes` is a budget for all tables together: the work on every table is planned first, and the work that is worth the most is done. A table that cannot
+    be maintained does not stop the others.
 
     Args:
         catalog: The catalog.
         namespace: The namespace; empty for all.
-        arguments: The arguments.
-        progress: Is updated while the run lasts.
+        arguments: The limits and choices of the run; None for the defaults.
+        progress: Counts the pieces of work; it is updated while the run lasts.
 
     Returns:
         A report for each table, by name.

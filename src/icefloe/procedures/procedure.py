@@ -97,7 +97,7 @@ class Procedure:
         parameters: The parameters in SQL, in order; of a function of a table the first is the name of the table.
         options: The parameters that its command takes.
         output: The columns of the rows.
-        function: The function.
+        function: The function to call, with the table or the catalog as its first argument and the parameters by name.
         is_of_table: Whether the first argument of the function is the table, and not the catalog.
         rows: Returns the rows of what the function returned.
     """

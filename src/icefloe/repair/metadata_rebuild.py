@@ -49,7 +49,8 @@ def rebuild_document(handle: TableHandle, location: str, search: MetadataSearch)
         search: The files of the metadata folder.
 
     Returns:
-        The JSON, the lists of the snapshots in it that no metadata file has, and a reason: None, none and why it cannot be rebuilt, or an empty reason.
+        The metadata as JSON; the manifest lists of those of its snapshots that no other metadata file has; and an empty text. If the file cannot be rebuilt:
+        None, an empty list, and the reason.
 
     Raises:
         StorageUnavailableError: The storage does not respond.
@@ -98,7 +99,13 @@ def _read_list(handle: TableHandle, search: MetadataSearch, name: str) -> Stored
 
 
 def _chain(lists: Sequence[StoredList], head: int | None, has_base: bool) -> tuple[list[StoredList], str]:
-    """Return the lists from the oldest to the newest that follow a snapshot; without a metadata file all of one history."""
+    """Return the manifest lists of one history, from the oldest to the newest, and an empty text; or no list and the reason.
+
+    Args:
+        lists: The manifest lists to order.
+        head: The current snapshot of the newest metadata file; the lists of its descendants are returned.
+        has_base: Whether there is a metadata file; without one, the lists of a whole history are returned.
+    """
     by_id = {listed.snapshot_id: listed for listed in lists}
     parents = {listed.parent_id for listed in lists}
     if has_base:

@@ -174,7 +174,7 @@ class Decisions(Sequence[Decision]):
     """The decisions of some sources, in the order of `numbers`; a part of it, a slice or a level, is a sequence of the same kind.
 
     Args:
-        sources: The sources.
+        sources: The decisions about the manifests or files of one level each.
         numbers: The order: each number counts through all decisions of the sources, one source after another.
     """
 

@@ -39,7 +39,7 @@ class Grant:
         """Return the grant that a text names: `read`, or `write:sales.europe`.
 
         Raises:
-            InvalidInputError: the role is none, or the namespace is no name.
+            InvalidInputError: there is no such role, or the namespace is not a valid name.
         """
         name, colon, namespace = text.partition(":")
         if name.strip().lower() not in ROLES or (colon and not namespace):

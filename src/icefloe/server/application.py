@@ -110,10 +110,10 @@ class EncodedPaths:
 
 
 def application(settings: ServerSettings) -> ASGIApp:
-    """Return the application of a server.
+    """Return the ASGI application of a server.
 
     Args:
-        settings: The settings.
+        settings: The catalog that it serves, its users and its limits.
     """
     served = ServedCatalog.of(settings)
     handler = RequestHandler(settings, served, HANDLERS, _idempotency_store(settings))

@@ -43,7 +43,7 @@ class MetricsReports:
         self._kept: deque[tuple[Identifier, dict[str, Any]]] = deque(maxlen=KEPT_REPORTS)
 
     def add(self, table: Identifier, call: Call) -> None:
-        """Keep a report. Raises `RefusedRequest` for a body that is none."""
+        """Keep a report. Raises `RefusedRequest` for a body that is not a metrics report, or too long."""
         kind = call.json_object(Key("report-type", a_string))["report-type"]
         if kind not in _KEYS:
             raise bad_request(f"the report-type is {kind!r}; it is {' or '.join(_KEYS)}")

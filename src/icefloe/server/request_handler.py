@@ -253,11 +253,11 @@ def touched_namespaces(operation: RestOperation, call: Call) -> Iterator[Identif
     """Yield the namespaces in which an operation needs its role.
 
     Args:
-        operation: The operation.
-        call: The request.
+        operation: The operation of the REST catalog that the request calls.
+        call: The request, whose path, query and body name tables, views or namespaces.
 
     Raises:
-        RefusedRequest, InvalidIdentifierError: a name is missing, or is none.
+        RefusedRequest, InvalidIdentifierError: a name is missing or not valid.
     """
     content = call.content if isinstance(call.content, dict) else {}
     if "namespace" in call.path:

@@ -114,7 +114,12 @@ class GlueCatalogStore(MetastoreStore):
         )
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  it may be anywhere
-        """Check that Glue has the namespace and can have the name. Raises `NoSuchNamespaceError`, `InvalidIdentifierError`."""
+        """Check that a table of this name could be created: its database exists, and the name has no upper-case letters, which Glue does not keep.
+
+        Raises:
+            NoSuchNamespaceError: Glue has no such database.
+            InvalidIdentifierError: The name has upper-case letters.
+        """
         _refuse_upper_case(identifier)
         self._database(identifier[:-1])
 

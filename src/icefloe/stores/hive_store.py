@@ -51,7 +51,7 @@ class HiveCatalogStore(MetastoreStore):
 
     Args of the constructor: `properties` are those of the catalog; `io` reads metadata files, which the metastore's tables follow.
 
-    Raises of the constructor: `InvalidInputError` for an address that is none, `UnsupportedFeatureError` for a metastore with Kerberos.
+    Raises of the constructor: `InvalidInputError` for an address that is not valid, `UnsupportedFeatureError` for a metastore with Kerberos.
     """
 
     service = "Hive"

@@ -63,7 +63,7 @@ class TakesReports(Protocol):
     """A catalog store whose server takes metrics reports."""
 
     def reporter(self, identifier: Identifier) -> MetricsReporter | None:
-        """Return the reporter of a table; None if the server takes no reports, or the user sends none."""
+        """Return the reporter of a table; None if the server does not accept reports, or the user has turned them off."""
 
 
 def scan_report(table_name: str, plan: ScanPlan, projection: Schema, *, schema_id: int, duration_ns: int) -> dict[str, Any]:

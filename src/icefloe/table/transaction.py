@@ -26,9 +26,9 @@ from icefloe.table.table_mutations import TableMutations
 class Transaction(TableMutations):
     """Changes that are committed together at the end of a `with` block, unless the block ends in an error. Each change sees those before it.
 
-    Each write of rows is a snapshot of its own; its result counts no attempts yet. For other writers the transaction is a single change: after a lost race it
-    is applied to the newer table, or is a conflict if the winner changed what it is based on. Files of rows are written at once; a transaction that ends in an
-    error deletes its own.
+    Each write of rows becomes a snapshot of its own; `attempts` of its result is 0, because nothing is committed yet. For other writers the transaction is
+    a single change: after a lost race all its changes are applied again to the newer table, or it fails with a conflict if the other writer changed what
+    they are based on. Data files are written before the commit; a transaction that ends in an error deletes the data files that it wrote.
     """
 
     def __init__(

@@ -213,7 +213,7 @@ class Faults:
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the lock: a storage is pickled to other processes, which continue with a copy of the orders."""
+        """Return the state without the lock, which cannot be pickled: another process that receives the storage has a copy of the ordered faults."""
         return {key: value for key, value in self.__dict__.items() if key != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ def read_delete_columns(
 
 
 def read_position_deletes(io: FileIO, file: DataFile, location: str | None = None) -> Mapping[str, DeletionVector]:
-    """Return the deleted positions by data file (its location in plain spelling): of every data file, or of the one at `location` alone.
+    """Return the deleted positions by data file, named as `plain_location` does: of every data file, or of the one at `location` alone.
 
     For one data file, row groups whose bounds exclude its path are skipped.
 
@@ -124,7 +124,7 @@ def add_position_deletes(io: FileIO, file: DataFile, deleted: Mapping[str, BitMa
     Args:
         io: Storage of the file.
         file: The position delete file.
-        deleted: Bitmaps by the location of their data file, in plain spelling. Positions of other data files are skipped.
+        deleted: Bitmaps by data file, named as `plain_location` does. Positions of other data files are skipped.
 
     Raises:
         DataFileFormatError: As `read_position_deletes`.

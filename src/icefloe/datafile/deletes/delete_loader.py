@@ -51,7 +51,7 @@ def is_scoped_to(file: DataFile, location: str) -> bool:
 
 
 def target_of(file: DataFile) -> str | None:
-    """Return the one data file that a deletion vector or position delete file applies to, in plain spelling; None if it is not of one file."""
+    """Return the one data file that a deletion vector or position delete file applies to, as `plain_location` does; None if it may apply to several files."""
     if file.content is not FileContent.POSITION_DELETES:
         return None
     if file.referenced_data_file is not None:

@@ -89,10 +89,10 @@ class ManifestRewrite(PendingSnapshot):
         return self
 
     def rewrite_if(self, predicate: Callable[[ManifestFile], bool]) -> Self:
-        """Rewrite only manifests for which a predicate is true.
+        """Rewrite only the manifests that a predicate accepts. Without this call every manifest may be rewritten.
 
         Args:
-            predicate: the predicate.
+            predicate: returns True for a manifest that may be rewritten.
 
         Returns:
             This update.
@@ -104,7 +104,7 @@ class ManifestRewrite(PendingSnapshot):
         """Rewrite only data manifests, or only delete manifests; by default both are rewritten.
 
         Args:
-            *contents: the contents to rewrite.
+            *contents: the content of the manifests to rewrite: `DATA`, `DELETES` or both.
 
         Returns:
             This update.

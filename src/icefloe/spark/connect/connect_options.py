@@ -116,7 +116,7 @@ class RegisteredCatalogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The options of one read or write."""
+    """The parsed options of one Spark read or write."""
 
     table: str = ""
     catalog: str | None = None
@@ -189,7 +189,7 @@ def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table 
     """Load the table from its catalog; or from a metadata file or table folder, and then it is read-only.
 
     Args:
-        options: The options.
+        options: The parsed options of the Spark read or write, which name the table.
         registered: Catalogs and storages of the session.
 
     Raises:
@@ -214,7 +214,7 @@ def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Ma
         properties: Properties of the catalog where it is not registered.
 
     Raises:
-        NoSuchCatalogError: There is none.
+        NoSuchCatalogError: The catalog is neither registered nor configured.
     """
     recipe = registered.catalogs.get(name)
     if recipe is not None:
@@ -234,7 +234,7 @@ def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
     """Load the table from the metadata file that the option `path` names, in an open storage.
 
     Args:
-        options: The options.
+        options: The parsed options of the Spark read; `path` names the metadata file.
         io: The storage.
 
     Raises:
@@ -245,11 +245,11 @@ def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
 
 
 def to_scan(table: TableReader, options: SourceOptions) -> DataScan:
-    """Return the scan of the options.
+    """Return the scan that the options of a Spark read describe: its filter, columns and snapshot.
 
     Args:
         table: The table.
-        options: The options.
+        options: The parsed options of the Spark read.
 
     Raises:
         NoSuchSnapshotError: There is no such snapshot, branch or tag.

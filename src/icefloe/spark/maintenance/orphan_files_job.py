@@ -66,7 +66,7 @@ class SeenFile:
 
     @staticmethod
     def of(folder: str, location: str) -> "SeenFile | None":
-        """Return the file; None where the folder or the file is not local, or is no plain file."""
+        """Return the file as this process sees it; None if the folder or the file is not local, or if the location is not that of a regular file."""
         if {scheme_of(folder), scheme_of(location)} != {"file"}:
             return None
         with suppress(OSError):  # deleted since; a search that needs it fails by itself
@@ -432,7 +432,7 @@ class _Rows:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left."""
+        """Yield the added rows that are in no batch yet as a last batch; nothing if there are none."""
         if self._count:
             yield _batch(self._schema, self._columns, self._count)
             self._columns, self._count = {name: [] for name in self._schema.names}, 0

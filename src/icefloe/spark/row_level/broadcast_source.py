@@ -19,7 +19,7 @@ MOST_SOURCE_BYTES = 64 * 1024 * 1024
 _FIRST_ROWS, _ROW_OVERHEAD_BYTES = 10_000, 64
 # Rows of the source in one task of the join.
 _ROWS_PER_TASK = 5000
-# An estimate of Spark above this is none, as for rows that Python or a stream gave; the first rows then show the size.
+# Bytes. Spark states a size from here on where it has no estimate, as for rows from Python or from a stream; the first rows then show the size.
 _UNKNOWN_BYTES = 2**50
 
 

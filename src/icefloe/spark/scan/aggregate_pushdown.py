@@ -1,6 +1,7 @@
 """Push-down of aggregates: COUNT, MIN and MAX of columns and of fields of structs from metadata, where metadata is exact; otherwise Spark computes them.
 
-Exact are counts of rows less those of deletion vectors, and, on files without deletes, counts of nulls and bounds of types whose bounds no writer truncates.
+Metadata has the exact count of rows, less the rows that deletion vectors delete. For files without deletes it also has exact counts of nulls, and exact bounds
+of the types whose bounds no writer truncates.
 Spec: Data File Fields; Deletion Vectors.
 """
 

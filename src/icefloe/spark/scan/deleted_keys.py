@@ -111,7 +111,7 @@ class DeletedKeys:
         return column_of(spark, may_match) & (index >= 0)
 
     def _bits(self) -> tuple[int, int]:
-        """Return the size of the bitmap, a power of two, and by how many bits keys are shifted for it."""
+        """Return the number of bits in the bitmap of keys, a power of two; and the bits by which a key is shifted right before its low bits are looked up."""
         count = sum(len(key_list.numbers) for key_list in self.lists)
         size = 1 << max(count * _BITS_PER_KEY - 1, 1).bit_length()
         # Keys that are all multiples of a power of two, such as whole seconds, have the same low bits.

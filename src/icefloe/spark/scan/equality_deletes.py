@@ -206,7 +206,7 @@ def without_deleted_keys(
 
 
 def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
-    """Read the keys that are deleted in each group."""
+    """Read, for each group of data files, the keys that its delete files delete; a single list where all groups have the same delete files."""
     (field,), (end,) = files.fields, files.ends
 
     def read(file: DataFile) -> KeyList:

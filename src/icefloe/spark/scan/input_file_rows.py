@@ -42,11 +42,11 @@ class RowsRequest(Protocol):
 
     @property
     def paths(self) -> Sequence[str]:
-        """The files."""
+        """The paths of the files to read."""
 
     @property
     def file_format(self) -> str:
-        """Spark's name of their format."""
+        """The name that Spark has for the format of the files: `json`, `csv` or `parquet`."""
 
     @property
     def columns(self) -> Schema:

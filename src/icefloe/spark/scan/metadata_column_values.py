@@ -160,11 +160,13 @@ def _column(files: Any, name: str, kind: Any) -> Any:
 
 
 def as_constant(values: Any, kind: IcebergType) -> Any:
-    """Convert physical values to the constants of files, in the Arrow type that Spark gives the column. Spec: Column Projection.
+    """Convert the values of a column that is constant within each file, such as a partition value, to the Arrow type that Spark needs for the column.
 
     Args:
-        values: An Arrow array, null where a file has no value.
-        kind: The type of the column.
+        values: An Arrow array of physical values, one for each file; null where a file has no value.
+        kind: The Iceberg type of the column.
+
+    Spec: Column Projection.
     """
     if pa.types.is_null(values.type):
         values = values.cast(physical_arrow_type(kind)) if isinstance(kind, PrimitiveType) else values

@@ -148,15 +148,16 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
 def _project(
     spark: SparkSession, request: ScanRequest, rows: DataFrame, columns: _Columns, equality: EqualityDeletes | None, *, has_deleted: bool
 ) -> DataFrame:
-    """Return rows of files, filtered and without those that are deleted by key, in the columns of the projection.
+    """Apply the filter and the equality deletes to the rows of files, and return the columns of the projection.
 
     Args:
         spark: A classic session.
         request: The scan.
-        rows: All columns of the scan; rows that are deleted by position are among them only if the projection has `_deleted`.
+        rows: The rows of the files as Spark reads them. Rows that position deletes delete are among them only if the projection has
+            `_deleted`.
         columns: The columns of the scan.
         equality: The equality deletes that apply; None where none do.
-        has_deleted: Whether the rows have a column of deleted rows.
+        has_deleted: Whether position deletes apply to the files, so that `rows` may have the column `DELETED_ROWS_COLUMN`.
     """
     reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}

@@ -118,15 +118,15 @@ def _is_alike(counted: Snapshot, snapshot: Snapshot) -> bool:
 
 
 def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int]) -> list[str]:
-    """Return the names of the columns that seem to have another value in each row: a join by one finds at most one row of the table for a row of the other.
+    """Return the names of the columns that seem to have a different value in each row, so that a join by one of them matches at most one row of the table.
 
-    These are the only identifier field; columns with as many distinct values as rows; and columns of whole numbers without nulls that are dense, as generated
-    keys are: there are exactly as many rows as numbers between the bounds of the files, and no two files overlap. A looser rule would take a column for a key
-    that has one value in most rows, and a join by it could be broadcast whatever its size.
+    A column is returned if it is the only identifier field; if it has about as many distinct values as there are rows; or if it has dense whole numbers without
+    nulls, as generated keys are: the ranges of values of the files do not overlap, and have exactly as many numbers as there are rows. A looser rule could
+    return a column that has the same value in most rows, and Spark could then broadcast the result of a join by it, whatever its size.
 
     Args:
-        plan: The files, of which every row counts, whether deleted or not.
-        columns: The columns to test; those of numbers by the statistics that the plan has.
+        plan: The planned files. All their rows count, deleted ones included.
+        columns: The columns to test. Whether whole numbers are dense is tested only for columns whose bounds and null counts the plan has.
         distinct: Numbers of distinct values, by field id, where they are known.
     """
     rows = sum(pc.sum(part.entries["record_count"]).as_py() or 0 for part in plan.parts)

@@ -56,7 +56,7 @@ class WritableTable(ReadableTable):
         return DataFrame(rows, self.session_of(rows.sparkSession()))
 
     def session_of(self, session: Any) -> SparkSession:
-        """Return Java's session as one of Python; rows are written by its settings."""
+        """Return the Python session for a session of the JVM; the write uses the settings of this session."""
         return session_of(self._spark, session)
 
     def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:  # noqa: ARG002 subclasses plan appends otherwise

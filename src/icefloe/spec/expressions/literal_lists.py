@@ -56,7 +56,7 @@ def without_lists(text: str, number: Callable[[str], Any], timestamp: Callable[[
     """Cut the lists of plain literals out of the text of a filter.
 
     Args:
-        text: The text.
+        text: The filter as the user wrote it.
         number: Returns the value of a number without its sign.
         timestamp: Returns the value of a timestamp's text.
     """

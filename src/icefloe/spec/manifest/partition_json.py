@@ -17,7 +17,7 @@ def partition_value_to_json(kind: PrimitiveType, value: Any) -> Any:
 
     Args:
         kind: The type of the partition field.
-        value: The value.
+        value: The physical value, such as an int of days for a date.
     """
     if isinstance(kind, FloatType | DoubleType) and value is not None and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

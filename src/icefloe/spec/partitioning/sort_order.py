@@ -148,7 +148,8 @@ def _problems(order: SortOrder, schema: Schema, may_be_unknown: bool) -> Iterato
 def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
     """Return an Arrow table of the schema, stably sorted.
 
-    Returns None for an unsorted order, and for an order by a column or transform that is not known here, because then the rows cannot be declared sorted.
+    Returns None if the order has no fields, a column that the schema does not have, or a transform that is unknown or does not fit its column: the rows
+    cannot be declared sorted then.
     """
     positions = sorted_positions(table, order, schema)
     return None if positions is None else table.combine_chunks().take(positions)

@@ -47,7 +47,7 @@ def evolve_schema(
 
     Args:
         schema: The current schema.
-        changes: The changes.
+        changes: The changes; each one sees the result of those before it.
         last_column_id: The highest column id that the table ever assigned.
         allow_incompatible: Whether required columns may be added, and columns made required.
         case_sensitive: Whether column names are matched by letter case.

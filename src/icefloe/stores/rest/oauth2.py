@@ -20,7 +20,7 @@ from icefloe.stores.rest.http_client import HttpClient
 from icefloe.stores.rest.origins import OAUTH2_SERVER_URI
 
 MOST_MARGIN_S = 300.0
-# A lifetime of more seconds, a thousand years, is none.
+# Seconds, about a thousand years. A longer lifetime is ignored as invalid.
 _MOST_LIFETIME_S = 3.2e10
 _TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"  # noqa: S105  a name
 ACCESS_TOKEN = f"{_TOKEN_TYPE}access_token"

@@ -13,7 +13,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(uri: str) -> tuple[str, str, int] | None:
-    """Return the scheme, the host and the port of an HTTP address; None if it is none, or carries a user's name, which clients read in different ways."""
+    """Return the scheme, host and port of a text; None if it is not an HTTP address, or has a user's name, which clients read in different ways."""
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -48,7 +48,7 @@ class TrustedOrigins:
         """Return the origins of a catalog's own properties, without any from the server.
 
         Raises:
-            InvalidPropertyError: a property that must be an HTTP address is none.
+            InvalidPropertyError: the value of a property that must be an HTTP address is not one.
         """
         named = [(name, properties[name]) for name in (URI, OAUTH2_SERVER_URI) if properties.get(name)]
         named += [(TRUSTED_ORIGINS, text.strip()) for text in properties.get(TRUSTED_ORIGINS, "").split(",") if text.strip()]
@@ -68,7 +68,7 @@ class TrustedOrigins:
         """Return an address that a server sent, made absolute.
 
         Args:
-            uri: The address; a relative one is one of the catalog.
+            uri: The address; a relative one is resolved against the address of the catalog.
             source: What sent it, for the error.
 
         Raises:

@@ -1,7 +1,7 @@
 """Which credentials requests for files may carry, where the server of a REST catalog names the host or the account to which they are sent.
 
 Keys of the user's configuration, and those of this machine (environment, profiles, roles), are sent only to hosts and accounts that the user's configuration
-names. A credential counts by the exact name that becomes an option of the store's library, and by a value: an empty one is none.
+names. A property counts as a credential only if it has the exact name that becomes an option of the store's library, and a value that is not empty.
 """
 
 import os

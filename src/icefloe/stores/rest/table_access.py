@@ -388,7 +388,7 @@ def _is_credential(name: str) -> bool:
 
 
 def _of_server(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of storage that a server may set; an empty one is none."""
+    """Return those of the properties that configure storage and that a server may set; properties with an empty value are left out."""
     return {
         name: text
         for name, text in properties.items()
