@@ -8,9 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
-
-import fastavro
+from typing import TYPE_CHECKING, Any
 
 from icefloe.datafile.avro.avro_file_schema import record_schema, without_logical_types
 from icefloe.datafile.avro.avro_values import avro_records
@@ -18,6 +16,7 @@ from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, fi
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
 from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.io.storage_errors import storage_error
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.avro.avro_codec import codec_name
 from icefloe.spec.avro.avro_container import BLOCK_BYTES, SYNC_LENGTH, block_bytes, header_bytes
 from icefloe.spec.manifest.data_file import FileFormat
@@ -27,6 +26,11 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_to_json
+
+if TYPE_CHECKING:
+    import fastavro
+else:  # few tables have Avro data files
+    fastavro = lazy_module("fastavro")
 
 # Key of the table schema in an Avro file's metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"

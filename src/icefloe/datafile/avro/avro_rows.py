@@ -7,9 +7,8 @@ Spec: Appendix A, Avro; Apache Avro, Object Container Files.
 import json
 from collections.abc import Iterator
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pyarrow as pa
 
 from icefloe.datafile.avro.avro_file_schema import without_logical_types
@@ -17,6 +16,7 @@ from icefloe.datafile.avro.avro_values import avro_columns
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.stored_batch import RESTORE, RowTest, StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
+from icefloe.lazy_imports import lazy_module
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.avro.avro_container import RawBlock, count_records, open_container, raw_blocks, read_block
 from icefloe.spec.avro.avro_errors import SchemaSizeError
@@ -25,6 +25,11 @@ from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.limits import raise_limit
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.types import NestedField
+
+if TYPE_CHECKING:
+    import fastavro
+else:  # few tables have Avro data files
+    fastavro = lazy_module("fastavro")
 
 # Rows. Blocks are joined until there are so many; a batch is small because records are Python objects before they become Arrow.
 _BATCH_ROWS = 16_384

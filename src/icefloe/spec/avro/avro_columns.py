@@ -6,15 +6,20 @@ an error with the file and the byte for damaged ones. Spec: Apache Avro, Object 
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.avro import compiled_codec
 from icefloe.spec.avro.avro_container import Container, count_records
 from icefloe.spec.avro.avro_errors import SCHEMA_ERRORS, broken_column, broken_schema
 from icefloe.spec.avro.compiled_codec import arrow_columns, python_columns, run_steps, run_whole
 from icefloe.spec.avro.decode_steps import Steps, compile_steps
-from icefloe.spec.avro.fastavro_reader import arrays_of_values, read_values
 from icefloe.spec.avro.projection_tree import Struct
+
+if TYPE_CHECKING:
+    from icefloe.spec.avro import fastavro_reader
+else:  # the compiled reader reads nearly every file
+    fastavro_reader = lazy_module("icefloe.spec.avro.fastavro_reader")
 
 # Python values are yielded in batches of this many records, so that a large manifest is never completely in memory as objects.
 _BATCH_RECORDS = 16_384
@@ -36,7 +41,7 @@ def read_batches(
     """
     steps = _steps_of(container, projection)
     if not by_compiled or not steps.is_native:
-        yield from read_values(container, projection, batch_records)
+        yield from fastavro_reader.read_values(container, projection, batch_records)
         return
     for _, batch in run_steps([(container, steps)], batch_records):
         yield python_columns(steps, batch)
@@ -76,9 +81,9 @@ def _decoded_arrays(files: Iterable[tuple[Container, Steps]], projection: Struct
     for container, steps in files:
         if counts is not None:
             counts.append(count_records(container))
-        for values in read_values(container, projection, _BATCH_RECORDS):
+        for values in fastavro_reader.read_values(container, projection, _BATCH_RECORDS):
             try:
-                yield arrays_of_values(steps, values)
+                yield fastavro_reader.arrays_of_values(steps, values)
             except OverflowError as error:
                 raise broken_column(container.path, container.body_start, str(error)) from error
 
