@@ -23,7 +23,7 @@ from icefloe.spec.manifest.manifest_column_writer import ManifestTarget, write_m
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.table.static_table import StaticTable
 
 MANIFESTS, FILES_PER_MANIFEST = 200, 100_000

@@ -11,7 +11,8 @@ catalogs, `icefloe.inspect` shows the metadata and files of a table, `icefloe.er
 import os
 from typing import TYPE_CHECKING
 
-from icefloe.lazy_imports import lazy_exports
+from icefloe.lazy_imports import lazy_exports, lazy_module
+from icefloe.notebook import ShownInNotebooks
 from icefloe.spec.limits import limits_from_environment
 from icefloe.spec.limits import set_limits as set_limits
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from icefloe.catalog.catalog_loader import open_location as open  # noqa: F401  # `icefloe.open(...)`
     from icefloe.catalog.in_memory_catalog import InMemoryCatalog as InMemoryCatalog
     from icefloe.catalog.sql_catalog import SqlCatalog as SqlCatalog
+    from icefloe.display import reports_of_values as _reports
     from icefloe.errors import AlreadyExistsError as AlreadyExistsError
     from icefloe.errors import CommitConflictError as CommitConflictError
     from icefloe.errors import CommitInvalidatedError as CommitInvalidatedError
@@ -132,6 +134,7 @@ if TYPE_CHECKING:
     from icefloe.version import __version__ as __version__
     from icefloe.view.view import View as View
 else:
+    _reports = lazy_module("icefloe.display.reports_of_values")
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
@@ -188,3 +191,5 @@ else:
 
 # Every process imports this package, also the Python workers of Spark, and `spec` does not read environment variables.
 set_limits(limits_from_environment(os.environ))
+# `spec` does not import what displays its values either.
+ShownInNotebooks.reports = _reports

@@ -1,14 +1,13 @@
-"""`ShownInNotebooks`: the display of a value of the format in a notebook, by a module that only a notebook imports."""
+"""`ShownInNotebooks`: a value of the format that notebooks display as HTML."""
 
-from icefloe.lazy_imports import lazy_module
-
-reports = lazy_module("icefloe.display.reports_of_values")
+from typing import Any, ClassVar
 
 
 class ShownInNotebooks:
-    """A value that notebooks display as HTML. The package `display`, above the values, decides how."""
+    """A value that notebooks display as HTML. `icefloe/__init__.py` sets `reports` to the module that makes it, which is above the values."""
 
     __slots__ = ()
+    reports: ClassVar[Any]
 
     def _repr_html_(self) -> str:
-        return str(reports.html_of_value(self))
+        return str(self.reports.html_of_value(self))

@@ -32,10 +32,6 @@ OTHER_IMPORTS_BY_NAME = {
     "cli/command_group.py": "modules of its own package, which test_every_command_is_in_the_command_line checks",
     "cli/spark_access.py": "modules of icefloe.spark, a lower layer",
 }
-# Modules that name one of a layer above theirs, and why.
-IMPORTS_UPWARDS_BY_NAME = {
-    "notebook.py": "a value of the format names the module that displays it in notebooks",
-}
 
 
 def loaded_by(script: str, *arguments: str) -> set[str]:
@@ -122,8 +118,7 @@ def imports_by_name(tree: ast.Module) -> set[tuple[str, str, str]]:
 
 def test_lazy_imports_are_those_that_type_checkers_and_the_layers_see() -> None:
     trees = {path: tree_of(path) for path in MODULES}
-    # A value of the format names the module above it that displays it in notebooks: the only import upwards.
-    lazy = {path: tree for path, tree in trees.items() if path.name not in {"lazy_imports.py", "notebook.py"} and imports_by_name(tree)}
+    lazy = {path: tree for path, tree in trees.items() if path.name != "lazy_imports.py" and imports_by_name(tree)}
     assert len(lazy) > 10
     assert {str(path.relative_to(PACKAGE)): imports_by_name(tree) for path, tree in lazy.items()} == {
         str(path.relative_to(PACKAGE)): imports_for_type_checking(tree) for path, tree in lazy.items()
@@ -174,7 +169,7 @@ def test_no_module_imports_one_of_a_layer_above_it_by_its_name() -> None:
         above = {name for name in modules_named(tree_of(path)) if layer_of(name.split(".")[1]) < own}
         if above:
             upwards[str(path.relative_to(PACKAGE))] = above
-    assert upwards.keys() == IMPORTS_UPWARDS_BY_NAME.keys(), upwards
+    assert upwards == {}
 
 
 def test_an_import_upwards_by_name_is_found() -> None:

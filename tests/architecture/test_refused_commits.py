@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "icefloe"
 REFUSALS = {"CommitConflictError", "CommitInvalidatedError"}
 # The commit loop adds the problems of the last lost race; they are not in the call that makes this error.
-WITHOUT_PROBLEMS = {"operations/commits/commit_retries.py"}
+WITHOUT_PROBLEMS = {"operations/commit_retries.py"}
 UNKNOWN = "CommitUnknownError"
 VERDICTS = ("a retry makes sense", "a retry will fail again")
 

@@ -10,7 +10,7 @@ from tests.checks.stored_table import written_table
 from icefloe import SqlCatalog
 from icefloe.checks.delete_rules import DeleteCheck, SnapshotWithDeletes
 from icefloe.inspect import validate
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
 
 def test_a_manifest_is_read_once_however_many_snapshots_have_it(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest.manifest_reader import read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_updates import SetProperties, UpgradeFormatVersion
 from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec

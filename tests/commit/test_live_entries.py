@@ -10,7 +10,7 @@ from tests.commit.made_up_table import BY_NAME, FLAT, MadeUpTable
 from icefloe.commit.live_entries import equal_partitions, may_contain_partitions
 from icefloe.spec.manifest.partition_summary import summarise
 from icefloe.spec.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
 TABLE = MadeUpTable(2)
 

@@ -21,7 +21,7 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
 
 @dataclass

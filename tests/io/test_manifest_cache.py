@@ -22,7 +22,7 @@ from icefloe.scan import manifest_group
 from icefloe.spec.manifest import manifest_reader
 from icefloe.spec.manifest.manifest_reader import read_live_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.table.table import Table
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", "b", "c"]})

@@ -14,9 +14,9 @@ from icefloe.spec.manifest.manifest_reader import read_columns, read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.manifest_list.manifest_list_reader import has_row_ids
 from icefloe.spec.manifest_list.manifest_list_writer import assign_first_row_ids
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

@@ -12,7 +12,7 @@ from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.manifest_cache import cached_manifests, clear_manifest_caches
 from icefloe.spec.manifest.manifest_reader import read_live_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
 __all__ = ["decoded", "empty_caches"]
 

@@ -19,7 +19,7 @@ from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.manifest_cache import LOCAL_TOTAL_BYTES, cached_manifests, clear_manifest_caches
 from icefloe.io.manifest_folder import FOLDER
 from icefloe.spec.manifest.manifest_reader import read_live_entries
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
 __all__ = ["decoded", "empty_caches"]
 

@@ -23,9 +23,9 @@ from icefloe.errors import IcefloeError, InvalidInputError, StoragePermissionErr
 from icefloe.server.access_control import Grant, User, Users, new_token, token_digest
 from icefloe.server.access_tokens import PREFIX, AccessTokens
 from icefloe.server.application import HANDLERS, application
-from icefloe.server.operations import OPERATIONS, RestOperation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.request_handler import RequestHandler
+from icefloe.server.rest_operations import OPERATIONS, RestOperation, Role
 from icefloe.server.server_settings import ServerLimits, ServerSettings
 from icefloe.server.signed_text import SignedText
 from icefloe.server.users_file import add_user, read_token, read_users

@@ -13,8 +13,8 @@ from icefloe.errors import StorageUnavailableError
 from icefloe.server import idempotency_store, request_handler
 from icefloe.server.error_response import RefusedRequest
 from icefloe.server.idempotency_store import LOADED_AGAIN, MemoryIdempotencyStore, kept_answer
-from icefloe.server.operations import OPERATIONS, Role
 from icefloe.server.request import Answer
+from icefloe.server.rest_operations import OPERATIONS, Role
 from icefloe.server.served_catalog import ServedCatalog
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"

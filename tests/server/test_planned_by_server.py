@@ -27,7 +27,7 @@ from icefloe.inspect import trace
 from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.manifest.data_file import FileContent
-from icefloe.stores.rest import scan_planner
+from icefloe.stores.rest import server_planned_scans as scan_planner
 from icefloe.stores.rest.scan_tasks import ScanTaskReader
 from icefloe.table import Table
 

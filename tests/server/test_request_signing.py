@@ -12,12 +12,12 @@ from tests.server.conftest import Served
 
 from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import LocationPolicy, LocationScope, Place
-from icefloe.server import storage_access
+from icefloe.server import credential_vending as storage_access
+from icefloe.server.credential_vending import CredentialVending, folder_policy
 from icefloe.server.error_response import RefusedRequest
 from icefloe.server.request import Call
 from icefloe.server.request_signing import SignRequest, check_request, sign, signed_digest
 from icefloe.server.server_settings import Delegation
-from icefloe.server.storage_access import CredentialVending, folder_policy
 from icefloe.server.storage_operations import load_credentials
 
 SCOPE = LocationScope((Place("s3://lake", "/db/t"),))

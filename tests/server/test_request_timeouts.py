@@ -10,8 +10,8 @@ from tests.server.conftest import SCHEMA, Served, serve
 from tests.server.test_access_control import view_body
 
 from icefloe.catalog import load_catalog
-from icefloe.server.operations import OPERATIONS, RestOperation, Role
 from icefloe.server.request_handler import _timed_out
+from icefloe.server.rest_operations import OPERATIONS, RestOperation, Role
 from icefloe.server.server_settings import ServerLimits
 from icefloe.stores.sql_store import SqlCatalogStore
 

@@ -9,9 +9,10 @@ import pytest
 from tests.server.conftest import SCHEMA, Served, serve
 
 from icefloe.catalog import load_catalog
-from icefloe.server import storage_access, table_operations
-from icefloe.server.operations import OPERATIONS
+from icefloe.server import credential_vending as storage_access
+from icefloe.server import table_operations
 from icefloe.server.request import Call, page_of
+from icefloe.server.rest_operations import OPERATIONS
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "day": pa.array([1, 1, 2], pa.int32()), "name": ["a", "b", None]})
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from icefloe.operations.commits.commit_retries import LONGEST_WAIT_S, MOST_SECONDS, _retrying
+from icefloe.operations.commit_retries import LONGEST_WAIT_S, MOST_SECONDS, _retrying
 
 MOST = "9" * 19
 ENDLESS = {f"commit.retry.{name}": MOST for name in ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")}

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog, Table
-from icefloe.operations.commits import commit_loop
-from icefloe.operations.commits.commit_retries import LONGEST_TURN_S, LOSSES, CommitTurn
+from icefloe.operations import commit_loop
+from icefloe.operations.commit_retries import LONGEST_TURN_S, LOSSES, CommitTurn
 
 ROWS = pa.table({"id": [1]})
 

@@ -12,8 +12,8 @@ from tests.table.test_commit_model import ManyWriters
 
 from icefloe.commit import cherry_pick, snapshot_attempt
 from icefloe.commit.outcome import Committed, Conflicted, Outcome, Unknown
-from icefloe.operations.commits import commit_loop
-from icefloe.operations.commits.commit_loop import TableCommit
+from icefloe.operations import commit_loop
+from icefloe.operations.commit_loop import TableCommit
 from icefloe.operations.rows import delete_keys
 from icefloe.stores.catalog_store import CommitRequest
 from icefloe.stores.sql_store import SqlCatalogStore

@@ -30,7 +30,7 @@ from icefloe.errors import (
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import LocationPolicy, join, qualify
 from icefloe.io.manifest_cache import CacheSettings
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.expiry.purge_table import PurgeReport, purge_table
 from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, load_metadata, metadata_of, read_metadata_at
 from icefloe.operations.own_location import warn_of_places

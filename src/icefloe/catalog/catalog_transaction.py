@@ -1,6 +1,6 @@
 """`CatalogTransaction`: changes of several tables as one commit, all or none, started by `catalog.transaction()`.
 
-Changes of each table are collected by `icefloe.table.transaction`; the commit is the loop of single tables (`icefloe.operations.commits.commit_loop`), which
+Changes of each table are collected by `icefloe.table.transaction`; the commit is the loop of single tables (`icefloe.operations.commit_loop`), which
 compares and swaps all metadata locations together. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from icefloe.catalog.catalog_base import Name
 from icefloe.commit.attempt import Action
 from icefloe.errors import InvalidInputError, NoSuchTableError, TableAlreadyExistsError
-from icefloe.operations.commits.commit_loop import TableChange, commit_together
+from icefloe.operations.commit_loop import TableChange, commit_together
 from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.identifier import Identifier, dotted

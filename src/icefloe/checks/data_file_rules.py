@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from icefloe.checks.file_columns import ColumnValues, id_findings, ids_of, metrics_findings, type_findings
+from icefloe.checks.file_column_rules import ColumnValues, id_findings, ids_of, metrics_findings, type_findings
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.manifest_check import unreadable
@@ -18,11 +18,11 @@ from icefloe.checks.rule import Depth, FindingPlace, Level, Rule, RuleGroup, val
 from icefloe.datafile.data_file_reader import identity_constants
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import MetricsMode, physical_value
+from icefloe.datafile.files_to_add import partition_without_column
 from icefloe.datafile.footer_columns import StoredLeaf, int96_places, stored_leaves, type_fault
 from icefloe.datafile.footer_metrics import column_reading, footer_metrics
 from icefloe.datafile.orc.orc_rows import OrcRows
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
-from icefloe.datafile.partition_of_file import partition_without_column
 from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import reading
 from icefloe.datafile.stored_file import StoredFile, opened_stored_file

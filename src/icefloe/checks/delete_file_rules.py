@@ -20,7 +20,7 @@ from icefloe.checks.data_file_rules import (
     row_count_findings,
     size_findings,
 )
-from icefloe.checks.file_columns import fields_by_id, id_findings
+from icefloe.checks.file_column_rules import fields_by_id, id_findings
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.rule import Depth, FindingPlace, Level, RuleGroup, value_text

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.rule import Level, RuleGroup, value_text
 from icefloe.checks.table_content import REQUIRED_FIELD, TableContent, ids_inside_of_lists_and_maps
-from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
+from icefloe.spec.metadata.document_validation import LATEST_SUPPORTED_VERSION
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS
 from icefloe.spec.partitioning.partition_spec import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from icefloe.spec.partitioning.sort_order import UNSORTED_ORDER_ID

@@ -13,7 +13,7 @@ from icefloe.checks.issue import REPAIR
 from icefloe.checks.manifest_row import ManifestRow
 from icefloe.checks.rule import FindingPlace, Level, RuleGroup, value_text
 from icefloe.errors import IcefloeError
-from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
+from icefloe.spec.metadata.document_validation import LATEST_SUPPORTED_VERSION
 from icefloe.spec.partitioning.partition_spec import PartitionSpec, fields_from_json
 from icefloe.spec.partitioning.source_columns import reason_values_change
 from icefloe.spec.partitioning.transforms import VoidTransform

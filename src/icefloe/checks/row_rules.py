@@ -23,7 +23,7 @@ from icefloe.checks.data_file_rules import (
     place_of,
     row_count_findings,
 )
-from icefloe.checks.file_columns import COLUMN_TYPE, FIELD_ID_TWICE, FIELD_IDS_MISSING, ColumnValues, metrics_findings
+from icefloe.checks.file_column_rules import COLUMN_TYPE, FIELD_ID_TWICE, FIELD_IDS_MISSING, ColumnValues, metrics_findings
 from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.listed_files import ListedFile
 from icefloe.checks.manifest_check import NOT_CHECKED

@@ -9,8 +9,6 @@ from icefloe.checks import (
     delete_file_rules,
     delete_rules,
     entry_rules,
-    file_columns,
-    file_history,
     layout_rules,
     manifest_check,
     manifest_header_rules,
@@ -25,6 +23,8 @@ from icefloe.checks import (
     summary_rules,
     table_content,
 )
+from icefloe.checks import file_column_rules as file_columns
+from icefloe.checks import file_history_rules as file_history
 from icefloe.checks.rule import Rule
 from icefloe.errors import InvalidInputError
 

@@ -13,7 +13,7 @@ from icefloe.checks.finding import Finding, Severity
 from icefloe.checks.rule import Level, Rule, value_text
 from icefloe.checks.schema_id_rules import field_id_findings, field_ids_of
 from icefloe.errors import IcefloeError, InvalidPartitionSpecError, Problem
-from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION, keys_of
+from icefloe.spec.metadata.document_validation import LATEST_SUPPORTED_VERSION, keys_of
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.spec.metadata.raw_entries import EntryKind
 from icefloe.spec.metadata.snapshot import SNAPSHOTS, Snapshot

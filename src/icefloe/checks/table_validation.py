@@ -18,7 +18,7 @@ from icefloe.checks.data_file_rules import TableLayout
 from icefloe.checks.delete_rules import DeleteCheck, SnapshotWithDeletes
 from icefloe.checks.entry_rules import EntryContext
 from icefloe.checks.file_check import FileCheck, check_files, run_check, tasks_of
-from icefloe.checks.file_history import FileHistory
+from icefloe.checks.file_history_rules import FileHistory
 from icefloe.checks.finding import MOST_FINDINGS, Finding, Findings
 from icefloe.checks.layout_rules import layout_findings
 from icefloe.checks.manifest_check import (

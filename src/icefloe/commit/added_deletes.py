@@ -15,8 +15,8 @@ from icefloe.commit.newer_snapshots import ChangedEntries
 from icefloe.scan.delete_file_index import PATH_BOUNDS
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import statistic_column
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 _NAN = "NaN"  # replaces float NaN in keys: NaN is a single partition value, but does not equal itself

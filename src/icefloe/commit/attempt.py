@@ -1,7 +1,7 @@
 """`Attempt`: one attempt of a commit as a value: the metadata files to write, then the updates to apply to the base metadata.
 
 An `Action` (such as `append.py`, `overwrite.py`, `metadata_change.py`) returns an attempt for a base. Actions do no I/O except through `Read`; the loop in
-`icefloe.operations.commits.commit_loop` writes the files, applies the updates, commits the new metadata location, and retries. JAVA: SnapshotUpdate.apply.
+`icefloe.operations.commit_loop` writes the files, applies the updates, commits the new metadata location, and retries. JAVA: SnapshotUpdate.apply.
 Spec: Optimistic Concurrency; Snapshots.
 """
 

@@ -22,9 +22,9 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.spec.metadata.table_history import ancestors

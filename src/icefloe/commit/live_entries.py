@@ -18,7 +18,7 @@ from icefloe.spec.manifest.manifest_columns import Statistic, partition_column
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest.partition_values import primitive
 from icefloe.spec.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.transforms import UnknownTransform
 from icefloe.spec.types import PrimitiveType, StructType

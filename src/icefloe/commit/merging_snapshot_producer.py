@@ -32,7 +32,7 @@ from icefloe.spec.arrow_values import array_of, scalar_of
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 

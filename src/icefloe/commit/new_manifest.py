@@ -26,8 +26,8 @@ from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.manifest_list.manifest_list_reader import ManifestSummary
 from icefloe.spec.metadata import table_properties
-from icefloe.spec.metadata.manifests import spec_partition_type, spec_schema
 from icefloe.spec.metadata.naming import manifest_name
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type, spec_schema
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import check_known_transforms, fields_to_json
 from icefloe.spec.partitioning.transforms import UnknownTransform

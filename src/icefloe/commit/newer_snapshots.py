@@ -20,8 +20,8 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_columns import Statistic
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 

@@ -18,7 +18,7 @@ from icefloe.spec.avro.avro_container import has_small_blocks
 from icefloe.spec.manifest.manifest_column_writer import write_manifest_columns
 from icefloe.spec.manifest.manifest_reader import fill_counts, open_manifest, read_columns
 from icefloe.spec.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 EVERY_CONTENT = frozenset(ManifestContent)

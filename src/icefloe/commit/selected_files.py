@@ -23,7 +23,7 @@ from icefloe.spec.expressions.predicate import AlwaysFalse
 from icefloe.spec.manifest.manifest_columns import ManifestColumns
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 

@@ -24,11 +24,11 @@ from icefloe.spec.manifest_list.manifest_list_reader import has_required_row_id,
 from icefloe.spec.manifest_list.manifest_list_writer import append_to_manifest_list, assign_first_row_ids, can_append, write_manifest_list
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.encryption import refuse_encrypted, refuse_plain_files
-from icefloe.spec.metadata.manifests import read_manifests, spec_schema
 from icefloe.spec.metadata.metadata_updates import Update
 from icefloe.spec.metadata.naming import manifest_list_name
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID, Requirement
 from icefloe.spec.metadata.snapshot import Snapshot, Summary, count_of
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_schema
 from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata

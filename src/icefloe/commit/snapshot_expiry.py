@@ -10,10 +10,10 @@ from icefloe.commit.attempt import Attempt, Read
 from icefloe.errors import InvalidInputError
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.layout_updates import RemovePartitionSpecs, RemoveSchemas
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.metadata_updates import Update, apply_updates
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
 from icefloe.spec.metadata.retention import Expired, Retention, select_expired
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.snapshot_updates import RemoveSnapshotRef, RemoveSnapshots
 from icefloe.spec.metadata.table_metadata import TableMetadata
 

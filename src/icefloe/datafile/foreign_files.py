@@ -1,6 +1,6 @@
 """`FooterReader`: checks that the columns of data files of other writers match a table, and reads their metrics, from their footers alone.
 
-`partition_of_file.py` determines the partition of a file; `footer_metrics.py` reads the numbers of a Parquet footer.
+`files_to_add.py` determines the partition of a file; `footer_metrics.py` reads the numbers of a Parquet footer.
 Spec: Column Projection; Data File Fields; Appendix A.
 """
 

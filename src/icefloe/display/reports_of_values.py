@@ -1,6 +1,6 @@
 """What notebooks display of values of the format: the columns of a schema, the facts of a snapshot.
 
-The values are below this package; `icefloe.notebook` imports this module when a notebook displays one.
+The values are below this package: `icefloe/__init__.py` names this module to them, and it is imported when a notebook displays one.
 """
 
 from itertools import islice

@@ -35,7 +35,7 @@ _LONG_RUN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataChange:
+class EvolutionStep:
     """One change: its kind, such as `schema`, and what changed."""
 
     kind: str
@@ -49,7 +49,7 @@ class MetadataVersion:
     timestamp_ms: int
     location: str
     number: int
-    changes: tuple[MetadataChange, ...]
+    changes: tuple[EvolutionStep, ...]
 
 
 def evolution(request: PageRequest) -> Markup:
@@ -104,33 +104,33 @@ def versions_of(reader: TableReader) -> tuple[tuple[MetadataVersion, ...], int]:
     return tuple(versions), len(log) + 1 - len(known)
 
 
-def _first_changes(metadata: TableMetadata) -> Iterator[MetadataChange]:
-    yield MetadataChange(
+def _first_changes(metadata: TableMetadata) -> Iterator[EvolutionStep]:
+    yield EvolutionStep(
         kind="table", text=f"created with {count_text(len(metadata.schema().fields), 'column')}, format version {metadata.format_version}"
     )
     if metadata.spec().fields:
-        yield MetadataChange(kind="partitioning", text=f"by {_spec_text(metadata)}")
+        yield EvolutionStep(kind="partitioning", text=f"by {_spec_text(metadata)}")
 
 
-def changes(before: TableMetadata, after: TableMetadata) -> Iterator[MetadataChange]:
+def changes(before: TableMetadata, after: TableMetadata) -> Iterator[EvolutionStep]:
     """Yield what changed from one metadata file to the next."""
     if before.format_version != after.format_version:
-        yield MetadataChange(kind="format", text=f"version {before.format_version} to {after.format_version}")
+        yield EvolutionStep(kind="format", text=f"version {before.format_version} to {after.format_version}")
     if before.current_schema_id != after.current_schema_id:
-        yield from (MetadataChange(kind="schema", text=text) for text in schema_changes(before.schema(), after.schema()))
+        yield from (EvolutionStep(kind="schema", text=text) for text in schema_changes(before.schema(), after.schema()))
     if before.default_spec_id != after.default_spec_id:
-        yield MetadataChange(kind="partitioning", text=f"from {_spec_text(before)} to {_spec_text(after)}")
+        yield EvolutionStep(kind="partitioning", text=f"from {_spec_text(before)} to {_spec_text(after)}")
     if sort_texts(before) != sort_texts(after):
-        yield MetadataChange(
+        yield EvolutionStep(
             kind="sort order", text=f"from {', '.join(sort_texts(before)) or 'unsorted'} to {', '.join(sort_texts(after)) or 'unsorted'}"
         )
     yield from _property_changes(before.properties, after.properties)
     yield from _ref_changes(before, after)
     removed = {snapshot.snapshot_id for snapshot in before.snapshots} - {snapshot.snapshot_id for snapshot in after.snapshots}
     if removed:
-        yield MetadataChange(kind="expiry", text=f"{count_text(len(removed), 'snapshot')} removed")
+        yield EvolutionStep(kind="expiry", text=f"{count_text(len(removed), 'snapshot')} removed")
     if len(after.statistics) != len(before.statistics) or len(after.partition_statistics) != len(before.partition_statistics):
-        yield MetadataChange(kind="statistics", text="statistics files changed")
+        yield EvolutionStep(kind="statistics", text="statistics files changed")
 
 
 def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
@@ -157,22 +157,22 @@ def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
         yield "moved columns"
 
 
-def _property_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[MetadataChange]:
+def _property_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[EvolutionStep]:
     for key in sorted(before.keys() | after.keys()):
         if before.get(key) != after.get(key):
             now = after.get(key)
-            yield MetadataChange(kind="property", text=f"{short_text(key)} {'removed' if now is None else f'= {short_text(now)}'}")
+            yield EvolutionStep(kind="property", text=f"{short_text(key)} {'removed' if now is None else f'= {short_text(now)}'}")
 
 
-def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[MetadataChange]:
+def _ref_changes(before: TableMetadata, after: TableMetadata) -> Iterator[EvolutionStep]:
     added = {snapshot.snapshot_id: snapshot for snapshot in after.snapshots if before.snapshots.position(snapshot.snapshot_id) is None}
     for snapshot in added.values():
-        yield MetadataChange(kind="commit", text=f"{snapshot.operation or 'unknown'} {snapshot.snapshot_id}")
+        yield EvolutionStep(kind="commit", text=f"{snapshot.operation or 'unknown'} {snapshot.snapshot_id}")
     for name in sorted(before.refs.keys() | after.refs.keys()):
         old, new = before.refs.get(name), after.refs.get(name)
         if old == new or (new is not None and new.snapshot_id in added and old is not None):
             continue
-        yield MetadataChange(kind="branch" if (new or old or _NO_REF).is_branch else "tag", text=_ref_text(short_text(name), old, new))
+        yield EvolutionStep(kind="branch" if (new or old or _NO_REF).is_branch else "tag", text=_ref_text(short_text(name), old, new))
 
 
 def _ref_text(name: str, old: SnapshotRef | None, new: SnapshotRef | None) -> str:

@@ -13,7 +13,7 @@ from icefloe.spec.geo_bounds import geospatial_bound_from_bytes
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.manifest_list.manifest_file import PartitionFieldSummary
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.transforms import Transform
 from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, LINEAGE_COLUMNS

@@ -24,9 +24,9 @@ from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest.moved_manifest import moved_bounds
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata.json_file import inflate, parse_json
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.moved_metadata import moved_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.path_prefix import PathPrefix
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH

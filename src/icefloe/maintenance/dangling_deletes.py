@@ -26,8 +26,8 @@ from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Read
 

@@ -17,7 +17,7 @@ from icefloe.formatting import snapshots_text
 from icefloe.maintenance.dangling_deletes import refuse_staging
 from icefloe.maintenance.rewrite_options import CommitOptions
 from icefloe.operations.available_engines import engine_named
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.files.file_operations import RewriteDataFiles, RowChanges
 from icefloe.operations.files.update_snapshot import UpdateSnapshot

@@ -23,9 +23,9 @@ from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_schema
 from icefloe.spec.metadata.retention import Expired, Retention, select_expired
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_schema
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import MANIFEST_TARGET_SIZE_BYTES
 from icefloe.spec.partitioning.partition_spec import partition_path

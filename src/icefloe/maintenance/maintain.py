@@ -13,7 +13,7 @@ from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUn
 from icefloe.formatting import size_text
 from icefloe.maintenance.dangling_deletes import refuse_staging
 from icefloe.maintenance.health_measures import files_of_branch
-from icefloe.maintenance.maintenance_action import ActionRun, MaintenanceProgress, MaintenanceStep, Settings, TableState
+from icefloe.maintenance.maintenance_action import ActionRun, MaintenanceProgress, Settings, TableAction, TableState
 from icefloe.maintenance.maintenance_report import (
     ActionReport,
     ActionState,
@@ -27,13 +27,18 @@ from icefloe.maintenance.maintenance_report import (
     together,
 )
 from icefloe.maintenance.rewrite_actions import (
-    ConvertEqualityDeletes,
-    DataFileRewriteStep,
-    ManifestRewriteStep,
-    RemoveDanglingDeletes,
-    RewritePositionDeleteFiles,
+    ConvertEqualityDeletesAction,
+    RemoveDanglingDeletesAction,
+    RewriteDataFilesAction,
+    RewriteManifestsAction,
+    RewritePositionDeleteFilesAction,
 )
-from icefloe.maintenance.upkeep_actions import ComputePartitionStatistics, ComputeTableStatistics, ExpireSnapshots, RemoveOrphanFiles
+from icefloe.maintenance.upkeep_actions import (
+    ComputePartitionStatisticsAction,
+    ComputeTableStatisticsAction,
+    ExpireSnapshotsAction,
+    RemoveOrphanFilesAction,
+)
 from icefloe.operations.available_engines import engine_named
 from icefloe.operations.loaded_table import LoadedTable
 from icefloe.operations.rows.write_context import check_branch
@@ -47,16 +52,16 @@ NAMED_WORK = 3
 
 
 # Every action, in the order in which they run.
-ACTIONS: tuple[MaintenanceStep, ...] = (
-    ExpireSnapshots(),
-    RemoveDanglingDeletes(),
-    ConvertEqualityDeletes(),
-    DataFileRewriteStep(),
-    RewritePositionDeleteFiles(),
-    ManifestRewriteStep(),
-    ComputePartitionStatistics(),
-    ComputeTableStatistics(),
-    RemoveOrphanFiles(),
+ACTIONS: tuple[TableAction, ...] = (
+    ExpireSnapshotsAction(),
+    RemoveDanglingDeletesAction(),
+    ConvertEqualityDeletesAction(),
+    RewriteDataFilesAction(),
+    RewritePositionDeleteFilesAction(),
+    RewriteManifestsAction(),
+    ComputePartitionStatisticsAction(),
+    ComputeTableStatisticsAction(),
+    RemoveOrphanFilesAction(),
 )
 
 
@@ -159,7 +164,7 @@ class TableMaintenanceRun:
                 if self._table.metadata is not state.metadata:
                     state = self._state()
                 report = self._run(action, state, allotted[action])
-                if isinstance(action, DataFileRewriteStep):
+                if isinstance(action, RewriteDataFilesAction):
                     report = self._further_rounds(action, state, report, allotted[action])
             except CommitUnknownError as error:
                 reports.append(failure_of(action.name, error))
@@ -175,7 +180,7 @@ class TableMaintenanceRun:
                 break
         return MaintenanceReport(table=name, actions=tuple(reports))
 
-    def _further_rounds(self, action: MaintenanceStep, state: TableState, report: ActionReport, allotted: int) -> ActionReport:
+    def _further_rounds(self, action: TableAction, state: TableState, report: ActionReport, allotted: int) -> ActionReport:
         """Rewrite data files of older partition specs again: they are in other partitions now, where there may be enough of them."""
         for _ in range(MOST_ROUNDS - 1):
             if report.state is not ActionState.DONE or not _moves_files(state):
@@ -198,7 +203,7 @@ class TableMaintenanceRun:
         files = files_of_branch(metadata, scan.snapshot(), table.io.read)
         return TableState(table=table, settings=self._settings, files=files, now_ms=now_ms)
 
-    def _run(self, action: MaintenanceStep, state: TableState, allotted: int) -> ActionReport:
+    def _run(self, action: TableAction, state: TableState, allotted: int) -> ActionReport:
         """Run one action within its part of the budget."""
         chosen, left = _allot(state, action, allotted)
         if not chosen:
@@ -229,7 +234,7 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _allot(state: TableState, action: MaintenanceStep, most_bytes: int) -> tuple[list[PlannedWork], list[LeftWork]]:
+def _allot(state: TableState, action: TableAction, most_bytes: int) -> tuple[list[PlannedWork], list[LeftWork]]:
     """Return the work of an action that its part of the budget allows, and what is left."""
     plan = state.plan_of(action)
     chosen = within_budget(plan.work, None if state.settings.max_bytes is None else most_bytes)
@@ -242,7 +247,7 @@ def _allot(state: TableState, action: MaintenanceStep, most_bytes: int) -> tuple
     return chosen, [*plan.left, *over]
 
 
-def _plan(state: TableState, action: MaintenanceStep, most_bytes: int) -> ActionReport:
+def _plan(state: TableState, action: TableAction, most_bytes: int) -> ActionReport:
     chosen, left = _allot(state, action, most_bytes)
     more = f"; {len(chosen) - NAMED_WORK:,} more" if len(chosen) > NAMED_WORK else ""
     report = report_of(action.name, ActionState.PLANNED if chosen else ActionState.LEFT if left else ActionState.NOTHING, chosen, left)

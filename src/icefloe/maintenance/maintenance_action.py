@@ -1,4 +1,4 @@
-"""`MaintenanceStep`: one action of maintenance: what it would do to a table, and how it does it. `maintain.py` ranks the work of all actions and runs them.
+"""`TableAction`: one action of maintenance: what it would do to a table, and how it does it. `maintain.py` ranks the work of all actions and runs them.
 
 The actions are in `upkeep_actions.py` and `rewrite_actions.py`. `TableState` is the table at one moment, from which they decide.
 """
@@ -144,7 +144,7 @@ class TableState:
     def _plans(self) -> "dict[MaintenanceAction, ActionPlan]":
         return {}
 
-    def plan_of(self, action: "MaintenanceStep") -> "ActionPlan":
+    def plan_of(self, action: "TableAction") -> "ActionPlan":
         """Return what an action would do, planned once; an action that is named in `maintenance.skip-actions` does nothing."""
         if action.name not in self._plans:
             skipped = LeftWork(action=action.name, what="the action", reason="it is named in maintenance.skip-actions")
@@ -222,7 +222,7 @@ class ActionRun:
         return ""
 
 
-class MaintenanceStep(ABC):
+class TableAction(ABC):
     """One kind of maintenance, such as expiring snapshots: it plans its work on a table, and does the part of the work that the budget allows.
 
     `maintain.py` has the list of all actions, and divides the budget among them.
@@ -243,7 +243,7 @@ class MaintenanceStep(ABC):
         return LeftWork(action=self.name, what=what, reason=reason)
 
 
-class WholeAction(MaintenanceStep):
+class WholeAction(TableAction):
     """An action that does all its work in one call, such as expiring snapshots; `SlicedAction` divides its work."""
 
     @abstractmethod
@@ -258,7 +258,7 @@ class WholeAction(MaintenanceStep):
         return replace(report_of(self.name, ActionState.DONE, work, left), detail=detail, snapshot_ids=snapshot_ids)
 
 
-class SlicedAction(MaintenanceStep, Generic[R]):
+class SlicedAction(TableAction, Generic[R]):
     """An action that rewrites groups of files, in several commits. A failure stops its own commit alone, except where the state of a commit is unknown."""
 
     @abstractmethod

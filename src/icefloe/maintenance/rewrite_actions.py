@@ -19,15 +19,7 @@ from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesR
 from icefloe.maintenance.dangling_deletes import remove_dangling_deletes
 from icefloe.maintenance.equality_delete_groups import EqualityDeleteGroup, equality_delete_groups
 from icefloe.maintenance.health_measures import ManifestMeasures
-from icefloe.maintenance.maintenance_action import (
-    MINUTE_MS,
-    ActionPlan,
-    ActionRun,
-    SlicedAction,
-    SlicesDone,
-    TableState,
-    WholeAction,
-)
+from icefloe.maintenance.maintenance_action import MINUTE_MS, ActionPlan, ActionRun, SlicedAction, SlicesDone, TableState, WholeAction
 from icefloe.maintenance.maintenance_report import LeftWork, PlannedWork, lost_to_others
 from icefloe.maintenance.maintenance_thresholds import EQUALITY_SHARE, FILE_OPEN_BYTES, FILTERED_SHARE, has_too_many_manifests
 from icefloe.maintenance.position_delete_planner import DeleteGroup
@@ -46,7 +38,7 @@ from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 
 
-class RemoveDanglingDeletes(WholeAction):
+class RemoveDanglingDeletesAction(WholeAction):
     """Remove the delete files that apply to no data file."""
 
     name = MaintenanceAction.REMOVE_DANGLING_DELETES
@@ -65,7 +57,7 @@ class RemoveDanglingDeletes(WholeAction):
         return f"{count_text(removal.removed_files, 'delete file')} removed, {size_text(removal.removed_bytes)}", snapshots
 
 
-class DataFileRewriteStep(SlicedAction[RewriteDataFilesResult]):
+class RewriteDataFilesAction(SlicedAction[RewriteDataFilesResult]):
     """Rewrite data files, and then remove the deletes that apply to none any more."""
 
     name = MaintenanceAction.REWRITE_DATA_FILES
@@ -203,7 +195,7 @@ def _missing_spark(state: TableState, group: FileGroup) -> str:
     return ""
 
 
-class ConvertEqualityDeletes(SlicedAction[ConvertEqualityDeletesResult]):
+class ConvertEqualityDeletesAction(SlicedAction[ConvertEqualityDeletesResult]):
     """Convert equality deletes into positions."""
 
     name = MaintenanceAction.CONVERT_EQUALITY_DELETES
@@ -256,7 +248,7 @@ def _rewrites_all(state: TableState, groups: Iterable[EqualityDeleteGroup]) -> b
     """Return whether this run writes all data files of some groups again, and so applies their deletes. A budget of bytes may leave some."""
     if state.settings.max_bytes is not None:
         return False
-    work = state.plan_of(DataFileRewriteStep()).work
+    work = state.plan_of(RewriteDataFilesAction()).work
     rewritten = _paths(part for piece in work for part in piece.payload.files)
     return _paths(part for group in groups for part in group.files) <= rewritten
 
@@ -282,7 +274,7 @@ def _conversion_work(state: TableState, group: EqualityDeleteGroup) -> PlannedWo
     )
 
 
-class RewritePositionDeleteFiles(SlicedAction[RewritePositionDeleteFilesResult]):
+class RewritePositionDeleteFilesAction(SlicedAction[RewritePositionDeleteFilesResult]):
     """Rewrite position delete files and deletion vectors."""
 
     name = MaintenanceAction.REWRITE_POSITION_DELETE_FILES
@@ -334,7 +326,7 @@ def _delete_group_work(group: DeleteGroup) -> PlannedWork:
     )
 
 
-class ManifestRewriteStep(WholeAction):
+class RewriteManifestsAction(WholeAction):
     """Merge the manifests of partition specs that have too many."""
 
     name = MaintenanceAction.REWRITE_MANIFESTS

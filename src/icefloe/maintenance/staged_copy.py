@@ -22,9 +22,9 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest.moved_manifest import moved_data_manifest, moved_delete_manifest, moved_manifest_list
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.moved_metadata import moved_metadata
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.path_prefix import PathPrefix
 from icefloe.spec.ports import FileIO

@@ -21,16 +21,16 @@ from icefloe.operations.expiry.expire_snapshots import expire_snapshots
 from icefloe.operations.partition_statistics import compute_partition_statistics
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
-from icefloe.spec.metadata.manifests import table_partition_type
 from icefloe.spec.metadata.retention import Retention, select_expired
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors
 
 SHARED_FILES = "gc.enabled is false: the files may belong to other tables too"
 
 
-class ExpireSnapshots(WholeAction):
+class ExpireSnapshotsAction(WholeAction):
     """Expire the snapshots that the retention policy no longer keeps."""
 
     name = MaintenanceAction.EXPIRE_SNAPSHOTS
@@ -71,7 +71,7 @@ def retention_of(state: TableState) -> Retention:
     )
 
 
-class ComputePartitionStatistics(WholeAction):
+class ComputePartitionStatisticsAction(WholeAction):
     """Write statistics of the partitions of the head of `main`."""
 
     name = MaintenanceAction.COMPUTE_PARTITION_STATS
@@ -93,7 +93,7 @@ class ComputePartitionStatistics(WholeAction):
         return f"{count_text(len(rows), 'partition')} counted", ()
 
 
-class ComputeTableStatistics(WholeAction):
+class ComputeTableStatisticsAction(WholeAction):
     """Count the distinct values of columns."""
 
     name = MaintenanceAction.COMPUTE_TABLE_STATS
@@ -141,7 +141,7 @@ class OrphanSteps:
     searches: bool
 
 
-class RemoveOrphanFiles(WholeAction):
+class RemoveOrphanFilesAction(WholeAction):
     """List orphan files, and delete those of lists that are old enough."""
 
     name = MaintenanceAction.REMOVE_ORPHAN_FILES

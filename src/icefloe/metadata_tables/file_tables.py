@@ -17,8 +17,8 @@ from icefloe.spec.expressions.bind import predicates
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema

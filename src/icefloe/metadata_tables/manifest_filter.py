@@ -16,8 +16,8 @@ from icefloe.spec.expressions.metrics_evaluator import Mask, may_match, range_of
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.transforms import UnknownTransform
 from icefloe.spec.types import IntegerType

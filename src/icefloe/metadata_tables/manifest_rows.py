@@ -16,8 +16,8 @@ from icefloe.spec.expressions.bind import BoundPredicate
 from icefloe.spec.expressions.metrics_evaluator import Mask, may_match, range_of_values, tree_mask
 from icefloe.spec.manifest.partition_values import primitive
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.partitioning.partition_spec import PartitionField
 from icefloe.spec.partitioning.transforms import UnknownTransform
 from icefloe.spec.types import LongType, NestedField

@@ -18,7 +18,7 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_columns import ManifestColumns
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.arrow_types import field_to_arrow
 from icefloe.spec.statistics import partition_statistics_schema as names

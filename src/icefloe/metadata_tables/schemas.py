@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.metadata_tables.readable_metrics import readable_metrics_field
-from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.metadata_columns import (
     CHANGE_ORDINAL,

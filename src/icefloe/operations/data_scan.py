@@ -25,14 +25,14 @@ from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.scan.server_plan import PlanRequest, ServerPlanner
-from icefloe.scan.snapshot_rows import rows_of_snapshot
+from icefloe.scan.snapshot_row_count import rows_of_snapshot
 from icefloe.spec.dates_and_times import format_timestamp
 from icefloe.spec.expressions.bind import bind, filter_field_ids
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.spec.metadata.encryption import refuse_encrypted
-from icefloe.spec.metadata.manifests import read_manifests, table_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, table_partition_type
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors, schemas_of_files, snapshot_as_of, snapshots_between
 from icefloe.spec.metadata.table_metadata import TableMetadata

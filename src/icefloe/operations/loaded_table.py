@@ -1,6 +1,6 @@
 """`TableReader`: what can be read of a table whose metadata is loaded; `LoadedTable`: one in a catalog, which tools and the public `Table` read and change.
 
-How rows are read is `data_scan.py`; a change is committed, and retried, by `commits/commit_loop.py`.
+How rows are read is `data_scan.py`; a change is committed, and retried, by `commit_loop.py`.
 Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
@@ -15,7 +15,7 @@ from icefloe.display.reports_of_values import columns_grid
 from icefloe.errors import InvalidInputError, visible
 from icefloe.formatting import MOST_SHOWN, count_text, short_text
 from icefloe.operations.column_statistics import TableStatistics, read_statistics
-from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.commit_loop import commit
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.location_provider import LocationProvider
 from icefloe.operations.metadata_cache import LoadedMetadata, reload_metadata

@@ -24,8 +24,8 @@ from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.manifest.manifest_reader import read_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type, table_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type, table_partition_type
 from icefloe.spec.metadata.statistics_file import PartitionStatisticsFile
 from icefloe.spec.metadata.statistics_updates import SetPartitionStatistics
 from icefloe.spec.metadata.table_history import ancestors

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.spec.types import StructType

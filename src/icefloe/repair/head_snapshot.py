@@ -20,8 +20,8 @@ from icefloe.operations.parallel_requests import in_threads
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.avro.avro_container import open_container
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 

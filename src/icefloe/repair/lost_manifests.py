@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from icefloe.datafile.files_to_add import FilesToAdd
 from icefloe.datafile.foreign_files import FooterRequest
-from icefloe.datafile.partition_of_file import FilesToAdd
 from icefloe.errors import FormatError, IcefloeError, NoSuchFileError, StorageUnavailableError, UnsupportedError
 from icefloe.io.file_tree import HiddenNames, files_below
 from icefloe.io.locations import place_of_folder
@@ -23,7 +23,7 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.partition_summary import summarise
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile, PartitionFieldSummary
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.schema.name_mapping import NameMapping

@@ -25,9 +25,9 @@ from icefloe.spec.manifest.partition_summary import summarise
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
 from icefloe.spec.metadata import table_properties
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.naming import manifest_list_name
 from icefloe.spec.metadata.snapshot import Snapshot, count_of
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 _LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-fA-F-]{36})\.avro")

@@ -20,7 +20,7 @@ from icefloe.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.own_location import check_location_is_own, check_paths_for_writes
 from icefloe.operations.table_handle import TableHandle, new_metadata_location

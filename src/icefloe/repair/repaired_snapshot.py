@@ -19,8 +19,8 @@ from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_entries
 from icefloe.spec.manifest.manifest_writer import write_manifest
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata
 

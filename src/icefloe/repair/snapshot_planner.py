@@ -38,8 +38,8 @@ from icefloe.repair.repaired_snapshot import ManifestEdits, RebuiltManifest, Sna
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot import Operation, Snapshot
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
 # Repairs after which a scan returns other rows than the snapshot before, beside those that lost files had.
 _ROWS_CHANGE = frozenset(

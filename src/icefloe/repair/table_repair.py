@@ -31,7 +31,7 @@ from icefloe.errors import (
     UnsupportedError,
     UnsupportedFeatureError,
 )
-from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.commit_loop import commit
 from icefloe.operations.metadata_cache import LoadedMetadata, has_no_file, load_metadata, metadata_of, read_metadata_at
 from icefloe.operations.rows.write_context import snapshot_context
 from icefloe.operations.table_handle import TableHandle

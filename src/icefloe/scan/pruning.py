@@ -35,7 +35,7 @@ from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.expressions.projections import inclusive_projection, is_decided, strict_projection
 from icefloe.spec.manifest.manifest_columns import ManifestColumns, Statistic, partition_column, statistic_column
 from icefloe.spec.manifest_list.manifest_file import ManifestFile, PartitionFieldSummary
-from icefloe.spec.metadata.manifests import spec_partition_type, spec_schema
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type, spec_schema
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec, partition_path
 from icefloe.spec.partitioning.transforms import WRAPPED_HOURS, HourTransform, TruncateTransform, UnknownTransform

@@ -29,8 +29,8 @@ from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.manifest_reader import ManifestColumnsCache
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Parallel, Read
 from icefloe.spec.schema.schema import Schema

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from icefloe.errors import InvalidInputError
 from icefloe.server.error_response import forbidden
-from icefloe.server.operations import RestOperation, Role
+from icefloe.server.rest_operations import RestOperation, Role
 from icefloe.spec.identifier import Identifier, dotted, to_identifier
 
 if TYPE_CHECKING:

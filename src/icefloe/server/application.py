@@ -17,9 +17,9 @@ from icefloe.server import catalog_operations, namespace_operations, scan_operat
 from icefloe.server.error_response import NOT_ALLOWED, ErrorModel
 from icefloe.server.health import Health
 from icefloe.server.idempotency_store import IdempotencyStore, MemoryIdempotencyStore
-from icefloe.server.operations import OPERATIONS, RestOperation, Role
 from icefloe.server.request import NO_CONTENT, Answer, Call
 from icefloe.server.request_handler import JSON, RequestHandler
+from icefloe.server.rest_operations import OPERATIONS, RestOperation, Role
 from icefloe.server.served_catalog import Handler, ServedCatalog
 from icefloe.server.server_settings import ServerSettings
 from icefloe.server.sql_idempotency_store import SqlIdempotencyStore

@@ -6,8 +6,8 @@ Spec: REST catalog, /v1/config, /v1/{prefix}/namespaces/{namespace}/functions.
 from icefloe.io.locations import place_of_folder
 from icefloe.server.error_response import NOT_FOUND, RefusedRequest
 from icefloe.server.idempotency_store import LIFETIME_S
-from icefloe.server.operations import OPERATIONS
 from icefloe.server.request import Answer, Call, decode_segment
+from icefloe.server.rest_operations import OPERATIONS
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.spec.identifier import dotted
 

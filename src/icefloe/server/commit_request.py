@@ -11,7 +11,7 @@ from typing import Any
 from icefloe.catalog.catalog import Catalog
 from icefloe.commit.attempt import Attempt, Read
 from icefloe.errors import CommitConflictError, FormatError, NoSuchTableError, Problem, UnsupportedFeatureError
-from icefloe.operations.commits.commit_loop import TableChange, commit_together
+from icefloe.operations.commit_loop import TableChange, commit_together
 from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.table_handle import RandomIds, SystemClock
 from icefloe.server.error_response import bad_request

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from icefloe.server.error_response import bad_request
-from icefloe.server.operations import Role
 from icefloe.server.request import Call, checked_object, identifier_json
+from icefloe.server.rest_operations import Role
 from icefloe.spec.identifier import Identifier
 from icefloe.spec.schema.json_shape import Key, a_long, a_string, an_object, anything
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from icefloe.server.error_response import unprocessable
-from icefloe.server.operations import Role
 from icefloe.server.request import NO_CONTENT, Answer, Call, levels, namespace_of, page_of
+from icefloe.server.rest_operations import Role
 from icefloe.server.served_catalog import ServedCatalog
 from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 from icefloe.spec.identifier import Identifier, dotted

@@ -21,8 +21,8 @@ from icefloe.errors import (
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
 )
-from icefloe.server.operations import RestOperation
 from icefloe.server.request import Call, identifier_of, namespace_of
+from icefloe.server.rest_operations import RestOperation
 from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.metadata.requirement import (
     AssertCreate,

@@ -39,11 +39,11 @@ from icefloe.server.error_response import (
     unauthorized_response,
 )
 from icefloe.server.idempotency_store import IdempotencyStore, checked_key
-from icefloe.server.operations import RestOperation, Role
 from icefloe.server.protocol_messages import message_of
 from icefloe.server.rate_limit import RateLimit
 from icefloe.server.request import Answer, Call, identifier_of, namespace_of
 from icefloe.server.request_log import LOG, log_request
+from icefloe.server.rest_operations import RestOperation, Role
 from icefloe.server.served_catalog import Handler, ServedCatalog
 from icefloe.server.server_settings import ServerSettings
 from icefloe.spec.identifier import Identifier

@@ -19,7 +19,7 @@ from icefloe.spec.arrow_values import array_of, array_of_chunks, numbers_array, 
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
 from icefloe.spec.manifest.partition_json import partition_value_to_json
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
 from icefloe.spec.values import physical_list

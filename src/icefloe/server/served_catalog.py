@@ -7,15 +7,15 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.io.locations import ALLOWED_LOCATIONS, WAREHOUSE, LocationPolicy, place_of_folder
 from icefloe.operations.own_location import is_configured
+from icefloe.server.credential_vending import CredentialVending
 from icefloe.server.load_table_result import TableBodies
 from icefloe.server.metrics_reports import MetricsReports
-from icefloe.server.operations import Role
 from icefloe.server.planned_scans import PlannedScans
 from icefloe.server.request import Answer, Call
+from icefloe.server.rest_operations import Role
 from icefloe.server.served_locations import NAMESPACE_LOCATION, ServedLocations
 from icefloe.server.server_settings import ServerSettings
 from icefloe.server.signed_text import SignedText
-from icefloe.server.storage_access import CredentialVending
 from icefloe.spec.identifier import Identifier
 from icefloe.spec.ports import FileIO
 from icefloe.table.table import Table

@@ -2,11 +2,11 @@
 
 from icefloe.io.locations import LocationScope, folders_of, place_of_folder
 from icefloe.operations.own_location import is_configured
+from icefloe.server.credential_vending import may_write
 from icefloe.server.error_response import RefusedRequest, bad_request, forbidden
 from icefloe.server.request import Answer, Call
 from icefloe.server.request_signing import SignRequest, check_request, sign
 from icefloe.server.served_catalog import ServedCatalog
-from icefloe.server.storage_access import may_write
 from icefloe.spec.identifier import dotted
 from icefloe.spec.metadata.moved_metadata import PATH_PROPERTIES
 from icefloe.spec.schema.json_shape import Key, a_string, an_object

@@ -2,7 +2,7 @@
 
 A `Table` commits each change at once, a `Transaction` collects changes for its one commit, and a `StaticTable` refuses them. In `icefloe.operations`, writes
 of rows are prepared by `rows/table_writes.py`, changes of metadata by `changes/`, changes of files by `files/`, expiry by `expiry/expire_snapshots.py`; the
-commit is `commits/commit_loop.py`.
+commit is `commit_loop.py`.
 Spec: Snapshots; Row-level Deletes; Optimistic Concurrency; Schema Evolution; Partition Evolution; Snapshot References; Snapshot Retention Policy.
 """
 

@@ -12,7 +12,7 @@ from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction, StagedFiles
 from icefloe.errors import CommitInvalidatedError, IcefloeError, InvalidInputError, NoSuchFileError, Problem, in_one_line
 from icefloe.formatting import count_text, short_text
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.expiry.expire_report import ExpireReport
 from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.metadata_cache import LoadedMetadata, reload_metadata

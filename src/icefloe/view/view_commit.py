@@ -1,6 +1,6 @@
 """The commit of a view: applies a change to the newest metadata, writes the next metadata file and commits to the store.
 
-When to retry, and how the status of an unknown commit is checked, is shared with tables (`icefloe.operations.commits.commit_retries`).
+When to retry, and how the status of an unknown commit is checked, is shared with tables (`icefloe.operations.commit_retries`).
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
 
 A reply can be lost although the commit happened, and other writers can build on it. View metadata has no log of metadata files, so an attempt is found again
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Unknown
 from icefloe.errors import IcefloeError, NoSuchViewError, NotFoundError
-from icefloe.operations.commits.commit_retries import check_commit_status, commit_with_retries, outcome_of_commit
+from icefloe.operations.commit_retries import check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.operations.own_location import check_view_location
 from icefloe.spec.view.view_metadata import ViewMetadata
 from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate, apply_view_updates

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import icefloe.stores.rest as package
-from icefloe.server.operations import OPERATIONS
+from icefloe.server.rest_operations import OPERATIONS
 from icefloe.stores.rest.auth_sessions import TOKENS_PATH
 from icefloe.stores.rest.rest_paths import Endpoint
 

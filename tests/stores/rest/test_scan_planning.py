@@ -22,9 +22,9 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.scan.scan_task_stream import MEDIA_TYPE
-from icefloe.stores.rest import scan_planner
+from icefloe.stores.rest import server_planned_scans as scan_planner
 from icefloe.stores.rest.rest_paths import Endpoint
-from icefloe.stores.rest.scan_planner import MOST_OF_SERVER_MS, RestScanPlanner
+from icefloe.stores.rest.server_planned_scans import MOST_OF_SERVER_MS, RestScanPlanner
 from icefloe.table import Table
 
 PLAN, TASKS = f"{OneTable.path}/plan", f"{OneTable.path}/tasks"

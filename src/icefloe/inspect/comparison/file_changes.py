@@ -22,8 +22,8 @@ from icefloe.spec.manifest.manifest_columns import Statistic, partition_column, 
 from icefloe.spec.manifest.manifest_reader import read_live_entries
 from icefloe.spec.manifest.partition_values import primitive
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
-from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.document_validation import LATEST_SUPPORTED_VERSION
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.partitioning.partition_spec import partition_folder
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.type_promotion import is_promotion

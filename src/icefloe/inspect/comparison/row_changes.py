@@ -22,7 +22,7 @@ from icefloe.metadata_tables.changed_file_rows import FilePair, FileRows, LiveFi
 from icefloe.metadata_tables.row_pairs import DELETE, INSERT, text_of_nested, with_updates
 from icefloe.operations.parallel_requests import MANIFEST_THREADS, in_threads
 from icefloe.spec.arrow_values import array_of_chunks, mask_array, numpy_of
-from icefloe.spec.metadata.document import LATEST_SUPPORTED_VERSION
+from icefloe.spec.metadata.document_validation import LATEST_SUPPORTED_VERSION
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import CHANGE_TYPE
 from icefloe.spec.schema.schema import Schema

@@ -8,8 +8,8 @@ from icefloe.io.locations import place_of_file, place_of_folder
 from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.metadata_cache import read_metadata_at
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import Schema

@@ -1,6 +1,6 @@
 """`AddFiles`: the action of `table.add_files`: data files of other writers become files of the table, unchanged and in place.
 
-Their footers are read by `datafile/foreign_files.py` and `datafile/partition_of_file.py`.
+Their footers are read by `datafile/foreign_files.py` and `datafile/files_to_add.py`.
 Spec: Snapshots; Column Projection.
 """
 
@@ -15,17 +15,17 @@ from icefloe.commit.append import Append
 from icefloe.commit.attempt import Attempt, CommitContext, Read
 from icefloe.commit.live_entries import is_among, live_entries
 from icefloe.commit.snapshot_attempt import parent_snapshot
+from icefloe.datafile.files_to_add import FilesToAdd, FileToAdd
 from icefloe.datafile.foreign_files import FooterRequest
-from icefloe.datafile.partition_of_file import FilesToAdd, FileToAdd
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchFileError, Problem
 from icefloe.io.listing import files_of
 from icefloe.io.locations import qualify
 from icefloe.operations.engine import Engine
 from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.manifest.data_file import DataFile
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.metadata_updates import apply_updates
 from icefloe.spec.metadata.requirement import AssertCurrentSchemaId
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.metadata.table_updates import SetProperties

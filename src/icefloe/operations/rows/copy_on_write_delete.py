@@ -13,7 +13,7 @@ from icefloe.datafile.copy_data_file import RewrittenFile
 from icefloe.datafile.copy_file_group import RewrittenGroup, rewrite_group
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.operations.available_engines import engine_choice
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.engine import Engine
 from icefloe.operations.rows.copy_on_write_groups import groups_of
 from icefloe.operations.rows.row_change import Removal, RowChange, TaskKey, deletes_about_alone, rows_of_files, task_key

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, WrittenDeletes, write_position_deletes, write_vectors
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import UnsupportedFeatureError
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.rows.row_change import RowChange, deletes_about_alone, records_left, specs_of, task_key
 from icefloe.operations.rows.write_context import write_target
 from icefloe.operations.table_handle import TableHandle

@@ -15,16 +15,16 @@ from icefloe.datafile.deletes.delete_file_output import key_schema, write_equali
 from icefloe.datafile.partition_splitter import Part, PartitionSplitter
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.operations.available_engines import arrow_table
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.rows.write_context import write_target
 from icefloe.operations.table_handle import TableHandle
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.spec.metadata.layout_updates import AddPartitionSpec, spec_id_of
-from icefloe.spec.metadata.manifests import read_manifests
 from icefloe.spec.metadata.metadata_updates import Update, apply_updates
 from icefloe.spec.metadata.requirement import AssertLastAssignedPartitionId
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import UNPARTITIONED_SPEC, PartitionSpec
 from icefloe.spec.partitioning.transforms import UnknownTransform, VoidTransform

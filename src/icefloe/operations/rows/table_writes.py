@@ -15,7 +15,7 @@ from icefloe.commit.conflicts import ConflictRules
 from icefloe.commit.new_manifest import ManifestNumbers
 from icefloe.commit.replace_partitions import ReplacePartitions
 from icefloe.commit.row_delta import RowDelta
-from icefloe.datafile.partition_of_file import spec_of_folders
+from icefloe.datafile.files_to_add import spec_of_folders
 from icefloe.errors import InvalidInputError
 from icefloe.operations.available_engines import IN_PROCESS, engine_choice, engine_for_rows
 from icefloe.operations.rows.add_files import AddFiles, locations_to_add, read_footers

@@ -15,7 +15,7 @@ from icefloe.commit.row_delta import RowDelta
 from icefloe.commit.snapshot_attempt import parent_snapshot
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, InvalidSchemaError, Problem, SchemaMismatchError
 from icefloe.operations.available_engines import IN_PROCESS
-from icefloe.operations.commits.commit_loop import delete_quietly
+from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.operations.rows.copy_on_write_delete import copies_without
 from icefloe.operations.rows.delete_file_writer import DeleteFileWriter

@@ -17,8 +17,8 @@ from icefloe.operations.parallel_requests import in_threads
 from icefloe.operations.staging import staging_of_write
 from icefloe.operations.table_handle import TableHandle, data_folder, metadata_folder
 from icefloe.spec.metadata.encryption import refuse_encrypted, refuse_plain_files
-from icefloe.spec.metadata.manifests import spec_schema
 from icefloe.spec.metadata.property_kinds import property_texts
+from icefloe.spec.metadata.snapshot_manifests import spec_schema
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER

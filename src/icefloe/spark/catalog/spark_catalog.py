@@ -16,7 +16,7 @@ from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction
 from icefloe.errors import IcefloeError, InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
-from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.commit_loop import commit
 from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.pending_change import CommitReport
 from icefloe.operations.write_result import WriteResult

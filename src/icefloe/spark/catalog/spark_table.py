@@ -25,7 +25,7 @@ from icefloe.spark.scan.scan_plans import ScanCache, ScanPlans
 from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, SparkScan, metadata_columns
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import quote_name, schema_to_struct, with_geo_types
-from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.sort_keys import sort_order_text
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import ACCEPT_ANY_SCHEMA, AUTO_SCHEMA_EVOLUTION

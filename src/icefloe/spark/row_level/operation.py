@@ -18,7 +18,7 @@ from icefloe.commit.attempt import Action
 from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeatureError
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.operations.available_engines import engine_named
-from icefloe.operations.commits.commit_loop import commit
+from icefloe.operations.commit_loop import commit
 from icefloe.operations.metadata_cache import LoadedMetadata, load_metadata
 from icefloe.operations.pending_change import CommitReport
 from icefloe.operations.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result

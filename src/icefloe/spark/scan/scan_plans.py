@@ -25,7 +25,7 @@ from icefloe.spark.scan.read_options import PlanningMode
 from icefloe.spark.types.spark_types import has_geo_types
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
-from icefloe.spec.metadata.manifests import read_manifests
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_properties import WAP_ENABLED
 from icefloe.spec.ports import Parallel
 from icefloe.table.table import Table

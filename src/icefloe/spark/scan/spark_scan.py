@@ -56,7 +56,7 @@ from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_t
 from icefloe.spec.expressions.bind import bind, predicates
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, NotNull, all_of
 from icefloe.spec.manifest.data_file import FileContent
-from icefloe.spec.metadata.manifests import table_partition_type
+from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column

@@ -13,7 +13,7 @@ from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.catalog.attached_catalogs import resolve_name
 from icefloe.spark.scan.table_selector import TableSelection, select
 from icefloe.spark.statements.view_statements import Rows, ViewStatement
-from icefloe.spec.metadata.manifests import spec_partition_type, spec_schema
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type, spec_schema
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import partition_path
 from icefloe.spec.sql_tokens import Tokens

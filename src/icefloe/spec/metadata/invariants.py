@@ -1,7 +1,7 @@
 """The invariants of table metadata, one function each, which yields the violations: of one version, and of the step from one version to the next.
 
 All but those of the full check look at ids and the few values in use, never at every snapshot, so that they can run at every read and every commit. The
-rules for single keys are in `document.py`. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
+rules for single keys are in `document_validation.py`. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """The parser of metadata JSON: table metadata from the bytes of a metadata file.
 
-A valid file is decoded quickly, with its lists left as bytes (`raw_entries.py`); of an invalid one a full validation (`document.py`) lists every problem.
-Gzip and damaged bytes are handled in `json_file.py`. Nothing here opens a file: the caller passes the bytes.
+A valid file is decoded quickly, with its lists left as bytes (`raw_entries.py`); of an invalid one a full validation lists every problem
+(`document_validation.py`). Gzip and damaged bytes are handled in `json_file.py`. Nothing here opens a file: the caller passes the bytes.
 
 Spec: Table Metadata Fields; Appendix C; Appendix E (reading v1 metadata); Format Versioning; Version 4: Metadata Structure and Representation; Table Location
 Specification; Appendix C, Table Metadata and Snapshots; Appendix F, Assignment of Snapshot IDs and `current-snapshot-id`; Writer requirements.
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from icefloe.errors import FormatError, MetadataFormatError, Problem, UnsupportedError, UnsupportedFormatVersionError
-from icefloe.spec.metadata.document import DRAFT_VERSION, KNOWN_KEYS, LATEST_SUPPORTED_VERSION, NO_SNAPSHOT_ID, document_problems
+from icefloe.spec.metadata.document_validation import DRAFT_VERSION, KNOWN_KEYS, LATEST_SUPPORTED_VERSION, NO_SNAPSHOT_ID, document_problems
 from icefloe.spec.metadata.encrypted_key import ENCRYPTION_KEYS
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.spec.metadata.invariants import every_problem_of, problems_of

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import InvalidInputError
-from icefloe.spec.metadata.document import NO_SNAPSHOT_ID
+from icefloe.spec.metadata.document_validation import NO_SNAPSHOT_ID
 from icefloe.spec.metadata.json_text import JsonText, gzip_parts, plain
 from icefloe.spec.metadata.raw_entries import RawEntries
 from icefloe.spec.metadata.snapshot_ref import snapshot_ref_to_json

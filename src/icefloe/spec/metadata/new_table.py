@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from icefloe.errors import UnsupportedFormatVersionError
 from icefloe.spec.metadata import table_properties
-from icefloe.spec.metadata.document import DRAFT_VERSION, LATEST_SUPPORTED_VERSION
+from icefloe.spec.metadata.document_validation import DRAFT_VERSION, LATEST_SUPPORTED_VERSION
 from icefloe.spec.metadata.entry_kinds import PARTITION_SPECS, SCHEMAS, SORT_ORDERS
 from icefloe.spec.metadata.invariants import check_change
 from icefloe.spec.metadata.raw_entries import RawEntries

@@ -37,7 +37,7 @@ def _metrics_mode(text: str) -> str:
 
 _METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
 
-# Commits. How long the waits between retries are is decided by `icefloe.commit.retry_waits`.
+# Commits. How long the waits between retries are is decided by `icefloe.operations.retry_waits`.
 COMMIT_NUM_RETRIES = number("commit.retry.num-retries", 4, 0, "retries", "How often a commit is retried after other writers won the race.")
 COMMIT_MIN_WAIT_MS = number(
     "commit.retry.min-wait-ms",

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from icefloe.errors import MetadataFormatError, Problem, UnsupportedFormatVersionError
-from icefloe.spec.metadata.document import list_problems
+from icefloe.spec.metadata.document_validation import list_problems
 from icefloe.spec.metadata.entry_kinds import SCHEMAS
 from icefloe.spec.metadata.json_file import deflate, inflate, parse_json, top_level
 from icefloe.spec.metadata.raw_entries import EntryKind, RawEntries

@@ -35,7 +35,7 @@ from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import ENTRY_FIELDS, STATISTICS, partition_column, statistic_column, statistic_field
 from icefloe.spec.manifest.partition_json import partition_value_from_json
 from icefloe.spec.manifest.partition_values import primitive
-from icefloe.spec.metadata.manifests import spec_partition_type
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.types import FixedType, PrimitiveType, StructType, UUIDType
 from icefloe.spec.values import physical_array, physical_arrow_type
 from icefloe.stores.rest.http_reply import server_text

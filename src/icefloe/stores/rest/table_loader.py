@@ -29,7 +29,7 @@ from icefloe.stores.rest.http_reply import NOT_FOUND, NOT_MODIFIED, Reply
 from icefloe.stores.rest.load_result import folder_and_file, load_result
 from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint
-from icefloe.stores.rest.scan_planner import RestScanPlanner
+from icefloe.stores.rest.server_planned_scans import RestScanPlanner
 from icefloe.stores.rest.table_access import TableAccess
 
 # Tokens of tables that are kept.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from icefloe.scan.snapshot_rows import rows_of_snapshot
+from icefloe.scan.snapshot_row_count import rows_of_snapshot
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata.snapshot import Snapshot, Summary
 

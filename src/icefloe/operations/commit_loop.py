@@ -36,7 +36,7 @@ from icefloe.errors import (
 from icefloe.io.bulk_delete import delete_files
 from icefloe.io.local_file_io import FileVersion
 from icefloe.io.manifest_cache import keep_written
-from icefloe.operations.commits.commit_retries import CommitTurn, check_commit_status, commit_with_retries, outcome_of_commit
+from icefloe.operations.commit_retries import CommitTurn, check_commit_status, commit_with_retries, outcome_of_commit
 from icefloe.operations.metadata_cache import METADATA_FILES, LoadedMetadata, load_metadata, reload_metadata, written_version
 from icefloe.operations.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.operations.pending_change import CommitReport
@@ -44,7 +44,6 @@ from icefloe.operations.table_handle import TableHandle, metadata_content, new_m
 from icefloe.spec.identifier import dotted
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata import table_properties
-from icefloe.spec.metadata.manifests import spec_partition_type
 from icefloe.spec.metadata.metadata_updates import (
     Update,
     apply_updates,
@@ -54,6 +53,7 @@ from icefloe.spec.metadata.metadata_updates import (
     with_metadata_log,
 )
 from icefloe.spec.metadata.requirement import AssertCreate
+from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Part
 from icefloe.stores.catalog_store import CommitRequest

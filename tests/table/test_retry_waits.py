@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from icefloe.commit.retry_waits import LONGEST, longest_wait_ms
+from icefloe.operations.retry_waits import LONGEST, longest_wait_ms
 
 Waits = Callable[[int, int, int, int], int]
 MINUTES = 60_000

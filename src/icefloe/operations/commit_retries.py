@@ -31,8 +31,8 @@ from tenacity import (
 from tenacity.stop import stop_any
 
 from icefloe.commit.outcome import Conflicted, Outcome, Refused, Unknown
-from icefloe.commit.retry_waits import longest_wait_ms
 from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NotFoundError, StorageError
+from icefloe.operations.retry_waits import longest_wait_ms
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.property_kinds import Property
 
@@ -242,7 +242,7 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
 
 
 def _retrying(settings: Mapping[str, str]) -> Retrying:
-    """Return the retries of `commit.retry.*`, until they or their time run out. How long the waits are is decided by `icefloe.commit.retry_waits`."""
+    """Return the retries of `commit.retry.*`, until they or their time run out. How long the waits are is decided by `icefloe.operations.retry_waits`."""
     min_wait_ms = table_properties.COMMIT_MIN_WAIT_MS.read(settings)
     max_wait_ms = min(table_properties.COMMIT_MAX_WAIT_MS.read(settings), LONGEST_WAIT_S * 1000)
     begun_s = 0.0

@@ -17,8 +17,8 @@ from icefloe.bounded_cache import BoundedCache
 from icefloe.errors import StorageUnavailableError
 from icefloe.io.locations import STORE_OF_SCHEME, scheme_of
 from icefloe.optional_packages import optional_module
-from icefloe.server.operations import Role
 from icefloe.server.request import SEPARATOR, Call
+from icefloe.server.rest_operations import Role
 from icefloe.server.server_settings import Delegation
 from icefloe.server.storage_keys import region_of, session_of
 from icefloe.spec.identifier import Identifier
