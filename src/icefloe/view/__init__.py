@@ -1,4 +1,4 @@
-"""Views: a name in a catalog, and the query behind it in the dialects of engines. `View`, `ViewVersion` and `SQLViewRepresentation` have PyIceberg's names.
+"""Views: each is a name in a catalog and a query, stored once for each SQL dialect. `View`, `ViewVersion` and `SQLViewRepresentation` have PyIceberg's names.
 
 The metadata of views is `icefloe.spec.view`. Spec: View spec, View Metadata.
 """

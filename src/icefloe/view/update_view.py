@@ -1,6 +1,6 @@
-"""Changes of a view that are collected and committed together at the end of a `with` block: a new version, other properties.
+"""Changes of a view, which are collected and committed together at the end of a `with` block: `ReplaceViewVersion`, `UpdateViewProperties`.
 
-Their effect on the metadata is decided by `spec/view/view_definition.py`. Spec: View spec, Versions; View spec, View Metadata (`properties`).
+`spec/view/view_definition.py` defines their effect on the metadata. Spec: View spec, Versions; View spec, View Metadata (`properties`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from icefloe.view.view_handle import ENGINE
 
 
 class ReplaceViewVersion(PendingChange):
-    """A new version of a view. What is not set stays as in the current version, including the queries in other dialects.
+    """A new version of a view. Whatever is not set is copied from the current version, including the queries in other dialects.
 
     `with view.replace_version() as update: update.with_query("trino", "SELECT ...").with_schema(schema)`
     """
@@ -34,13 +34,13 @@ class ReplaceViewVersion(PendingChange):
 
         Args:
             dialect: the dialect, such as `spark` or `trino`; upper and lower case are the same.
-            sql: the statement; it replaces the one that the view may have in this dialect.
+            sql: the statement; it replaces the view's present statement in this dialect, if there is one.
 
         Returns:
             This update.
 
         Raises:
-            InvalidInputError: the statement or the dialect is empty, or the statement is no SELECT.
+            InvalidInputError: the statement or the dialect is empty, or the statement is not a SELECT.
         """
         check_queries({dialect: sql})
         others = {name: text for name, text in self._edit.queries.items() if name.lower() != dialect.lower()}
@@ -123,10 +123,11 @@ class ReplaceViewVersion(PendingChange):
         return self
 
     def commit(self) -> None:
-        """Commit the new version. If it equals an existing version, that one becomes the current one and none is added.
+        """Commit the new version. If an existing version equals it, the existing version becomes the current one and no version is added.
 
         Raises:
-            InvalidInputError: a dialect of the current version would be lost that must be kept, or a dialect to drop does not exist.
+            InvalidInputError: the new version lacks a dialect of the current version, which `replace.drop-dialect.allowed` forbids, or a dialect to drop does
+                not exist.
             NoSuchViewError: the view was dropped, or another view has its name now.
             CommitConflictError: other writers won every retry, or changed the same thing.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
@@ -168,7 +169,7 @@ class UpdateViewProperties(PendingChange):
         return self
 
     def remove(self, name: str) -> Self:
-        """Remove a property; one that the view does not have is no error.
+        """Remove a property. It is no error if the view does not have it.
 
         Args:
             name: the property.

@@ -1,6 +1,6 @@
-"""`View`: one view in a catalog: its queries by dialect, its versions, and the changes of it.
+"""`View`: one view in a catalog: its queries by dialect, its versions, and its changes.
 
-How a change is committed is `view_commit.py`. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+`view_commit.py` commits the changes. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Mapping
@@ -98,13 +98,13 @@ class View:
         return tuple(self.metadata.version_log)
 
     def sql_for(self, dialect: str) -> SQLViewRepresentation | None:
-        """Return the current version's query in a dialect, or in another one if there is none in this dialect.
+        """Return the current version's query in a dialect; if it has none in this dialect, its first query in any dialect.
 
         Args:
             dialect: the dialect; upper and lower case are the same.
 
         Returns:
-            The query in the dialect; else the view's first query, whose `dialect` names the one it is in; None if the version has no SQL.
+            The query with its `dialect`, which differs from the requested one if the first query was taken; None if the version has no SQL query.
 
         Raises:
             InvalidInputError: the dialect is empty.
@@ -115,7 +115,7 @@ class View:
         return next((query for query in queries if query.dialect.lower() == dialect.lower()), queries[0] if queries else None)
 
     def refresh(self) -> "View":
-        """Load the metadata that the catalog names now.
+        """Load the current metadata of the view from the catalog.
 
         Returns:
             This view.
@@ -135,7 +135,7 @@ class View:
         return ReplaceViewVersion(self._commit)
 
     def replace(self, definition: ViewDefinition, *, properties: Mapping[str, object] | None = None, location: str | None = None) -> None:
-        """Replace the view's whole definition by a new version, in one commit.
+        """Replace the view's whole definition with a new version, in one commit.
 
         Args:
             definition: the queries, the columns and the defaults of names.
@@ -143,7 +143,7 @@ class View:
             location: the view's folder; by default it stays.
 
         Raises:
-            InvalidInputError: a query is invalid, or a dialect of the current version would be lost that must be kept.
+            InvalidInputError: a query is invalid, or the new version lacks a dialect of the current version, which `replace.drop-dialect.allowed` forbids.
             InvalidPropertyError: a property has a value that it cannot have.
             CommitConflictError: other writers won every retry, or changed the same thing.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
@@ -165,7 +165,8 @@ class View:
             version_id: a version that the metadata still has.
 
         Raises:
-            InvalidInputError: the metadata does not have the version, or the version lacks a dialect that must be kept.
+            InvalidInputError: the metadata does not have the version, or it lacks a dialect of the current version, which `replace.drop-dialect.allowed`
+                forbids.
             CommitConflictError: other writers won every retry, or changed the same thing.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
             NoSuchViewError: the view does not exist.
@@ -184,7 +185,7 @@ class View:
         """Set the folder of the view's new metadata files; existing files stay where they are.
 
         Args:
-            location: the folder; a relative path is one below the working directory.
+            location: the folder; a relative path is resolved against the working directory.
 
         Raises:
             InvalidInputError: the location is empty.

@@ -3,9 +3,9 @@
 When to retry, and how the status of an unknown commit is checked, is shared with tables (`icefloe.operations.commit_retries`).
 Spec: View spec, Metadata Location; View spec, Overview; Optimistic Concurrency.
 
-A reply can be lost although the commit happened, and other writers can build on it. View metadata has no log of metadata files, so an attempt is found again
-by its metadata location, which the catalog reports together with the previous one, and by its entry in the version log with the version of that entry. A change
-of properties or of the location alone that several other commits followed cannot be found again: its outcome is unknown.
+A reply can be lost although the commit happened, and other writers can commit on top of it. View metadata has no log of metadata files. So a commit is
+recognized by its metadata location, if that is the catalog's current or previous one, or by its version and the entry of that version in the version log. A
+commit that changed only properties or the location cannot be recognized after several other commits: its outcome is unknown.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,21 +29,21 @@ from icefloe.view.view_handle import (
     write_view_file,
 )
 
-# Returns the updates of a change for a base, at a time in milliseconds since 1970-01-01 UTC.
+# A change of a view: a function from the current metadata, and the time in milliseconds since 1970-01-01 UTC, to the updates to commit.
 ViewChange = Callable[[ViewMetadata, int], Sequence[ViewUpdate]]
 CommitView = Callable[[ViewChange], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """One attempt: the view that it is based on, the location of its metadata file, and the new metadata."""
+    """One attempt of a commit: the view that it is based on, the location of its metadata file (empty if the store writes it), and the new metadata."""
 
     base: LoadedView
     location: str
     metadata: ViewMetadata
 
     def is_in(self, current: LoadedView) -> bool | None:
-        """Return whether the attempt is part of the view that the catalog names now; None if that can no longer be determined."""
+        """Return whether the attempt was committed, so that the current view contains it; None if that can no longer be determined."""
         if self.location and self.location in (current.location, current.previous_location):
             return True
         if self.base.location in (current.location, current.previous_location):
@@ -53,7 +53,7 @@ class _Attempt:
             version = self.metadata.version()
             if self.metadata.version_log[-1] in log and current.metadata.versions.get(version.version_id) == version:
                 return True
-            # Only the oldest entries are removed from the log: if it has the entry before this attempt's, it would have this attempt's too.
+            # The log loses its oldest entries first: if it still has the entry before that of this attempt, then the attempt was never added.
             if before.version_log and before.version_log[-1] in log:
                 return False
         return None
@@ -69,10 +69,10 @@ class _ViewCommit:
         self.handle = handle
         self.name = handle.view_name
         self.change = change
-        self.base = base  # what the current attempt builds on; after the commit, what it made
+        self.base = base  # the view that the current attempt is based on; after the commit, the committed view
         self.number = 0
         self.commits_begun = 0
-        self.may_be_committed = False  # whether a commit was begun that is not known to have failed
+        self.may_be_committed = False  # whether an attempt was sent to the store and may have succeeded
         self.attempts: list[_Attempt] = []
 
     @property
@@ -80,7 +80,7 @@ class _ViewCommit:
         return [attempt.location for attempt in self.attempts if attempt.location]
 
     def try_once(self) -> Outcome:
-        # The first attempt reloads too: a change without effect on a view that was loaded long ago may have one on the view as it is now.
+        # The first attempt reloads too: a change can be without effect on the view as it was loaded, and have an effect on the current view.
         self.base = reload_view_metadata(self.handle, self.base)
         if self._is_committed():
             return Committed()
@@ -94,7 +94,7 @@ class _ViewCommit:
         self.number += 1
         if metadata == base.metadata:
             return Committed()
-        # A location that this change sets is chosen by the caller, and where the store writes the file nothing is written here.
+        # No check is needed if this change sets the location, because the caller chose it, or if the store writes the metadata file.
         if metadata.location == base.metadata.location and not handle.store.writes_metadata:
             check_view_location(handle.view_name, handle.policy, metadata.location, base.location)
         location = "" if handle.store.writes_metadata else new_view_location(handle.ids, metadata, previous_location=base.location)
@@ -120,7 +120,7 @@ class _ViewCommit:
         return outcome
 
     def _accept(self, outcome: Committed, committed: LoadedView) -> None:
-        """Make the attempt the view's metadata: as the store has it, if it wrote the metadata."""
+        """Keep the committed view as the base: with the metadata that the store returned, if it wrote the metadata."""
         stored = outcome.stored[0] if outcome.stored else None
         if stored is not None and isinstance(stored.metadata, ViewMetadata):
             committed = replace(committed, location=stored.location, metadata=stored.metadata)
@@ -146,7 +146,7 @@ class _ViewCommit:
         return Committed() if is_committed else outcome
 
     def _is_committed(self) -> bool:
-        """Return whether an earlier attempt, thought lost, is part of the view as last loaded."""
+        """Return whether the view as last loaded shows that an earlier attempt was committed after all."""
         return any(attempt.is_in(self.base) for attempt in self.attempts)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
@@ -158,7 +158,7 @@ class _ViewCommit:
         if self.may_be_committed:
             return
         if self.commits_begun:
-            # A conflict reported for an earlier commit can hide a lost reply: only the view itself shows whether it happened.
+            # An attempt that the store reported as a conflict may have been committed, with its reply lost: only the view itself shows that.
             try:
                 self.base = load_view_metadata(self.handle)
             except IcefloeError:
@@ -168,13 +168,13 @@ class _ViewCommit:
         self.delete_files_of_lost_attempts()
 
     def delete_files_of_lost_attempts(self) -> None:
-        """Delete the metadata files of lost attempts, except the current and the previous one of the view."""
+        """Delete the metadata files of attempts, except the view's current and previous metadata file."""
         referenced = {self.base.location, self.base.previous_location}
         delete_view_files(self.handle, [location for location in self.metadata_locations if location not in referenced])
 
 
 def commit_view(handle: ViewHandle, change: ViewChange, base: LoadedView) -> LoadedView:
-    """Commit a change, and retry lost races by the view's `commit.retry.*` properties.
+    """Commit a change. After a commit of another writer, retry as the view's `commit.retry.*` properties require.
 
     Args:
         handle: the view's entry in its catalog.
@@ -182,13 +182,13 @@ def commit_view(handle: ViewHandle, change: ViewChange, base: LoadedView) -> Loa
         base: the view as it was loaded.
 
     Returns:
-        The view that is current for the writer after the commit.
+        The view after the commit.
 
     Raises:
-        CommitConflictError: every attempt lost its race; no file of it remains.
+        CommitConflictError: other writers won every retry; no file of the attempts remains.
         NoSuchViewError: the view was dropped, or another view has its name now.
-        CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
-        InvalidInputError: the change violates a rule on the view as it is now.
+        CommitUnknownError: it is unknown whether the commit happened; all files are kept.
+        InvalidInputError: the change violates a rule when it is applied to the current view.
         LocationNotAllowedError: the view claims a location that the catalog does not allow.
     """
     work = _ViewCommit(handle, change, base)

@@ -1,4 +1,4 @@
-"""`ViewHandle`: a view's entry in a catalog and the storage of its files; and the reading and writing of its metadata files.
+"""`ViewHandle`: a view's entry in a catalog and the storage of its files; functions that read and write its metadata files.
 
 Spec: View spec, Metadata Location; View spec, View Metadata (`view-uuid`); Metastore Tables.
 """
@@ -22,11 +22,11 @@ from icefloe.spec.view.view_updates import new_view_metadata
 from icefloe.stores.catalog_store import CreatesViews, TableLocation, ViewStore
 from icefloe.version import __version__
 
-# The entries of a version's summary that name its writer. Spec: View spec, Summary.
+# Entries of a view version's summary: the engine that wrote the version. Spec: View spec, Summary.
 ENGINE: Mapping[str, str] = {"engine-name": "icefloe", "engine-version": __version__}
 
 
-# The folder of a new view in a store that chooses it.
+# Placeholder for the folder of a new view whose folder the store chooses.
 UNPLACED = "memory://unplaced"
 
 
@@ -49,7 +49,7 @@ class ViewHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedView:
-    """View metadata and the location it was read from or written to; `previous_location` is the one before it, if the catalog reports it."""
+    """View metadata and the location of its file; `previous_location` is the location of the metadata file before it, if the catalog reports it."""
 
     location: str
     metadata: ViewMetadata
@@ -57,16 +57,16 @@ class LoadedView:
 
 
 def load_view_metadata(handle: ViewHandle) -> LoadedView:
-    """Load the metadata that the catalog names now. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
+    """Load the view's current metadata. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
     return view_metadata_of(handle, handle.store.load(handle.identifier))
 
 
 def reload_view_metadata(handle: ViewHandle, previous: LoadedView) -> LoadedView:
-    """Load the metadata that the catalog names now, which must be of the same view as `previous`; read it only if its location changed.
+    """Load the view's current metadata, which must have the UUID of `previous`. The file is read only if its location changed.
 
     Raises:
         NoSuchViewError: the view was dropped, or another view has its name now.
-        NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: as `read_view_metadata`.
+        NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: raised by `read_view_metadata`.
     Spec: View spec, View Metadata (`view-uuid`).
     """
     entry = handle.store.load(handle.identifier)
@@ -88,7 +88,7 @@ def write_view_file(handle: ViewHandle, location: str, metadata: ViewMetadata) -
 
 
 def new_view_location(ids: IdSource, metadata: ViewMetadata, *, previous_location: str | None) -> str:
-    """Return the location of the next metadata file, which no file has yet: `<location>/metadata/00001-<uuid>.gz.metadata.json`."""
+    """Return a new location for the next metadata file: `<location>/metadata/00001-<uuid>.gz.metadata.json`."""
     path = METADATA_PATH.read(metadata.properties) or "metadata"
     folder = join(metadata.location, path) if is_relative(path) else path
     previous_version = metadata_version(previous_location) if previous_location else None
@@ -97,7 +97,7 @@ def new_view_location(ids: IdSource, metadata: ViewMetadata, *, previous_locatio
 
 
 def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, properties: Mapping[str, object], location: str) -> LoadedView:
-    """Write a view's first metadata file under its folder `location`, and create its name; or let a store do so that writes metadata itself.
+    """Write a view's first metadata file under its folder `location`, and create its name. A store that implements `CreatesViews` does both itself.
 
     Raises:
         ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError: the name was not created, and the file was deleted.
@@ -124,14 +124,14 @@ def create_view_metadata(handle: ViewHandle, definition: ViewDefinition, propert
             delete_view_files(handle, [written])
             raise
     except StorageError:
-        # The reply can be lost although the name was created.
+        # The name may have been created although the reply was lost.
         if not _names(handle, written):
             raise
     return LoadedView(location=written, metadata=metadata)
 
 
 def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
-    """Delete files that nothing names; one that cannot be deleted stays as an orphan."""
+    """Delete files that no metadata refers to. A file that cannot be deleted is left as an orphan, without an error."""
     for location in locations:
         try:
             handle.io.delete(location)
@@ -140,7 +140,7 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
 
 
 def view_metadata_of(handle: ViewHandle, entry: TableLocation) -> LoadedView:
-    """Return the metadata that a store loaded with a view's location, or else read its file. Raises as `load_view_metadata`."""
+    """Return the metadata of a store's entry; if the entry has only its location, read the file. Raises as `load_view_metadata`."""
     location = entry.metadata_location
     if isinstance(entry.metadata, ViewMetadata):
         return LoadedView(location=location, metadata=entry.metadata, previous_location=entry.previous_metadata_location)
@@ -149,7 +149,7 @@ def view_metadata_of(handle: ViewHandle, entry: TableLocation) -> LoadedView:
 
 
 def _names(handle: ViewHandle, location: str) -> bool:
-    """Return whether the view's name leads to this metadata file."""
+    """Return whether the catalog has the view's name with this metadata file."""
     try:
         return handle.store.load(handle.identifier).metadata_location == location
     except NoSuchViewError:
