@@ -17,14 +17,14 @@ _UPDATE_EXAMPLE = """pass expressions as text: update({"fare": "fare * 2"}, wher
 
 
 def run_statement(table: Any, statement: Statement) -> WriteResult:
-    """Run a statement on a table in the Spark session of this process, and commit it. Raises as `EngineChoice.for_statements`."""
+    """Run a statement on a table in the Spark session of this process, and commit it. Raises the errors of `EngineChoice.for_statements`."""
     return engine_choice().for_statements(statement.operation).run_statement(table, statement)
 
 
 def update_statement(
     assignments: Mapping[str, str], where: str | None, branch: str, snapshot_properties: Mapping[str, str] | None
 ) -> Statement:
-    """Return an UPDATE. Raises `InvalidInputError` if no column is assigned, or an argument has another type."""
+    """Return an UPDATE statement. Raises `InvalidInputError` if no column is assigned, or an argument has a wrong type."""
     if where is not None and not isinstance(where, str):
         raise InvalidInputError(f"where is a {type(where).__name__}, not a condition of Spark SQL", next_step=_UPDATE_EXAMPLE)
     text = f"UPDATE {{target}} AS t SET {_assignments(assignments)}" + (f" WHERE {where}" if where is not None else "")  # noqa: S608 expressions are SQL by intent
@@ -32,7 +32,7 @@ def update_statement(
 
 
 def merge_statement(run: Run, source: Any, on: str, branch: str, snapshot_properties: Mapping[str, str] | None) -> "Merge":
-    """Return a MERGE without clauses, which `run` will run."""
+    """Return a MERGE statement that has no clauses yet; `Merge.merge` passes it to `run`."""
     statement = Statement(
         operation="merge",
         text=f"MERGE INTO {{target}} AS t USING {{source}} AS s ON {on}",
@@ -45,14 +45,14 @@ def merge_statement(run: Run, source: Any, on: str, branch: str, snapshot_proper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """A MERGE statement under construction; each clause returns a new one."""
+    """A MERGE statement under construction. It is immutable: each added clause returns a new statement."""
 
     run: Run
     statement: Statement
     clauses: tuple[str, ...] = ()
 
     def when_matched(self, condition: str | None = None) -> "MergeClause":
-        """Start a clause for rows of the table with a match; it takes `update_all`, `update` or `delete`.
+        """Start a clause for rows of the table that match a source row. Its action is `update_all`, `update` or `delete`.
 
         Args:
             condition: a further condition of Spark SQL over `t` and `s`.
@@ -63,7 +63,7 @@ class Merge:
         return MergeClause(merge=self, when="MATCHED", condition=condition, allowed=("update", "delete"))
 
     def when_not_matched(self, condition: str | None = None) -> "MergeClause":
-        """Start a clause for rows of the source without a match; it takes `insert_all` or `insert`.
+        """Start a clause for rows of the source that match no row of the table. Its action is `insert_all` or `insert`.
 
         Args:
             condition: a further condition of Spark SQL over `s`.
@@ -74,7 +74,7 @@ class Merge:
         return MergeClause(merge=self, when="NOT MATCHED", condition=condition, allowed=("insert",))
 
     def when_not_matched_by_source(self, condition: str | None = None) -> "MergeClause":
-        """Start a clause for rows of the table without a match; it takes `update` or `delete`.
+        """Start a clause for rows of the table that match no source row. Its action is `update` or `delete`.
 
         Args:
             condition: a further condition of Spark SQL over `t`.
@@ -92,7 +92,7 @@ class Merge:
 
         Raises:
             InvalidInputError: there is no clause.
-            pyspark.errors.SparkRuntimeException: a row of the table matches several rows of the source that would change it.
+            pyspark.errors.SparkRuntimeException: several rows of the source would change the same row of the table.
             UnsupportedFeatureError, CommitInvalidatedError, CommitConflictError, CommitUnknownError: as for `Table.update`.
         """
         if not self.clauses:
@@ -102,7 +102,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """A clause that has a condition and no action yet."""
+    """A clause of a MERGE, with a condition and without an action. Each method adds the action and returns the statement."""
 
     merge: Merge
     when: str
@@ -121,7 +121,7 @@ class MergeClause:
         """Set columns.
 
         Args:
-            assignments: expressions of Spark SQL by column.
+            assignments: the new values as Spark SQL expressions, by column.
 
         Returns:
             The statement with this clause.
@@ -145,10 +145,10 @@ class MergeClause:
         return self._then("insert", "INSERT *")
 
     def insert(self, values: Mapping[str, str]) -> Merge:
-        """Insert a row; columns that are not named are null, or have their defaults.
+        """Insert a row; columns that are not named get their default, or null.
 
         Args:
-            values: expressions of Spark SQL by column.
+            values: the values as Spark SQL expressions, by column.
 
         Returns:
             The statement with this clause.
@@ -165,7 +165,7 @@ class MergeClause:
 
 
 def _check_expressions(expressions: Any) -> None:
-    """Check expressions by column, which may be numbers too."""
+    """Check that expressions are a mapping from column names to text or numbers."""
     if not isinstance(expressions, Mapping):
         raise InvalidInputError(f"expressions by column are a {type(expressions).__name__}, not a dict", next_step=_UPDATE_EXAMPLE)
     if not expressions:

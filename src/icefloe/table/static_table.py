@@ -1,6 +1,6 @@
-"""`StaticTable`: a read-only table, opened by a metadata file without a catalog.
+"""`StaticTable`: a read-only table, opened from a metadata file without a catalog.
 
-Reads are `icefloe.operations.loaded_table`; every change of `table_mutations.py` is refused. Spec: Table Metadata.
+`icefloe.operations.loaded_table` reads the table; every change of `table_mutations.py` is refused. Spec: Table Metadata.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,11 +25,11 @@ else:
 
 
 class StaticTable(TableReader, TableMutations):
-    """A table opened by its metadata file, without a catalog: it never changes and cannot be written."""
+    """A table that is opened from its metadata file, without a catalog: it never changes and cannot be written."""
 
     @classmethod
     def from_metadata(cls, metadata_location: str, properties: Mapping[str, str] | None = None) -> "StaticTable":
-        """Open a table by the location of a metadata file; a file-system table also by its folder, at the newest version.
+        """Open a table from a metadata file, or the newest version of a file-system table from its folder.
 
         Args:
             metadata_location: the metadata file, or the folder of a file-system table.
@@ -39,7 +39,7 @@ class StaticTable(TableReader, TableMutations):
             The table.
 
         Raises:
-            InvalidInputError: the folder of a table that is in a catalog: only the catalog determines which metadata file is current.
+            InvalidInputError: the folder is that of a table in a catalog: only the catalog determines which metadata file is current.
             NoSuchFileError: the file does not exist, or the folder contains no table.
             MetadataFormatError: the metadata file is damaged, or violates the format.
             UnsupportedFormatVersionError: Icefloe does not read this format version.

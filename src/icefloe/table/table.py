@@ -1,6 +1,7 @@
 """`Table`: one Iceberg table in a catalog, as users hold it.
 
-Reads are `icefloe.operations.loaded_table`, changes `table_mutations.py`. UPDATE and MERGE are only here: they are run by Spark and commit at once.
+Reads are in `icefloe.operations.loaded_table`, changes in `table_mutations.py`. UPDATE and MERGE are only in this class, not in transactions: Spark runs them,
+and they commit at once.
 Spec: Table Metadata; Snapshots.
 """
 
@@ -20,7 +21,7 @@ from icefloe.table.merge_statement import Merge, merge_statement, run_statement,
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
 
-if TYPE_CHECKING:  # opening a table loads none of its tools
+if TYPE_CHECKING:  # imported at first use, so that opening a table is quick
     from icefloe.maintenance import table_maintenance
     from icefloe.metadata_tables import table_inspection
     from icefloe.repair import repair_plan, repairs
@@ -45,7 +46,7 @@ class Table(LoadedTable, TableMutations):
         return table_maintenance.TableMaintenance(self)
 
     def transaction(self) -> Transaction:
-        """Start several changes as one commit: `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`.
+        """Start a transaction: several changes in one commit. `with table.transaction() as tx: tx.delete("day = 3"); tx.append(rows)`.
 
         Returns:
             The transaction, which is committed at the end of its `with` block.
@@ -59,12 +60,12 @@ class Table(LoadedTable, TableMutations):
         branch: str = MAIN,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> WriteResult:
-        """Set columns of rows by Spark, as `UPDATE t SET ...` does: `table.update({"v": "v + 1", "s.a": "NULL"}, where="kind = 'a'")`.
+        """Set columns of rows, as Spark's `UPDATE t SET ...` does: `table.update({"v": "v + 1", "s.a": "NULL"}, where="kind = 'a'")`.
 
-        `write.update.mode` decides between copy-on-write and merge-on-read; from format version 3 on rows keep their ids.
+        The table property `write.update.mode` chooses copy-on-write or merge-on-read; from format version 3 on, updated rows keep their row ids.
 
         Args:
-            assignments: expressions of Spark SQL over the table's columns, by column; columns inside structs by dotted name.
+            assignments: the new value of each column, as a Spark SQL expression over the table's columns; a field of a struct has a dotted name.
             where: a condition of Spark SQL; all rows by default.
             branch: the branch to write to.
             snapshot_properties: entries for the snapshot's summary.
@@ -73,7 +74,7 @@ class Table(LoadedTable, TableMutations):
             The number of rows and files changed.
 
         Raises:
-            UnsupportedFeatureError: no Spark session runs; or merge-on-read in a table of format version 1.
+            UnsupportedFeatureError: no Spark session runs; or `write.update.mode` is merge-on-read and the table has format version 1.
             InvalidInputError: no column is assigned.
             CommitInvalidatedError, CommitConflictError, CommitUnknownError: as for `append`.
             pyspark.errors.AnalysisException: Spark cannot resolve an expression.
@@ -81,11 +82,11 @@ class Table(LoadedTable, TableMutations):
         return run_statement(self, update_statement(assignments, where, branch, snapshot_properties))
 
     def merge(self, source: Any, on: str, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None) -> Merge:
-        """Start `MERGE INTO t USING s ON ...`, where `t` is the table and `s` the Spark DataFrame `source`; nothing runs before `merge()`.
+        """Start the statement `MERGE INTO t USING s ON ...`, where `t` is the table and `s` is `source`. It runs when `merge()` is called on it.
 
             table.merge(df, "t.id = s.id").when_matched("s.gone").delete().when_matched().update_all().when_not_matched().insert_all().merge()
 
-        Clauses apply in their order. The methods have the names of PySpark's `df.mergeInto`; expressions are Spark SQL over `t` and `s`.
+        The first clause that applies to a row is used. The methods have the names of PySpark's `df.mergeInto`; expressions are Spark SQL over `t` and `s`.
 
         Args:
             source: a Spark DataFrame.
@@ -94,25 +95,25 @@ class Table(LoadedTable, TableMutations):
             snapshot_properties: entries for the snapshot's summary.
 
         Returns:
-            The MERGE without clauses.
+            The statement, without clauses.
 
         Raises:
             UnsupportedFeatureError: no classic Spark session runs in this process.
         """
-        engine_choice().for_statements("merge")  # a statement that cannot run is refused before it is built
+        engine_choice().for_statements("merge")  # raises before the statement is built if nothing could run it
         return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
 
     def compute_statistics(
         self, columns: Sequence[str] | None = None, snapshot_id: int | None = None, *, engine: str | None = None
     ) -> TableStatistics | None:
-        """Count the distinct values of columns in a snapshot and commit them as its statistics file, for the planning of joins.
+        """Count the distinct values of columns in a snapshot and commit the counts as its statistics file. Engines plan joins with them.
 
-        The columns are read in streams, by Spark's tasks or in this process. Statistics that the snapshot already has for other columns are kept.
+        Spark's tasks or this process read the columns batch by batch. Statistics that the snapshot already has for other columns are kept.
 
         Args:
-            columns: top-level columns, or fields of structs by dotted name, of primitive types; by default all top-level columns of primitive types.
+            columns: names of columns of primitive types; a field of a struct has a dotted name. By default all top-level columns of primitive types.
             snapshot_id: the snapshot; the current one by default.
-            engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
+            engine: `spark` or `in-process`; by default Spark if a session runs already or the files are large.
 
         Returns:
             The statistics; None for a table without a snapshot.
@@ -144,8 +145,8 @@ class Table(LoadedTable, TableMutations):
         """Return what `compute_partition_statistics` with the same arguments would read, and compute nothing.
 
         Returns:
-            The manifests, and the snapshot on whose statistics it would build, or which has them already; None for a table without a snapshot.
-            Where those statistics do not match the manifests, the computation reads every manifest.
+            The manifests to read, and the snapshot whose statistics the computation would start from; None for a table without a snapshot. If these statistics
+            turn out not to match the manifests, the computation reads every manifest instead.
 
         Raises:
             InvalidInputError, NoSuchSnapshotError: as `compute_partition_statistics` does.
@@ -176,25 +177,26 @@ class Table(LoadedTable, TableMutations):
     def repair(
         self, *, only: str | Sequence[str] = (), branch: str = MAIN, files: bool = True, data: bool = False
     ) -> "repair_plan.RepairPlan":
-        """Find what is wrong in the table and plan its repair: `plan = table.repair(); print(plan); plan.apply()`. Nothing is changed until then.
+        """Find faults of the table and plan their repair: `plan = table.repair(); print(plan); plan.apply()`. Only `apply` changes anything.
 
         Args:
-            only: ids of repairs, or of rules of validation; by default all repairs that need not be named.
+            only: ids of repairs, or of validation rules whose findings are repaired; by default all repairs except those that run only when they are named
+                here.
             branch: the branch whose newest snapshot is repaired.
             files: check that each file exists and has its size.
-            data: check also footers of data files, delete files and statistics files.
+            data: also check the footers of data files, and read delete files and statistics files.
 
         Returns:
             The plan.
 
         Raises:
             NoSuchSnapshotError: the table has no such branch.
-            InvalidInputError: `only` names no repair.
+            InvalidInputError: `only` has a name that is neither a repair nor a rule.
             StorageUnavailableError: the storage does not respond.
         """
         return repairs.plan(self, only=only, branch=branch, files=files, data=data)
 
     def _scan_of(self, snapshot_id: int | None) -> DataScan:
-        """Return a scan of a snapshot, by default of the current one whichever branch is read."""
+        """Return a scan of a snapshot; by default of the table's current snapshot, even if reads are redirected to a branch."""
         snapshot = self.metadata.current_snapshot() if snapshot_id is None else None
         return self.scan(snapshot_id=snapshot.snapshot_id if snapshot else snapshot_id)

@@ -1,8 +1,8 @@
-"""`TableMutations`: every change of a table, written once for tables, transactions and static tables.
+"""`TableMutations`: every change of a table, as a base class of `Table`, `Transaction` and `StaticTable`.
 
-A `Table` commits each change at once, a `Transaction` collects changes for its one commit, and a `StaticTable` refuses them. In `icefloe.operations`, writes
-of rows are prepared by `rows/table_writes.py`, changes of metadata by `changes/`, changes of files by `files/`, expiry by `expiry/expire_snapshots.py`; the
-commit is `commit_loop.py`.
+A `Table` commits each change at once, a `Transaction` collects changes for one commit, and a `StaticTable` refuses them. The changes are prepared in
+`icefloe.operations`: writes of rows in `rows/table_writes.py`, changes of metadata in `changes/`, of files in `files/`, expiry in `expiry/expire_snapshots.py`.
+`commit_loop.py` commits them.
 Spec: Snapshots; Row-level Deletes; Optimistic Concurrency; Schema Evolution; Partition Evolution; Snapshot References; Snapshot Retention Policy.
 """
 
@@ -44,8 +44,8 @@ from icefloe.spec.metadata.unused_properties import unused_properties
 class TableMutations(ChangeTarget):
     """The changes of a table's rows, files, metadata, branches and tags, and the expiry of its snapshots.
 
-    Every write of rows takes `branch`, whose head the new snapshot follows, and `snapshot_properties`, which are added to the snapshot's summary. Methods
-    that return an `Update...` object or `ManageSnapshots` collect changes, and commit them together at the end of a `with` block.
+    Every write of rows takes `branch`, the branch that the new snapshot is added to, and `snapshot_properties`, which are added to the snapshot's summary.
+    Methods that return an `Update...` object or `ManageSnapshots` collect changes, and commit them together at the end of a `with` block.
     """
 
     def append(self, df: Any, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN) -> WriteResult:
@@ -61,7 +61,7 @@ class TableMutations(ChangeTarget):
             The number of files and rows added, and the id of the new snapshot.
 
         Raises:
-            SchemaMismatchError: the rows do not fit the schema; every wrong column is listed. Nothing was written.
+            SchemaMismatchError: the rows do not fit the table's schema; every wrong column is listed. Nothing was written.
             CommitConflictError: other writers won every retry. No file of this write remains.
             CommitUnknownError: the catalog's reply was lost. No file was deleted.
         """
@@ -77,8 +77,8 @@ class TableMutations(ChangeTarget):
     ) -> WriteResult:
         """Delete the rows for which a filter is true.
 
-        Files whose rows all match are dropped. For other files the table's property `write.delete.mode` decides: `copy-on-write` copies them without the
-        rows; `merge-on-read` writes position delete files (format version 2) or deletion vectors (version 3).
+        Files whose rows all match are removed from the table. For files with some matching rows, the table property `write.delete.mode` chooses:
+        `copy-on-write` copies the files without these rows; `merge-on-read` writes position delete files (format version 2) or deletion vectors (version 3).
 
         Args:
             delete_filter: a filter as text or expression; all rows by default.
@@ -87,11 +87,11 @@ class TableMutations(ChangeTarget):
             branch: the branch to delete from; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
-            The number of rows deleted and of files dropped or rewritten.
+            The number of rows deleted, and of files removed or copied.
 
         Raises:
-            InvalidFilterError: an unknown column, or a value that cannot be compared with it.
-            UnsupportedFeatureError: merge-on-read in a table of format version 1.
+            InvalidFilterError: the filter names an unknown column, or compares a column with a value of another type.
+            UnsupportedFeatureError: `write.delete.mode` is merge-on-read and the table has format version 1.
             CommitConflictError, CommitInvalidatedError, CommitUnknownError: as for `append`.
         """
         return self._replace(None, delete_filter, snapshot_properties, case_sensitive, branch)
@@ -114,15 +114,15 @@ class TableMutations(ChangeTarget):
             snapshot_properties: entries for the snapshot's summary.
             case_sensitive: whether the filter's column names match exactly.
             branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
-            isolation_level: None also overwrites what other writers commit meanwhile. `snapshot` refuses the commit if they deleted rows of the filter,
-                `serializable` also if they added some.
-            validate_from_snapshot_id: check the snapshots after this one; by default all of the branch.
+            isolation_level: what other writers may have committed since `validate_from_snapshot_id`. None: anything; rows that match the filter are
+                overwritten. `snapshot`: nothing that deletes rows that match the filter. `serializable`: nothing that deletes or adds such rows.
+            validate_from_snapshot_id: the snapshot after which commits are checked; by default all snapshots of the branch are checked.
 
         Returns:
             The number of rows and files added and removed.
 
         Raises:
-            CommitInvalidatedError: other writers did what the isolation level forbids. No file of this write remains.
+            CommitInvalidatedError: another writer's commit violates the isolation level. No file of this write remains.
             InvalidInputError: `isolation_level` is neither `snapshot` nor `serializable`.
             SchemaMismatchError, InvalidFilterError, CommitConflictError, CommitUnknownError: as for `append` and `delete`.
         """
@@ -141,11 +141,12 @@ class TableMutations(ChangeTarget):
     ) -> WriteResult:
         """Update the rows whose key is in `df` and whose other columns differ, and insert the rows without a match, in one snapshot.
 
-        A null in a key equals nothing: such rows are inserted. Other columns are compared by value, nested ones too; null equals null and NaN equals NaN.
-        `write.merge.mode` decides between copy-on-write and merge-on-read; from format version 3 on, updated rows keep their row ids.
+        A key with a null matches no row: rows with such a key are inserted. Other columns are compared by value, nested ones too; null equals null and NaN
+        equals NaN. The table property `write.merge.mode` chooses copy-on-write or merge-on-read; from format version 3 on, updated rows keep their row ids.
 
         Args:
-            df: Arrow or pandas data, joined in this process, or a Spark DataFrame, joined and written by Spark, or in this process where all is small.
+            df: Arrow or pandas data, which this process joins with the table, or a Spark DataFrame, which Spark joins and writes; small ones are joined in this
+                process too.
             join_cols: the key columns (dotted names inside structs); by default the table's identifier fields.
             when_matched_update_all: whether rows with a match are updated.
             when_not_matched_insert_all: whether rows without a match are inserted.
@@ -157,10 +158,11 @@ class TableMutations(ChangeTarget):
             A result with `rows_updated`, `rows_inserted` and `rows_unchanged`; its `engine` is the one that joined the rows.
 
         Raises:
-            InvalidInputError: no key columns, or a column that cannot be a key; a key occurs twice in `df`, or matches several rows to be updated.
+            InvalidInputError: there are no key columns, or a column cannot be a key; or a key occurs twice in `df`, or matches several rows that would be
+                updated.
             InvalidSchemaError: the table has no such key column.
-            SchemaMismatchError: `df` does not fit, or lacks a column to be updated.
-            UnsupportedFeatureError: merge-on-read in a table of format version 1.
+            SchemaMismatchError: `df` does not fit the table's schema, or lacks a column that would be updated.
+            UnsupportedFeatureError: `write.merge.mode` is merge-on-read and the table has format version 1.
             CommitConflictError, CommitUnknownError: as for `append`.
         """
         start = self.mutation_context()
@@ -185,14 +187,15 @@ class TableMutations(ChangeTarget):
         check_duplicate_files: bool = True,
         branch: str | None = MAIN,
     ) -> WriteResult:
-        """Add existing Parquet and ORC files of other writers to the table, in one snapshot. Only their footers are read; they are not copied.
+        """Add existing Parquet and ORC files of other writers to the table, in one snapshot. Only their footers are read; the files are not copied.
 
-        Columns are matched by the files' field ids, or by name through the table's name mapping; a table without one gets the mapping of its names in the
-        same commit. Optional columns may be missing; columns that the table does not have are ignored. The partition comes from folders `field=value/`, else
-        from the least and greatest values in the footer. From then on the files belong to the table: expiry and purge delete them.
+        Columns are matched by the files' field ids, or by name through the table's name mapping. A table without a name mapping gets one of its present column
+        names in the same commit. Optional columns may be missing; columns that the table does not have are ignored. The partition of a file is read from
+        folders `field=value/` in its path, else from the lower and upper bounds in its footer. From then on the files belong to the table: expiry and purge
+        delete them.
 
         Args:
-            file_paths: locations; or one text: a folder, a pattern such as `s3://lake/in/*.parquet`, or a file.
+            file_paths: a list of file locations; or a single text, which may be a file, a folder, or a pattern such as `s3://lake/in/*.parquet`.
             snapshot_properties: entries for the snapshot's summary.
             check_duplicate_files: whether to refuse files that the table has already.
             branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
@@ -205,7 +208,7 @@ class TableMutations(ChangeTarget):
             SchemaMismatchError: columns of a file do not fit, or its partition cannot be determined; every column is listed.
             DataFileFormatError, UnsupportedFeatureError: a file is damaged, of another format, or encrypted.
             NoSuchFileError: a file does not exist.
-            CommitConflictError, CommitUnknownError: as for `append`; the files stay where they are.
+            CommitConflictError, CommitUnknownError: as for `append`, but no file is deleted.
         """
         start = self.mutation_context()
         return self._write(
@@ -219,13 +222,13 @@ class TableMutations(ChangeTarget):
         snapshot_properties: Mapping[str, str] | None = None,
         branch: str | None = MAIN,
     ) -> WriteResult:
-        """Delete the rows whose key columns equal those of one of `rows`, by equality deletes, without reading the table. Null equals null.
+        """Delete the rows whose key is among the keys of `rows`, by equality deletes, without reading the table. Null equals null.
 
-        Readers compare the keys with every file that may contain them, so such deletes are quick to write and slow to read: they are meant for streams of
-        changes, until files are rewritten. Format versions 2 and 3.
+        Equality deletes are quick to write and slow to read, because readers compare the keys with the rows of every file that may contain them. They are meant
+        for streams of changes, and for the time until the data files are rewritten. The table needs format version 2 or 3.
 
         Args:
-            rows: Arrow or pandas data, or a Spark DataFrame, whose keys are collected in this process.
+            rows: Arrow or pandas data, or a Spark DataFrame; the keys of a DataFrame are collected into this process.
             key_columns: the key columns; by default the table's identifier fields.
             snapshot_properties: entries for the snapshot's summary.
             branch: the branch to delete from; None adds the snapshot to the table and moves no branch to it.
@@ -234,7 +237,7 @@ class TableMutations(ChangeTarget):
             The number of keys and of delete files; how many rows they delete is unknown.
 
         Raises:
-            InvalidInputError: no key columns, or a column that cannot be a key: a float, double or nested column, or one inside a list or map.
+            InvalidInputError: there are no key columns, or a column cannot be a key: a float, double or nested column, or a column inside a list or map.
             SchemaMismatchError: the rows lack a key column, or their values do not fit.
             UnsupportedFeatureError: the table is of format version 1.
         """
@@ -249,10 +252,10 @@ class TableMutations(ChangeTarget):
         isolation_level: str | None = None,
         validate_from_snapshot_id: int | None = None,
     ) -> WriteResult:
-        """Replace the content of every partition that `df` has rows for; other partitions stay. The name is PyIceberg's.
+        """Replace all rows of every partition that `df` has rows for; other partitions stay. The method has PyIceberg's name.
 
-        Partitions are those of the table's current spec: files of older specs stay. After a lost race everything in these partitions is replaced, also what
-        the winner added.
+        Partitions are those of the table's current spec: files of older specs stay. Rows that other writers add to these partitions before the commit are
+        replaced too, unless the isolation level forbids it.
 
         Args:
             df: the rows to write; if it has none, nothing changes.
@@ -265,8 +268,8 @@ class TableMutations(ChangeTarget):
             The number of rows and files added and removed.
 
         Raises:
-            CommitInvalidatedError: other writers did what the isolation level forbids.
-            InvalidInputError: the table is not partitioned, so that every row would be replaced: use `overwrite`.
+            CommitInvalidatedError: another writer's commit violates the isolation level.
+            InvalidInputError: the table is not partitioned, so that every row would be replaced; `overwrite` does that.
             SchemaMismatchError, CommitConflictError, CommitUnknownError: as for `append`.
         """
         rules = isolation_rules(isolation_level, validate_from_snapshot_id)
@@ -274,14 +277,14 @@ class TableMutations(ChangeTarget):
         return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
 
     def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN) -> UpdateSnapshot:
-        """Start a snapshot of existing files: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`.
+        """Start a snapshot that adds or removes existing files: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`.
 
         Args:
             snapshot_properties: entries for the snapshots' summaries.
             branch: the branch to write to; None adds the snapshot to the table and moves no branch to it.
 
         Returns:
-            The operations to choose from: append, overwrite, delete, rewrite of files or manifests.
+            An object with one method for each operation: append, overwrite, delete, rewrite of files or manifests.
         """
         return UpdateSnapshot(self.mutation_context(), self.apply, snapshot_properties, branch)
 
@@ -294,15 +297,15 @@ class TableMutations(ChangeTarget):
         *,
         dry_run: bool = False,
     ) -> RewriteManifestsResult:
-        """Put the entries of the manifests of one partition spec into manifests of `commit.manifest.target-size-bytes`.
+        """Rewrite the manifests of one partition spec as manifests of the size `commit.manifest.target-size-bytes`, with entries sorted by partition.
 
-        No data file is read or written. Scans that filter by partition then open few manifests. `table.update_snapshot().rewrite_manifests()` has more choices,
-        and rewrites the manifests of every spec by default.
+        Scans that filter by partition then open fewer manifests. No data file is read or written. `table.update_snapshot().rewrite_manifests()` has more
+        options, and rewrites the manifests of every spec by default.
 
         Args:
             spec_id: the spec whose manifests are rewritten; by default the table's current one.
-            sort_by: the partition fields of that spec to sort the entries by, in this order; by default all of them, in the order from which filters by single
-                values open the fewest manifests.
+            sort_by: names of partition fields of that spec to sort the entries by, the most significant first; by default all fields, in the order with which
+                filters by one value of a field open the fewest manifests.
             snapshot_properties: entries for the snapshot's summary.
             branch: the branch whose manifests are rewritten.
             dry_run: return what would be rewritten, and change nothing.
@@ -311,7 +314,7 @@ class TableMutations(ChangeTarget):
             The number of manifests replaced and written.
 
         Raises:
-            InvalidInputError: the table has no such spec, or the spec no such partition field; `sort_by` is empty.
+            InvalidInputError: the table does not have the spec, the spec does not have a partition field of `sort_by`, or `sort_by` is empty.
         """
         return rewrite_manifests(self, spec_id, sort_by, snapshot_properties, branch, dry_run=dry_run)
 
@@ -382,10 +385,10 @@ class TableMutations(ChangeTarget):
         return self.update_sort_order(case_sensitive)
 
     def upgrade_table_version(self, format_version: int) -> Self:
-        """Raise the table's format version. From version 3 on rows have ids: existing rows get theirs with the next snapshot.
+        """Raise the table's format version. From version 3 on, rows have row ids; existing rows get their row ids with the next snapshot.
 
         Args:
-            format_version: 2 or 3; the table's own version changes nothing.
+            format_version: 2 or 3; if it is the table's present version, nothing changes.
 
         Returns:
             This table or transaction.
@@ -403,13 +406,13 @@ class TableMutations(ChangeTarget):
 
         Args:
             properties: values by name.
-            **more: the same as keywords.
+            **more: further properties as keyword arguments.
 
         Returns:
             This table or transaction.
 
         Raises:
-            InvalidPropertyError: values that a property cannot have; each wrong one is listed.
+            InvalidPropertyError: a property cannot have its value; all wrong values are listed.
         """
         new_properties, new_uuid = {**(properties or {}), **more}, self.mutation_context().handle.ids.uuid()
         self._change(lambda base: set_property_updates(base, new_properties, new_uuid))
@@ -417,7 +420,7 @@ class TableMutations(ChangeTarget):
         return self
 
     def remove_properties(self, *names: str) -> Self:
-        """Remove table properties; a name that the table does not have is no error.
+        """Remove table properties; names that the table does not have are ignored.
 
         Args:
             *names: the properties.
@@ -432,7 +435,7 @@ class TableMutations(ChangeTarget):
         """Set the folder of the table's new files; existing files stay where they are.
 
         Args:
-            location: the folder; a relative path is one below the working directory.
+            location: the folder; a relative path is resolved against the working directory.
 
         Returns:
             This table or transaction.
@@ -467,24 +470,26 @@ class TableMutations(ChangeTarget):
         engine: str | None = None,
         allow_outside: Iterable[str] = (),
     ) -> ExpireReport:
-        """Remove old snapshots from the table, and, once that is committed, delete the files that nothing else needs.
+        """Remove old snapshots from the table, and, once that is committed, delete the files that only they used.
 
-        By the retention policy snapshots older than `history.expire.max-snapshot-age-ms` are removed, except the last `history.expire.min-snapshots-to-keep`
-        of each branch and every snapshot that a branch or tag names; branches and tags older than `history.expire.max-ref-age-ms` are removed, `main` never.
-        Settings of a branch or tag override those of the table, and those override these arguments:
+        The retention policy removes snapshots older than `history.expire.max-snapshot-age-ms`, except the last `history.expire.min-snapshots-to-keep` of each
+        branch and every snapshot that a branch or tag refers to. It removes branches and tags older than `history.expire.max-ref-age-ms`, but never `main`.
+        The arguments replace these table properties; settings of a branch or tag have precedence over both.
 
         Args:
-            older_than: replaces the greatest age: a time with a time zone, or milliseconds since 1970-01-01 UTC.
-            retain_last: replaces the number to keep.
-            snapshot_ids: snapshots to remove whatever their age; if no other argument is given, only these.
+            older_than: remove snapshots older than this time, instead of `history.expire.max-snapshot-age-ms`: a datetime with a time zone, or milliseconds
+                since 1970-01-01 UTC.
+            retain_last: the number of snapshots to keep of each branch, instead of `history.expire.min-snapshots-to-keep`.
+            snapshot_ids: snapshots to remove regardless of their age. If neither `older_than` nor `retain_last` is given, only these are removed.
             dry_run: return what would be removed, and change nothing.
-            delete_files: False keeps every file; the kept ones become orphan files.
+            delete_files: False deletes no file; the files that only removed snapshots used become orphan files.
             clean_expired_metadata: also remove partition specs and schemas that are no longer used.
-            engine: what reads manifests: `spark`, as a job; `in-process`; by default Spark if it runs already and there are a thousand or more.
+            engine: the engine that reads manifests: `spark` or `in-process`; by default Spark if a session runs already and there are at least a thousand
+                manifests.
             allow_outside: folders outside the table's location whose files may be deleted too, such as one that `add_files` took files from.
 
         Returns:
-            What was removed. A file that could not be deleted is listed and is no error; so is a file outside the table's location, which is kept: see
+            What was removed. Files that could not be deleted are listed without an error, and so are files outside the table's location, which are kept: see
             `docs/security.md`.
 
         Raises:
@@ -523,7 +528,7 @@ class TableMutations(ChangeTarget):
         rules: ConflictRules | None = None,
     ) -> WriteResult:
         start = self.mutation_context()
-        if row_filter is None:  # a variable that was never set must not empty a table
+        if row_filter is None:  # None is refused, so that a variable which was never set does not delete all rows
             raise InvalidInputError(
                 f"no filter was given for the rows of {start.handle.table_name} to delete",
                 next_step="pass a filter, or TRUE for all rows",

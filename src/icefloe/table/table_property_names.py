@@ -1,6 +1,6 @@
-"""`TableProperties`: names and values of table properties as constants, under the names of PyIceberg. Their meaning is in `docs/configuration.md`.
+"""`TableProperties`: names and default values of table properties as constants, under PyIceberg's names. `docs/configuration.md` explains the properties.
 
-A name that ends in `_DEFAULT` is Icefloe's default, read from `icefloe.spec.metadata.table_properties`, and may differ from PyIceberg's.
+A constant whose name ends in `_DEFAULT` is Icefloe's default, read from `icefloe.spec.metadata.table_properties`, and may differ from PyIceberg's.
 """
 
 from icefloe.spec.metadata import table_properties as known

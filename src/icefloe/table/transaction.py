@@ -1,6 +1,6 @@
 """`Transaction`: several changes of a table's rows and metadata as one commit, started by `table.transaction()`.
 
-The actions are combined by `commit/composite_action.py`; each write is prepared by `rows/table_writes.py`; the commit is the table's.
+`commit/composite_action.py` combines the actions, and `rows/table_writes.py` prepares each write of rows. The table commits the result.
 Spec: Optimistic Concurrency.
 """
 
@@ -57,7 +57,7 @@ class Transaction(TableMutations):
 
     @property
     def expire_reports(self) -> tuple[ExpireReport, ...]:
-        """The report of each `expire_snapshots`, available after the commit."""
+        """The reports of the transaction's `expire_snapshots` calls, in order; empty before the commit."""
         return tuple(self._expired)
 
     def commit_transaction(self) -> Any:
@@ -68,7 +68,7 @@ class Transaction(TableMutations):
 
         Raises:
             CommitConflictError: another writer changed what one of the changes is based on. Nothing was changed: refresh the table and check again.
-            InvalidInputError: the transaction is over.
+            InvalidInputError: the transaction has ended already.
         """
         self._check_open()
         self._is_open = False
@@ -78,7 +78,7 @@ class Transaction(TableMutations):
         return self._table
 
     def run_afterwards(self) -> None:
-        """Delete the files that nothing needs after the commit; for callers that commit the action of `end` themselves."""
+        """Call the callbacks that `apply` received, such as the deletion of expired files. Callers that commit the action of `end` themselves call this."""
         waiting, self._afterwards = self._afterwards, []
         self._expired += [result for result in (callback() for callback in waiting) if isinstance(result, ExpireReport)]
 
@@ -98,11 +98,11 @@ class Transaction(TableMutations):
         return CompositeAction(self._actions, self._staged, self._base_check) if self._actions else None
 
     def check_bases(self, check: Callable[[TableMetadata], None]) -> None:
-        """Call `check` with the metadata that each attempt of the commit builds on; it raises where the changes must not be committed."""
+        """Set a check of the commit: it is called with the base metadata of each attempt, and raises if the changes must not be committed on it."""
         self._base_check = check
 
     def give_up(self) -> None:
-        """End the transaction without a commit, and delete the data files written for it; do nothing if it is over."""
+        """End the transaction without a commit, and delete the data files written for it; do nothing if it has ended already."""
         if self._is_open:
             self._is_open = False
             delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
@@ -123,16 +123,16 @@ class Transaction(TableMutations):
         )
 
     def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:
-        """Apply an action to the working metadata, which raises the errors of an invalid one, and keep it and `afterwards` for the commit.
+        """Apply an action to the transaction's working metadata, and keep it for the commit. If the action is invalid, its error is raised at once.
 
-        An action without effect is kept too: it may have one on the table as it is at the commit.
+        An action that changes nothing now is kept too: it may change the table as other writers leave it until the commit.
 
         Args:
             action: the action.
-            afterwards: is called after the commit of the transaction.
+            afterwards: a callback for the time after the commit of the transaction.
 
         Returns:
-            The working metadata, and what the action adds to it; the number of attempts is 0.
+            The working metadata after the action, and the attempt that the action returned for it; the number of attempts is 0.
         """
         self._check_open()
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
@@ -152,7 +152,7 @@ class Transaction(TableMutations):
         return CommitReport(loaded=LoadedMetadata(location=self._metadata_location, metadata=self._working), attempt=attempt, attempts=0)
 
     def _expired_since(self) -> list[int]:
-        """Return the snapshots of the base that other writers have expired since; none if the table cannot be loaded."""
+        """Return the ids of snapshots that other writers have expired since the transaction began; an empty list if the table cannot be loaded."""
         try:
             current_ids = reload_metadata(self._handle, self._base).metadata.snapshots.ids()
         except IcefloeError:
