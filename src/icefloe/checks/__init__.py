@@ -1,1 +1,1 @@
-"""Validation of stored tables: the rules of the specification, and the run that finds what breaks them."""
+"""Validation of stored tables: the rules of the specification, and the functions that find violations of them."""

@@ -1,6 +1,7 @@
-"""Rules of a catalog's entries: that an entry names the newest metadata file of its table, and that no two entries share one; and orphan files, on request.
+"""Rules of a catalog's entries: an entry names the newest metadata file of its table, and no two entries name the same table; and, on request, orphan files.
 
-A metadata location that does not load is a finding of the metadata file. Spec: Metastore Tables; File System Operations; Table Metadata Fields (`table-uuid`).
+A metadata location that cannot be loaded is a finding about the metadata file. Spec: Metastore Tables; File System Operations; Table Metadata Fields
+(`table-uuid`).
 """
 
 import glob
@@ -52,7 +53,7 @@ RULES = (METADATA_NEWER, REGISTERED_TWICE, ORPHAN)
 
 
 def location_findings(location: str, io: FileIO) -> Iterator[Finding]:
-    """Yield the newest metadata file that follows the catalog's. A folder that cannot be listed has none."""
+    """Yield a finding if the folder has a newer metadata file whose log names the metadata file of the catalog. A folder that cannot be listed is skipped."""
     version = metadata_version(location)
     folder, _, name = location.rpartition("/")
     if version is None or not folder:
@@ -76,7 +77,13 @@ def location_findings(location: str, io: FileIO) -> Iterator[Finding]:
 
 
 def _follows(file: str, name: str, io: FileIO) -> bool:
-    """Return whether a metadata file has another one among its predecessors; False where it cannot be read."""
+    """Return whether a metadata file names another one in its metadata log. A metadata file that cannot be read does not.
+
+    Args:
+        file: The location of the metadata file.
+        name: The file name of the other, without its folder.
+        io: The storage.
+    """
     try:
         document = parse_json(inflate(io.read(file), file), file)
     except StorageUnavailableError:
@@ -89,12 +96,12 @@ def _follows(file: str, name: str, io: FileIO) -> bool:
 
 
 def registered_twice(tables: Sequence[tuple[str, str | None, str | None]]) -> Iterator[tuple[str, Finding]]:
-    """Yield the tables that are an earlier one under another name: they have its uuid, and their metadata files are in the same folder.
+    """Yield the tables that the catalog has under an earlier name already: both have the same uuid, and their metadata files are in the same folder.
 
-    A copy in another folder may keep the uuid: its files are its own.
+    A copy of a table in another folder may keep the uuid, because it has files of its own.
 
     Args:
-        tables: The name, metadata location and uuid of each table.
+        tables: The name, metadata location and uuid of each table; None where they are unknown.
 
     Yields:
         The name of the later table, and its finding.

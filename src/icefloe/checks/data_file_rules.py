@@ -1,4 +1,4 @@
-"""Rules of data files: that each exists, has the size, the rows and the columns of its entry, and metrics that its footer does not contradict.
+"""Rules of data files: each exists, has the size, row count and columns that its entry states, and metrics that agree with its footer.
 
 Footers are read, rows are not; `row_rules.py` reads rows. A file that cannot be read is a finding. Spec: Data File Fields; Column Projection; Appendix A.
 """
@@ -41,7 +41,7 @@ from icefloe.spec.types import PrimitiveType
 _RESTORE = "restore the file from a copy, or plan with icefloe repair what giving up the file costs"
 
 
-# Compaction writes rows into the partition of their file, so that it does not correct it.
+# Compaction does not correct a wrong partition: it writes the rows into the partition that their file has.
 BY_PARTITION_OF_VALUES = (
     "read the rows with the filter _file = '<path of the file>'; in one transaction delete by that filter and append the rows, with the right values"
     " of the column"
@@ -121,7 +121,7 @@ class TableLayout:
     next_row_id: int | None = None
 
     def constants(self, file: DataFile) -> frozenset[int]:
-        """Return the columns whose value a file has from its partition."""
+        """Return the field ids of the columns whose value a file takes from its partition."""
         spec = self.specs.get(file.spec_id)
         return (
             frozenset() if spec is None or len(spec.fields) != len(file.partition) else frozenset(identity_constants(spec, file.partition))
@@ -129,12 +129,12 @@ class TableLayout:
 
 
 def place_of(listed: ListedFile, place: FindingPlace) -> FindingPlace:
-    """Return the arguments of findings about a file: those of its manifest, its entry and its path."""
+    """Return the common arguments of all findings about a file: those of its manifest, with the entry and the path of the file."""
     return {**place, "entry": listed.entry, "path": listed.file.file_path}
 
 
 def file_unreadable(error: IcefloeError, place: FindingPlace, damaged: Rule, kind: str) -> Finding:
-    """Return the finding of a file that cannot be read, at the entry of its manifest."""
+    """Return the finding about a file that cannot be read. Its place is the entry of the file in its manifest."""
     path = place.get("path") or ""
     finding = unreadable(error, path, place.get("snapshot_id"), FILE_MISSING, damaged, kind)
     return Finding(
@@ -144,7 +144,7 @@ def file_unreadable(error: IcefloeError, place: FindingPlace, damaged: Rule, kin
 
 
 def size_findings(layout: TableLayout, file: DataFile, place: FindingPlace, kind: str) -> Iterator[Finding]:
-    """Yield that a file is missing, or has another size than its entry states: one request."""
+    """Yield a finding if a file is missing, or has a different size than its entry states. It sends one request to the storage."""
     try:
         size = layout.io.size(file.file_path)
     except READ_ERRORS as error:
@@ -164,7 +164,7 @@ def _other_size(file: DataFile, size: int, place: FindingPlace) -> Iterator[Find
 
 
 def row_count_findings(file: DataFile, rows: int, place: FindingPlace) -> Iterator[Finding]:
-    """Yield that a file has another number of rows than its entry states."""
+    """Yield a finding if a file has a different number of rows than its entry states."""
     if rows != file.record_count:
         yield FILE_ROW_COUNT.finding(
             f"{value_text(file.file_path)} has {rows:,} rows, and its entry states {file.record_count:,}",
@@ -175,7 +175,7 @@ def row_count_findings(file: DataFile, rows: int, place: FindingPlace) -> Iterat
 
 
 def data_file_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with a data file by its footer or header. A damaged file is a finding."""
+    """Yield what is wrong with a data file, judged by its footer or header. A damaged file is a finding too."""
     file, place = listed.file, place_of(listed, manifest_place)
     check = _parquet_findings if file.file_format is FileFormat.PARQUET and file.key_metadata is None else _other_findings
     try:
@@ -221,7 +221,10 @@ def _footer(io: FileIO, path: str) -> tuple[int, CheckedFooter, Any]:
 
 
 def _footer_values(layout: TableLayout, checked: CheckedFooter, columns: Any) -> tuple[Sequence[int], Mapping[int, ColumnValues]]:
-    """Return the starts of the row groups, and what the footer has of each leaf column that a schema of the table has, outside of lists and maps."""
+    """Return the first byte of each row group, and by field id the counts and extremes that the footer has for each leaf column of the table.
+
+    Columns inside of lists and maps are left out.
+    """
     leaves: dict[int, StoredLeaf] = {}
     for schema in layout.schemas:
         for stored in stored_leaves(columns, schema):
@@ -251,12 +254,12 @@ def _footer_values(layout: TableLayout, checked: CheckedFooter, columns: Any) ->
 
 
 def _is_readable(stored: StoredLeaf, *, is_int96: bool) -> bool:
-    """Return False for a column of another type than the table's, whose values cannot be compared; `type_findings` reports it."""
+    """Return whether a column of a file has the type of the table's column, so that their values can be compared; `type_findings` reports other columns."""
     return type_fault(stored.arrow, stored.leaf.kind, floors_nanoseconds=False, is_int96=is_int96) is None
 
 
 def _physical(kind: PrimitiveType, raw: Any) -> Any:
-    """Return the physical value of a footer's value; None for one that the type does not have."""
+    """Convert a value of a footer to Iceberg's physical value; None if the type does not have such a value."""
     try:
         return physical_value(kind, raw)
     except (FormatError, ValueError, ArithmeticError, TypeError):
@@ -264,7 +267,14 @@ def _physical(kind: PrimitiveType, raw: Any) -> Any:
 
 
 def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place: FindingPlace) -> Iterator[Finding]:
-    """Yield partition values other than those of the rows, of fields whose source column the file lacks; `columns` is its Arrow schema with field ids."""
+    """Yield a finding for each partition value that differs from the value of the rows, among fields whose source column the file does not have.
+
+    Args:
+        layout: The table.
+        file: The data file.
+        columns: The Arrow schema of the file with field ids.
+        place: The common arguments of the findings.
+    """
     spec = layout.specs.get(file.spec_id)
     if spec is None or len(spec.fields) != len(file.partition) or not layout.schemas or not has_ids(columns):
         return
@@ -284,7 +294,7 @@ def _partition_findings(layout: TableLayout, file: DataFile, columns: Any, place
             right = partition_without_column(partition_field, kind, schema, constants)
             texts = ["null" if each is None else transform.to_human(transform.result_type(kind), each) for each in (right, value)]
         except IcefloeError:
-            continue  # it depends on the row, or other rules report the transform
+            continue  # the value depends on the row, or other rules report the transform
         if texts[0] != texts[1]:
             yield PARTITION_OF_MISSING_COLUMN.finding(
                 f"{value_text(file.file_path)} lacks column {source_id}, so that the value of {value_text(partition_field.name)} of its rows "
@@ -308,7 +318,7 @@ def _offset_findings(file: DataFile, starts: Sequence[int], place: FindingPlace)
 
 
 def _other_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with an ORC or Avro file, or with one that cannot be read."""
+    """Yield what is wrong with a file that is not plain Parquet: an ORC or Avro file, or an encrypted file."""
     with open_by_format(layout, file) as stored:
         yield from _other_size(file, layout.io.size(file.file_path), place)
         yield from row_count_findings(file, stored.count_rows(), place)
@@ -321,7 +331,11 @@ def _other_findings(layout: TableLayout, file: DataFile, place: FindingPlace) ->
 
 @contextmanager
 def open_by_format(layout: TableLayout, file: DataFile) -> Iterator[StoredFile]:
-    """Open a file by its format, whatever its entry states of its size and rows. Raises as `opened_stored_file`."""
+    """Open a file by its format, without regard to the size and row count that its entry states.
+
+    Raises:
+        IcefloeError: The errors of `opened_stored_file`.
+    """
     size = layout.io.size(file.file_path)
     task = FileScanTask(file=replace(file, file_size_in_bytes=size), residual=AlwaysTrue(), spec_id=file.spec_id, length=size)
     with opened_stored_file(layout.io, task, layout.name_mapping, has_record_count=False) as stored:

@@ -106,7 +106,7 @@ RULES = (VECTOR_DAMAGED, VECTOR_UNFRAMED, DELETES_DAMAGED, DELETES_UNSORTED, DEL
 
 
 def vector_findings(layout: TableLayout, vectors: Sequence[ListedFile], manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with the deletion vectors of one Puffin file, whose footer is read once."""
+    """Yield what is wrong with the deletion vectors of one Puffin file. The footer of the file is read once."""
     io, first = layout.io, vectors[0]
     place = place_of(first, manifest_place)
     try:
@@ -139,7 +139,7 @@ def _framing_findings(io: FileIO, file: DataFile, place: FindingPlace) -> Iterat
 
 
 def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with a position delete file. Its rows are read batch by batch."""
+    """Yield what is wrong with a position delete file. The rows of the file are read batch by batch."""
     file, place = listed.file, place_of(listed, manifest_place)
     yield from size_findings(layout, file, place, "delete file")
     order = _Order()
@@ -167,7 +167,7 @@ def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
 
 
 def _as_stored(layout: TableLayout, file: DataFile) -> DataFile:
-    """Return a file with the size and the number of rows that it has, so that the reader does not compare them."""
+    """Return the entry of a file with the actual size and row count of the file, so that the reader does not refuse a file whose entry is wrong."""
     with open_by_format(layout, file) as stored:
         return replace(file, file_size_in_bytes=layout.io.size(file.file_path), record_count=stored.count_rows())
 
@@ -179,7 +179,7 @@ def _unread(error: Exception, place: FindingPlace) -> Iterator[Finding]:
 
 
 class _Order:
-    """The order and the extremes of the rows of a position delete file, batch by batch."""
+    """The first unsorted row, the least and the greatest path, and the counts of rows and nulls of a position delete file; updated batch by batch."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -216,7 +216,7 @@ class _Order:
 
 
 def _path_findings(file: DataFile, order: _Order, place: FindingPlace) -> Iterator[Finding]:
-    """Yield wrong bounds of the paths, and paths of other files than the referenced one."""
+    """Yield bounds that do not contain the paths of the file, and paths that are not the referenced data file of the entry."""
     if order.least is None or order.greatest is None:
         return
     for name, bounds, path in (("lower_bounds", file.lower_bounds, order.least), ("upper_bounds", file.upper_bounds, order.greatest)):
@@ -246,7 +246,7 @@ def _path_findings(file: DataFile, order: _Order, place: FindingPlace) -> Iterat
 
 
 def _row_column_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with the deleted rows that a position delete file has."""
+    """Yield what is wrong with the column `row` of a position delete file, which has copies of the deleted rows."""
     with open_by_format(layout, file) as stored:
         column = file_columns(stored.schema).by_id.get(DELETE_ROW_FIELD_ID)
         if column is None:
@@ -299,7 +299,7 @@ def equality_delete_findings(layout: TableLayout, listed: ListedFile, manifest_p
 
 
 def by_puffin_file(vectors: Sequence[ListedFile]) -> Mapping[str, list[ListedFile]]:
-    """Return deletion vectors by their Puffin file."""
+    """Group deletion vectors by the location of their Puffin file."""
     files: dict[str, list[ListedFile]] = {}
     for listed in vectors:
         files.setdefault(listed.file.file_path, []).append(listed)

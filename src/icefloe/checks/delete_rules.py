@@ -1,7 +1,8 @@
-"""Rules of delete files beside the data files of one snapshot: which file each deletes from, and whether engines agree on that.
+"""Rules of the delete files of one snapshot: to which data files each delete file applies, and whether all engines agree on that.
 
-Each manifest is read once, however many snapshots have it: delete files are kept, of data files only the oldest of each partition and those that a delete
-file names. The content of delete files is in `delete_file_rules.py`. Spec: Row-level Deletes; Deletion Vectors; Scan Planning.
+Each manifest is read once, however many snapshots have it. All delete files stay in memory; of the data files only those that a delete file refers to, and
+the least sequence number of each partition. `delete_file_rules.py` checks the content of delete files. Spec: Row-level Deletes; Deletion Vectors;
+Scan Planning.
 """
 
 import math
@@ -81,7 +82,7 @@ TWO_VECTORS = _rule(
 RULES = (DANGLING_DELETE, DANGLING_VECTOR, DELETE_PARTITION, REPLACED_DELETES, TWO_VECTORS)
 
 _READ_ERRORS = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError)
-_NEVER = 2**63  # above every sequence number
+_NEVER = 2**63  # greater than every sequence number
 Key = tuple[Any, ...]
 
 
@@ -112,7 +113,7 @@ class _Delete:
     target: str | None
 
     def place(self, snapshot_id: int) -> FindingPlace:
-        """Return the place of a finding about it in a snapshot."""
+        """Return the place of a finding about this delete file in a snapshot."""
         return FindingPlace(snapshot_id=snapshot_id, file=self.manifest, entry=self.entry, path=self.path)
 
 
@@ -139,14 +140,14 @@ class _DataFiles:
 
 @dataclass(frozen=True, slots=True)
 class _SnapshotFiles:
-    """What is known of the live files of a snapshot.
+    """The live files of a snapshot, as far as they can be read.
 
     Attributes:
-        snapshot_id: The snapshot.
+        snapshot_id: The id of the snapshot.
         deletes: The delete files.
         targets: The data files that delete files refer to, by location as `plain_location` returns it.
-        oldest: The least sequence number of the data files of each partition.
-        is_whole: False if a manifest could not be read, so that a file may be there that is not known.
+        oldest: The least data sequence number of the data files of each partition.
+        is_whole: False if a manifest could not be read, so that files may be missing here.
     """
 
     snapshot_id: int
@@ -158,7 +159,13 @@ class _SnapshotFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotWithDeletes:
-    """A snapshot to check: its manifests, and whether these are all that it has."""
+    """A snapshot to check.
+
+    Attributes:
+        snapshot_id: The id of the snapshot.
+        manifests: Its manifests, as far as its manifest list can be read.
+        is_whole: Whether `manifests` has all manifests of the snapshot.
+    """
 
     snapshot_id: int
     manifests: Sequence[ManifestFile]
@@ -170,17 +177,17 @@ class DeleteCheck:
     """Checks the delete files of snapshots.
 
     Attributes:
-        read: Returns the bytes of a manifest.
-        partition_types: The types of partition tuples by spec id, of specs that can be read.
+        read: Returns the bytes of the manifest at a location.
+        partition_types: The types of partition tuples by spec id, without specs that cannot be read.
     """
 
     read: Read
     partition_types: Mapping[int, StructType]
 
     def findings(self, snapshots: Sequence[SnapshotWithDeletes]) -> Iterator[Finding]:
-        """Yield what is wrong with the delete files of snapshots, each of whose manifests is read once.
+        """Yield what is wrong with the delete files of snapshots. Each manifest is read once.
 
-        Manifests that cannot be read are left out: their own check reports them.
+        Manifests that cannot be read are skipped: the check of manifests reports them.
 
         Args:
             snapshots: The snapshots, which may share manifests.
@@ -209,7 +216,7 @@ class DeleteCheck:
                 yield from _delete_findings(delete, files)
 
     def _entries(self, manifest: ManifestFile) -> Any:
-        """Return the entries of a manifest as columns, also the deleted ones; None if it cannot be read."""
+        """Return all entries of a manifest as an Arrow table, deleted ones included; None if the manifest cannot be read."""
         partition_type = self.partition_types.get(manifest.partition_spec_id)
         if partition_type is None:
             return None
@@ -251,7 +258,16 @@ class DeleteCheck:
         return deletes
 
     def _data_files(self, manifest: ManifestFile, paths: Any, *, counts_partitions: bool) -> _DataFiles | None:
-        """Return the live data files at the paths and, where a delete file is for a whole partition, the oldest of each partition; None as `_deletes`."""
+        """Return the live data files that delete files refer to, and if requested the least sequence number of each partition.
+
+        Args:
+            manifest: A manifest of data files.
+            paths: The paths of the data files that delete files refer to, an Arrow array of text.
+            counts_partitions: Whether a delete file applies to a whole partition, so that the sequence numbers of partitions are needed.
+
+        Returns:
+            The files; None if the manifest cannot be read.
+        """
         entries = self._entries(manifest)
         if entries is None:
             return None
@@ -263,7 +279,7 @@ class DeleteCheck:
         for path, key, number in zip(*columns, strict=True):
             files.targets[plain_location(path)] = _Target(key, number)
         if counts_partitions:
-            # A number that is not known counts as the oldest, so that every delete file may apply.
+            # An unknown sequence number counts as the least one, so that every delete file may apply to the data file.
             numbers = fill_nulls(array_of_chunks(entries["sequence_number"]), -1)
             partitions = [partition_column(field.field_id) for field in partition_type.fields]
             grouped = entries.select(partitions).append_column("number", numbers).group_by(partitions).aggregate([("number", "min")])
@@ -276,7 +292,13 @@ class DeleteCheck:
 def _files_of(
     snapshot: SnapshotWithDeletes, deletes: Mapping[str, list[_Delete] | None], data: Mapping[str, _DataFiles | None]
 ) -> _SnapshotFiles:
-    """Return the files of a snapshot, from what is kept of each manifest by its path."""
+    """Return the live files of a snapshot.
+
+    Args:
+        snapshot: The snapshot.
+        deletes: The delete files of each manifest by its location; None for a manifest that could not be read.
+        data: The data files of each manifest, in the same way.
+    """
     files = _SnapshotFiles(snapshot.snapshot_id, [], {}, {}, snapshot.is_whole)
     for path in dict.fromkeys(manifest.manifest_path for manifest in snapshot.manifests):
         files.deletes.extend(deletes.get(path) or ())
@@ -292,7 +314,7 @@ def _files_of(
 
 def _keys(rows: Any, spec_id: int, partition_type: StructType) -> list[Key]:
     """Return for each row a hashable key of its spec and partition. Most equal keys are the same object."""
-    by_tuple: dict[int, Key] = {}  # by the identity of a tuple, each of which the list of tuples keeps
+    by_tuple: dict[int, Key] = {}  # keys by the `id` of a tuple, which stays valid because `tuples` refers to all of them
     keys = []
     tuples = partition_tuples(rows, partition_type)
     for values in tuples:
@@ -303,7 +325,7 @@ def _keys(rows: Any, spec_id: int, partition_type: StructType) -> list[Key]:
 
 
 def without_counts(manifest: ManifestFile, length: int) -> ManifestFile:
-    """Return a manifest without the counts of its list, which may be wrong, and with the length of its file."""
+    """Return the entry of a manifest with the actual length of the file, and without the counts of the manifest list, because both may be wrong."""
     return replace(manifest, manifest_length=length, added_files_count=None, existing_files_count=None, deleted_files_count=None)
 
 
@@ -379,7 +401,7 @@ def _delete_findings(delete: _Delete, files: _SnapshotFiles) -> Iterator[Finding
 
 
 def _is_older(delete: _Delete, data_number: int | None) -> bool:
-    """Return whether a delete file is too old to apply to a data file. Spec: Scan Planning."""
+    """Return whether the sequence number of a delete file is too low for it to apply to a data file. Spec: Scan Planning."""
     if delete.sequence_number is None or data_number is None:
         return False
     if delete.content is FileContent.EQUALITY_DELETES:

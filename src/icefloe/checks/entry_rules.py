@@ -1,4 +1,4 @@
-"""Rules of manifest entries, as masks over the columns of one manifest.
+"""Rules of manifest entries. Each rule is computed as a mask over the columns of one manifest.
 
 Spec: Manifest Entry Fields; Data File Fields; Sequence Number Inheritance.
 """
@@ -171,13 +171,13 @@ _REQUIRED = ("file_path", "file_format", "record_count", "file_size_in_bytes")
 _DATA, _POSITION_DELETES, _EQUALITY_DELETES = 0, 1, 2
 _DATA_FORMATS = ("PARQUET", "ORC", "AVRO")
 _PUFFIN = scalar_of("PUFFIN", pa.string())
-# A path with a scheme, or one that begins at the root. Spec: File Locations in Metadata
+# A path with a scheme, or an absolute path. Spec: File Locations in Metadata
 _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:)"
 
 
 @dataclass(frozen=True, slots=True)
 class EntryReport:
-    """Turns masks over the entries of one manifest into findings, of which only those that are kept become objects."""
+    """Adds findings about the entries of one manifest from masks. Only findings that are kept become objects; the others are counted."""
 
     findings: Findings
     entries: ManifestEntries
@@ -199,13 +199,13 @@ class EntryReport:
         """Add a finding for each entry where the mask is true.
 
         Args:
-            rule: The rule that the entries break.
+            rule: The rule that the entries violate.
             mask: One value for each entry.
-            message: Returns what is wrong with the entry at a position; the entry is named before it.
-            where: The field of the entry.
-            expected: Returns the value by the rule.
-            actual: Returns the stored value.
-            field_id: Returns the column or partition field.
+            message: Returns what is wrong with the entry at a position. The finding puts the number and the path of the entry before it.
+            where: The name of the wrong field of the entry.
+            expected: Returns the value that the rule requires of the entry at a position.
+            actual: Returns the value that the entry at a position has.
+            field_id: Returns the field id of the column or partition field that is wrong in the entry at a position.
         """
         positions = np.flatnonzero(mask)
         if not len(positions):
@@ -232,15 +232,15 @@ class EntryReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryContext:
-    """What entries are compared with.
+    """The metadata of a table with which entries are compared.
 
     Attributes:
-        format_version: That of the table.
+        format_version: The format version of the table.
         field_ids: The field ids of all schemas.
-        keyless_field_ids: Those of columns that cannot be in the key of equality deletes.
+        keyless_field_ids: The field ids of columns that cannot be in the key of equality deletes.
         sort_order_ids: The ids of the sort orders.
-        snapshot_ids: The ids of the snapshots that have a sequence number of their own, ascending.
-        snapshot_numbers: The sequence number of each.
+        snapshot_ids: The ids of the snapshots whose sequence number no other snapshot has, ascending.
+        snapshot_numbers: The sequence number of each snapshot in `snapshot_ids`.
     """
 
     format_version: int
@@ -252,7 +252,7 @@ class EntryContext:
 
 
 def check_entries(report: EntryReport, row: ManifestRow, context: EntryContext) -> None:
-    """Add the findings of the entries of one manifest."""
+    """Add the findings about the entries of one manifest to the report."""
     entries = report.entries
     unreadable = {problem.where for problem in entries.problems}
     place = FindingPlace(file=report.manifest_path, snapshot_id=report.snapshot_id)
@@ -379,7 +379,7 @@ def _file_sequence_numbers(report: EntryReport, entries: ManifestEntries, contex
         return
     file, added_by = entries.file_sequence_numbers, entries.snapshot_ids
     places = np.minimum(np.searchsorted(context.snapshot_ids, added_by), len(context.snapshot_ids) - 1)
-    # What an entry inherits is as right as the manifest list, which has rules of its own.
+    # Inherited values come from the manifest list, which has rules of its own; only stored values are compared.
     is_stored = (entries.numbers("snapshot_id") != NO_NUMBER) & (entries.numbers("file_sequence_number") != NO_NUMBER)
     is_known = (context.snapshot_ids[places] == added_by) & entries.is_live & is_stored
     numbers = context.snapshot_numbers[places]

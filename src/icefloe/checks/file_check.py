@@ -1,4 +1,4 @@
-"""`FileCheck`: the check of data files and delete files by the entries of one manifest, which runs in this process or in a Spark task.
+"""`FileCheck`: the check of the data files and delete files of one manifest, which runs in this process or in a Spark task.
 
 A file that cannot be read is a finding, and the check continues with the others. Spec: Data File Fields; Delete Formats.
 """
@@ -28,8 +28,8 @@ from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.ports import Parallel
 from icefloe.spec.types import StructType
 
-# Files of one task. Each task decodes the manifest up to its last file: in this process, where tasks follow each other, few tasks cost least; Spark's run side
-# by side.
+# Files of one task. Each task decodes the manifest up to its last file, so that few large tasks cost least in this process, where they run one after another.
+# Spark's tasks run in parallel and are smaller.
 FILES_OF_A_TASK, FILES_OF_A_SPARK_TASK = 20_000, 2_000
 # Files that are in memory at once with their metrics.
 _FILES_AT_ONCE = 1_000
@@ -39,14 +39,20 @@ _Unit = Callable[[], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTask:
-    """Live entries of a manifest whose files are checked: the manifest, the first snapshot that has it, and the positions of the entries."""
+    """The files of one manifest that a task checks.
+
+    Attributes:
+        manifest: The manifest.
+        snapshot_id: The id of the first snapshot that has the manifest.
+        positions: The positions of the live entries whose files are checked.
+    """
 
     manifest: ManifestFile
     snapshot_id: int
     positions: tuple[int, ...]
 
     def parts(self, most: int) -> Iterator["FileTask"]:
-        """Yield tasks of at most so many files."""
+        """Split the task into tasks of at most `most` files."""
         for start in range(0, len(self.positions), most):
             positions = self.positions[start : start + most]
             yield FileTask(manifest=self.manifest, snapshot_id=self.snapshot_id, positions=positions)
@@ -54,14 +60,14 @@ class FileTask:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCheck:
-    """Checks the files of tasks. It pickles with `parallel` a function of a module, because Spark's tasks receive it.
+    """Checks the files of tasks. It pickles if `parallel` is a function of a module, because Spark's tasks receive it.
 
     Attributes:
-        layout: The table.
+        layout: The metadata of the table.
         partition_types: The types of partition tuples by spec id.
-        depths: What is read.
+        depths: What is read of the files.
         most: How many findings of each rule are kept.
-        parallel: Checks files side by side.
+        parallel: Runs the checks of several files in parallel.
     """
 
     layout: TableLayout
@@ -71,7 +77,7 @@ class FileCheck:
     parallel: Parallel = map
 
     def __call__(self, task: FileTask) -> Findings:
-        """Return the findings of the files of a task: of those before the damage, if the manifest cannot be read, which its own check reports."""
+        """Return the findings about the files of a task. Of a damaged manifest, which its own check reports, only the files before the damage are checked."""
         findings = Findings(most=self.most)
         path, manifest = task.manifest.manifest_path, task.manifest
         partition_type = self.partition_types.get(manifest.partition_spec_id, StructType())
@@ -89,7 +95,7 @@ class FileCheck:
             findings.add(file_findings)
 
     def _units(self, files: Sequence[ListedFile], place: FindingPlace) -> Iterator[_Unit]:
-        """Yield the check of each file, and one for the deletion vectors of each Puffin file."""
+        """Yield one check for each file, and one for all deletion vectors of the same Puffin file."""
         vectors = [listed for listed in files if listed.file.file_format is FileFormat.PUFFIN]
         others = [listed for listed in files if listed.file.file_format is not FileFormat.PUFFIN]
         reads = bool(self.depths & {Depth.DATA, Depth.VALUES})
@@ -118,7 +124,7 @@ class FileCheck:
 
 
 def _next_files(files: Iterator[ListedFile]) -> list[ListedFile]:
-    """Return the next files of a manifest; none at its end, and none more after damage."""
+    """Return the next files of a manifest; an empty list at its end or after damage."""
     chunk: list[ListedFile] = []
     with suppress(FormatError):
         chunk.extend(islice(files, _FILES_AT_ONCE))
@@ -126,17 +132,17 @@ def _next_files(files: Iterator[ListedFile]) -> list[ListedFile]:
 
 
 def run_check(unit: _Unit) -> list[Finding]:
-    """Run a check, in the thread that calls this function."""
+    """Run a check in the calling thread."""
     return list(unit())
 
 
 def check_files(check: FileCheck, tasks: Sequence[FileTask], description: str) -> Iterator[tuple[int, Findings]]:
-    """Yield the number of files and the findings of each task, in their order: by the tasks of a Spark job where Spark runs and the files are many.
+    """Yield the number of files and the findings of each task, in the order of the tasks. A Spark job checks many files if a session runs.
 
     Args:
-        check: The check. A Spark task keeps fewer findings of each rule than it, so that all of them together fit on the driver.
+        check: The check. Spark's tasks keep fewer findings of each rule than `check.most`, so that the findings of all tasks fit on the driver.
         tasks: The tasks.
-        description: What the job does, for people.
+        description: The description of the Spark job.
 
     Raises:
         StorageUnavailableError: The storage does not respond.
@@ -156,11 +162,11 @@ def check_files(check: FileCheck, tasks: Sequence[FileTask], description: str) -
 
 
 def tasks_of(manifests: Sequence[ListedManifest], digests: Sequence[ManifestDigest]) -> Iterator[FileTask]:
-    """Yield the tasks over the live files of manifests; a data file that several manifests have is in one task.
+    """Yield the tasks over the live files of manifests. A data file that several manifests have is in one task only.
 
     Args:
         manifests: The manifests.
-        digests: The digest of each, in the same order.
+        digests: The digest of each manifest, in the same order.
     """
     first = _first_entries([digest for manifest, digest in zip(manifests, digests, strict=True) if not manifest.row.content])
     for manifest, digest in zip(manifests, digests, strict=True):
@@ -171,7 +177,7 @@ def tasks_of(manifests: Sequence[ListedManifest], digests: Sequence[ManifestDige
 
 
 def _first_entries(digests: Sequence[ManifestDigest]) -> Mapping[int, NDArray[np.bool_]]:
-    """Return for each digest which of its live files no digest before it has."""
+    """Return for each digest, by the number of its manifest, a mask of the live files that no earlier digest has."""
     if not digests:
         return {}
     hashes = np.concatenate([digest.live_paths for digest in digests])

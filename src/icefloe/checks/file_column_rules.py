@@ -1,6 +1,6 @@
-"""Rules of the columns of a data file: their field ids and types, and that the metrics of a manifest entry are those of the file.
+"""Rules of the columns of a data file: their field ids and types, and whether the metrics of the manifest entry agree with the file.
 
-The metrics come from the footer of a Parquet file (`data_file_rules.py`), or from the rows of a file (`row_rules.py`).
+The metrics of the file come from the footer of a Parquet file (`data_file_rules.py`), or from all rows of a file (`row_rules.py`).
 Spec: Column Projection; Data File Fields (column_sizes to split_offsets); Appendix D.
 """
 
@@ -118,25 +118,24 @@ RULES = (
     COLUMN_SIZE,
 )
 
-# Findings of one file and rule; a file may have a million columns.
+# The most findings of one rule about one file, which may have a million columns.
 _MOST_OF_A_FILE = 100
 _MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnValues:
-    """What a file has in one column, as far as it is known.
+    """The actual metrics of one column of a file, as far as they are known.
 
     Attributes:
         kind: The type of the table's column.
-        least: The least value that is neither null nor NaN, as a physical value; None where it is unknown or there is none.
-        greatest: The greatest.
-        has_values: False if every value is null or NaN; None if unknown.
-        values: The number of values; None if unknown.
+        least: The least value that is neither null nor NaN, as a physical value; None if it is unknown or there is no such value.
+        greatest: The greatest such value.
+        values: The number of values, nulls and NaNs included; None if unknown.
         nulls: The number of nulls; None if unknown.
         nans: The number of NaNs; None if unknown.
-        size: Bytes in the file; None if unknown.
-        has_exact_zeros: Whether a zero among the extremes has the sign of a value of the file. Footers state -0.0 and 0.0 for any zero.
+        size: The bytes of the column in the file; None if unknown.
+        has_exact_zeros: Whether a zero in `least` or `greatest` has the sign that it has in the rows. Footers state -0.0 and 0.0 for any zero.
     """
 
     kind: PrimitiveType
@@ -150,18 +149,18 @@ class ColumnValues:
 
 
 def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema], place: FindingPlace) -> Iterator[Finding]:
-    """Yield columns of a file without field ids, and ids that two columns have.
+    """Yield a finding for columns of a file that have no field id, and for each field id that two columns of the file have.
 
     Args:
-        arrow_schema: The columns of the file, with ids from its own metadata.
-        has_mapping: Whether the table has a name mapping, which is for files without any id.
-        schemas: The schemas of the table, whose columns may have no id in the file.
-        place: Where the file is.
+        arrow_schema: The columns of the file, with the field ids of its own metadata.
+        has_mapping: Whether the table has a name mapping, which supplies the ids of a file without any.
+        schemas: The schemas of the table. Columns of these names must have an id if any column of the file has one.
+        place: The common arguments of the findings.
     """
     root = file_columns(arrow_schema)
     if root.inner and not has_mapping and not ids_of(root):
         yield FIELD_IDS_MISSING.finding(f"{value_text(place.get('path'))} has no field ids, and the table has no name mapping", **place)
-    # A long history of schemas is looked up for few files: nearly all have ids on every column, or on none.
+    # All schemas are searched only for files with ids on some columns. They are rare: nearly all files have ids on every column, or on none.
     looked_up = schemas if has_ids_on_some(arrow_schema) else ()
     without = dict.fromkeys(name for schema in looked_up for name in columns_without_ids(arrow_schema, mapping_for(schema)))
     if without:
@@ -181,7 +180,7 @@ def id_findings(arrow_schema: Any, has_mapping: bool, schemas: Sequence[Schema],
 
 
 def ids_of(column: FileColumn) -> frozenset[int]:
-    """Return the field ids inside of a column, at every depth."""
+    """Return the field ids of all columns inside of a column, at every depth."""
     ids = {child.field_id for child in column.inner if child.field_id is not None}
     return frozenset(ids.union(*map(ids_of, column.inner)))
 
@@ -237,7 +236,7 @@ def type_findings(
 
 
 def fields_by_id(schemas: Sequence[Schema]) -> Mapping[int, NestedField]:
-    """Return the fields of all schemas by id: of a field that several have, that of the first."""
+    """Return the fields of all schemas by id. If several schemas have a field, it is taken from the first of them."""
     fields: dict[int, NestedField] = {}
     for schema in schemas:
         for field_id in schema.field_ids:
@@ -278,7 +277,13 @@ def _type_findings(
 
 
 def metrics_findings(file: DataFile, columns: Mapping[int, ColumnValues], place: FindingPlace) -> Iterator[Finding]:
-    """Yield the metrics of an entry that are not those of the columns of the file, by field id."""
+    """Yield a finding for each metric of a manifest entry that differs from the actual metrics of the file.
+
+    Args:
+        file: The file as its entry describes it.
+        columns: The actual metrics by field id.
+        place: The common arguments of the findings.
+    """
     for field_id, column in columns.items():
         yield from _bound_findings(file, field_id, column, place)
         for rule, stated, actual, what in (

@@ -1,7 +1,7 @@
-"""Rules across manifests: a file that a snapshot has twice, a number of a file that changes, row ids that two files have.
+"""Rules across manifests: no snapshot has a file twice, the sequence number and first row id of a file never change, and no two files have the same row id.
 
-They are computed from the digests of the manifests, some 50 bytes an entry, so that no entry is kept. Equal hashes of paths are candidates, whose manifests are
-read once more before anything is reported. Spec: Scan Planning; Sequence Number Inheritance; Row Lineage.
+They are computed from the digests of the manifests, of some 50 bytes an entry, so that no entry stays in memory. Files whose paths have equal hashes are
+candidates; their manifests are read once more before anything is reported. Spec: Scan Planning; Sequence Number Inheritance; Row Lineage.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,12 +51,12 @@ ROW_ID_CHANGED = Rule(
 )
 RULES = (FILE_TWICE, NUMBER_CHANGED, ROW_IDS_OVERLAP, ROW_ID_CHANGED)
 
-# Returns the path of the file of an entry, by the number of the manifest and the position; None if it cannot be read again.
+# Returns the path of an entry's file, given the number of the manifest and the position of the entry; None if the manifest cannot be read again.
 PathOf = Callable[[int, int], str | None]
 
 
 class FileHistory:
-    """The live entries of all manifests, one after another."""
+    """The live entries of all manifests, as columns: the entries of one manifest follow those of another."""
 
     def __init__(self, digests: Sequence[ManifestDigest], manifests: Sequence[ListedManifest], path_of: PathOf) -> None:
         self._manifests = manifests
@@ -73,7 +73,10 @@ class FileHistory:
         return joined
 
     def twice(self, snapshots: Sequence[SnapshotManifests], most: int) -> Iterator[Finding]:
-        """Yield the files that a snapshot has more than once; of each pair of entries only the first snapshot that has both, and at most so many pairs."""
+        """Yield a finding for each pair of entries with the same path in one snapshot, at most `most`.
+
+        A pair is reported only for the first snapshot that has both entries.
+        """
         rows = _positions_of_repeats(self._paths)
         hashes, numbers = self._paths[rows], self._numbers[rows]
         reported: set[tuple[int, int]] = set()
@@ -119,7 +122,15 @@ class FileHistory:
         yield from self._differences(ROW_ID_CHANGED, row_ids, np.flatnonzero(row_ids >= 0), "first_row_id", most)
 
     def _differences(self, rule: Rule, values: NDArray[np.int64], compared: NDArray[np.int64], name: str, most: int) -> Iterator[Finding]:
-        """Yield the compared entries whose value is not that of the first entry of the same file and adding snapshot."""
+        """Yield a finding for each entry whose value differs from that of the first entry of the same file and adding snapshot.
+
+        Args:
+            rule: The rule of the findings.
+            values: The value of each live entry.
+            compared: The positions of the live entries to compare.
+            name: The name of the field that has the value.
+            most: The most findings.
+        """
         keys = self._concatenate([digest.live_keys for digest in self._digests], np.int64)
         rows = compared[_positions_of_repeats(keys[compared])]
         ordered = keys[rows]
@@ -145,7 +156,7 @@ class FileHistory:
             )
 
     def overlapping_row_ids(self, most: int) -> Iterator[Finding]:
-        """Yield data files, at most so many, whose row ids begin below the end of another file's."""
+        """Yield at most `most` data files whose first row id is within the range of another file's row ids."""
         firsts = self._concatenate([digest.live_row_ids for digest in self._digests], np.int64)
         counts = self._concatenate([digest.live_records for digest in self._digests], np.int64)
         rows = np.flatnonzero((firsts >= 0) & (counts > 0))
@@ -154,7 +165,7 @@ class FileHistory:
             return
         starts = firsts[order]
         ends = starts + counts[order]
-        # The furthest end so far, and whose it is: the entries of one file in several manifests have equal ranges.
+        # The greatest end of the ranges so far, and its file. Equal ranges of one file in several manifests are not an overlap.
         furthest = np.maximum.accumulate(ends)
         owners = np.maximum.accumulate(np.where(ends == furthest, np.arange(len(ends)), 0))
         wrong = np.flatnonzero((starts[1:] < furthest[:-1]) & (self._paths[order][1:] != self._paths[order][owners[:-1]])) + 1

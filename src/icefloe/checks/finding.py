@@ -1,13 +1,13 @@
-"""`Finding`: one place of a stored table that breaks a rule of the specification, with what a repair needs to act on it."""
+"""`Finding`: one place of a stored table that violates a rule of the specification, with what a repair needs to correct it."""
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-# Characters of a text of the table that a finding keeps. A file can hold names of megabytes; the entry's position still identifies it.
+# The most characters of one text that a finding keeps. A file can have names of megabytes; the position of the entry still identifies it.
 MOST_CHARACTERS = 4_096
-# Findings of one rule that a run keeps; the others are counted.
+# The most findings of one rule that a run keeps; further ones are only counted.
 MOST_FINDINGS = 1_000
 
 
@@ -21,21 +21,21 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A place that breaks a rule.
+    """One place of a table that violates a rule.
 
     Attributes:
         rule: The id of the rule.
-        severity: How much it matters.
+        severity: How much the violation matters.
         message: What is wrong, in one sentence.
-        next_step: What to do.
-        table: The table; empty until the run adds it.
-        snapshot_id: The snapshot that reads the place; None for the table as a whole.
-        file: The file that holds the wrong value: a metadata file, manifest list, manifest, data or delete file; None for a row of a catalog.
+        next_step: What the user should do.
+        table: The name of the table; empty until the run adds it.
+        snapshot_id: The id of the snapshot that reads the place; None if the finding is about the table as a whole.
+        file: The file that has the wrong value: a metadata file, manifest list, manifest, data or delete file; None for an entry of a catalog.
         where: The place in that file: a JSON path, a byte, or the name of a field.
-        entry: The position of the entry in the file, from 0: of a manifest in a manifest list, of a data file in a manifest.
-        path: The file that the entry names.
-        field_id: The column or partition field.
-        expected: The value by the rule.
+        entry: The position of the wrong entry in the file, from 0: of a manifest in a manifest list, or of a data file in a manifest.
+        path: The location of the file that the entry names.
+        field_id: The field id of the wrong column or partition field.
+        expected: The value that the rule requires.
         actual: The stored value.
     """
 
@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """The findings of a run: at most `most` of each rule, and how many there are of each."""
+    """The findings of a run: at most `most` of each rule are kept, and all are counted by rule."""
 
     table: str = ""
     most: int = MOST_FINDINGS
@@ -65,13 +65,13 @@ class Findings:
     _kept_counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings one by one, so that a generator of many never has all of them in memory."""
+        """Add findings one by one, so that a generator of many findings never has all of them in memory."""
         for finding in findings:
             self.counts[finding.rule] += 1
             self._keep(finding)
 
     def merge(self, other: "Findings") -> None:
-        """Add what another collection kept and counted."""
+        """Add the findings and the counts of another collection."""
         for finding in other.kept:
             self._keep(finding)
         self.counts.update(other.counts)
@@ -82,7 +82,7 @@ class Findings:
             self.counts[rule] += count
 
     def left(self, rule: str) -> int:
-        """Return how many more findings of a rule are kept."""
+        """Return how many more findings of a rule this collection would keep."""
         return self.most - self._kept_counts[rule]
 
     def _keep(self, finding: Finding) -> None:
@@ -92,5 +92,5 @@ class Findings:
 
 
 def bounded_text(text: str) -> str:
-    """Return a text of the table of at most `MOST_CHARACTERS` characters."""
+    """Shorten a text of the table to at most `MOST_CHARACTERS` characters."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

@@ -1,4 +1,4 @@
-"""`Issue`: what is wrong with a table, or could be better, and the `Remedy`: a broken rule, or a measure of health that needs care.
+"""`Issue`: a problem of a table, which is a violated rule or a measure of health that needs care; and `Remedy`: the operation that solves it.
 
 `Validation.issues` and `TableHealth.issues` return the issues of a table; the explorer shows them, the gravest first.
 """
@@ -10,20 +10,20 @@ from enum import IntEnum
 
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 
-# Places of one issue that are listed; the others are counted.
+# The most places of one issue that are listed; further ones are only counted.
 MOST_PLACES = 5
-# The commands of operations that have another name.
+# The commands whose name differs from the name of their operation.
 _COMMANDS: Mapping[str, str] = {MaintenanceAction.EXPIRE_SNAPSHOTS: "expire"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
-    """An operation that mends an issue. Its text is the command without `icefloe` and the table, such as `rewrite-data-files --strategy sort`.
+    """An operation that solves an issue. Its text is the command without `icefloe` and the table, such as `rewrite-data-files --strategy sort`.
 
     Attributes:
-        operation: The action of maintenance, or `repair`.
-        options: The options of its command by name; True for one without a value.
-        properties: The table properties that are to be set too.
+        operation: A maintenance action, or `repair`.
+        options: The options of the command by name without dashes; the value is True for an option that has no value.
+        properties: Table properties to set besides.
     """
 
     operation: MaintenanceAction | str
@@ -34,11 +34,11 @@ class Remedy:
         return ", and ".join([shlex.join(self._words()), *(f"{name}={value}" for name, value in self.properties.items())])
 
     def command(self, table: str, catalog_options: str = "") -> str:
-        """Return the command line.
+        """Return the command line of the remedy for one table.
 
         Args:
             table: The name of the table.
-            catalog_options: The options that name the catalog, as text that a shell takes, with a space before it.
+            catalog_options: The options that select the catalog, quoted for a shell and with a space in front.
         """
         name, *options = self._words()
         return " ".join(["icefloe", name, shell_word(table), *map(shlex.quote, options)]) + catalog_options
@@ -54,7 +54,7 @@ REPAIR = Remedy(operation="repair")
 
 
 def shell_word(text: str) -> str:
-    """Return a name as a word of a shell's command line, in which control characters of a hostile name are no line of their own."""
+    """Quote a name for a shell. Control characters become question marks, so that a hostile name cannot begin another line."""
     return shlex.quote("".join(sign if sign.isprintable() else "?" for sign in text[:500]))
 
 
@@ -69,18 +69,18 @@ class Weight(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issue:
-    """An issue of a table.
+    """A problem of a table, as it is shown to a user.
 
     Attributes:
-        weight: How much it matters.
+        weight: How much the problem matters.
         title: What is wrong, in a few words.
-        detail: What it means to readers of the table.
-        places: Where it is: the first places, each in one line.
+        detail: What the problem means for readers of the table.
+        places: The first places that have the problem, each in one line.
         more: How many further places there are.
-        remedy: The operation that mends it; None if there is none.
-        next_step: What to do, in words.
-        rule: The id of the rule that is broken; None if it is no rule of the specification.
-        shown_by: The rules whose issues show the same with its places.
+        remedy: The operation that solves the problem; None if there is none.
+        next_step: What the user should do, in words.
+        rule: The id of the violated rule; None if the issue is a measure of health.
+        shown_by: The ids of rules whose issues are about the same problem and list its places, so that this issue need not be shown beside them.
     """
 
     weight: Weight

@@ -1,4 +1,4 @@
-"""Rules of schemas, partition specs and sort orders: unique partition field ids, sources that exist, transforms that fit, types that only widen.
+"""Rules of schemas, partition specs and sort orders: partition field ids are unique, source columns exist, transforms fit them, and types are only widened.
 
 Spec: Schemas and Data Types; Schema Evolution; Partitioning; Sorting.
 """
@@ -142,7 +142,7 @@ RULES = (
 
 
 def layout_findings(content: TableContent) -> Iterator[Finding]:
-    """Yield what breaks the rules of this module in one metadata file."""
+    """Yield the violations of the rules of this module in one metadata file."""
     yield from _versions_and_changes(content)
     yield from _changed_defaults(content)
     yield from _equal_specs(content)
@@ -198,7 +198,7 @@ def _changed_defaults(content: TableContent) -> Iterator[Finding]:
 
 
 def _equal_specs(content: TableContent) -> Iterator[Finding]:
-    """Yield specs with the sources, transforms and names of an earlier one. In version 1, field ids follow from the position."""
+    """Yield the specs that have the source columns, transforms and names of an earlier spec. Field ids may differ: in version 1 they follow positions."""
     known: dict[tuple[object, ...], int] = {}
     for spec_id, spec in content.specs.items():
         key = tuple((field.source_ids, str(field.transform), field.name) for field in spec.fields)
@@ -247,7 +247,7 @@ def _spec_fields(content: TableContent) -> Iterator[Finding]:
 
 
 def _is_taken(field: PartitionField, schema: Schema) -> bool:
-    """Return whether a column has the name of a partition field that is not its identity."""
+    """Return whether a column has the name of a partition field. An identity field may have the name of its own source column."""
     if isinstance(field.transform, VoidTransform) or field.name in schema.ambiguous_names:
         return False
     column_id = schema.find_id(field.name)
@@ -287,7 +287,7 @@ def _fits(transform: Transform, kind: IcebergType) -> bool:
 
 
 def _field_ids(content: TableContent) -> Iterator[Finding]:
-    """Yield partition fields without an id, or with the id of another field. In version 1 ids follow from the position."""
+    """Yield partition fields without an id, or with the id of a different field. Version 1 is exempt, in which ids follow from the positions of the fields."""
     path = content.metadata_location
     listed = content.document.get(PARTITION_SPECS.key)
     for position, spec in enumerate(listed if isinstance(listed, list) else ()):
@@ -313,7 +313,10 @@ def _field_ids(content: TableContent) -> Iterator[Finding]:
 
 
 def _reused_fields(content: TableContent) -> Iterator[Finding]:
-    """Yield partition fields that an earlier spec has with another id. In version 1 ids follow from the position; specs of then are left out."""
+    """Yield partition fields that an earlier spec has with another id.
+
+    Version 1 assigned ids by position. Tables of version 1 are left out, and in upgraded tables the specs whose ids are those of version 1.
+    """
     ids: dict[tuple[object, ...], tuple[int, int]] = {}
     for spec_id, spec in content.specs.items() if content.format_version > 1 else ():
         by_position = [field.field_id for field in spec.fields] == list(
@@ -349,7 +352,7 @@ def _repeated_ids(spec: PartitionSpec, spec_id: int, path: str) -> Iterator[Find
 
 
 def _is_same_field(field: PartitionField, other: PartitionField) -> bool:
-    """Return whether two fields have one meaning. A dropped field of version 1 stays as void."""
+    """Return whether two fields have the same source columns and transform. `void` counts as any transform, because version 1 keeps a dropped field as void."""
     is_void = isinstance(field.transform, VoidTransform) or isinstance(other.transform, VoidTransform)
     return field.source_ids == other.source_ids and (is_void or field.transform == other.transform)
 

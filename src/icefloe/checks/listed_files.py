@@ -1,6 +1,6 @@
-"""`ListedFile`: a live file of a manifest with all that its entry states, read leniently.
+"""`ListedFile`: a live file with everything that its manifest entry states, read leniently.
 
-A manifest with a wrong value is refused by the reader of scans; here only the entry that has it is left out, because the rules of entries report it.
+The reader of scans refuses a manifest that has a wrong value. Here only the entry with the wrong value is left out, because the rules of entries report it.
 Spec: Manifests; Data File Fields.
 """
 
@@ -25,7 +25,7 @@ _FORMATS = {file_format.value: file_format for file_format in FileFormat}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFile:
-    """A file, and the position of its entry in the manifest. `sequence_number` is the data sequence number; None where it is unknown."""
+    """A file with the position of its entry in the manifest. `sequence_number` is its data sequence number; None if unknown."""
 
     entry: int
     file: DataFile
@@ -35,12 +35,12 @@ class ListedFile:
 def read_listed_files(
     container: Container, manifest: ManifestFile, partition_type: StructType, positions: Collection[int]
 ) -> Iterator[ListedFile]:
-    """Yield the files of the entries at these positions, in file order, without entries that cannot be converted.
+    """Yield the files of the entries at some positions, in the order of the manifest. Entries that cannot be converted are left out.
 
     Args:
         container: The opened manifest.
-        manifest: Its record in the manifest list.
-        partition_type: Type of its partition tuples.
+        manifest: The entry of the manifest in the manifest list.
+        partition_type: The type of the manifest's partition tuples.
         positions: The positions of the entries.
 
     Raises:

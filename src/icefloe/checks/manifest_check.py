@@ -1,4 +1,4 @@
-"""`ManifestCheck`: the check of one manifest, which runs in a thread or in a Spark task, and the digest of it that the rules across manifests need.
+"""`ManifestCheck`: the check of one manifest, which runs in a thread or in a Spark task. It returns a digest, which the rules across manifests need.
 
 Each manifest is read and decoded once, however many snapshots have it. Spec: Manifests.
 """
@@ -45,17 +45,17 @@ NOT_CHECKED = Rule(
 )
 RULES = (NOT_CHECKED,)
 
-# What an unreadable file raises, and what is a finding; that the storage does not respond ends the run.
+# Errors of a file that cannot be read, which become a finding. A storage that does not respond is not among them: that error ends the run.
 UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError, InvalidInputError)
-# Findings of one rule that are kept of one manifest, so that a table whose entries are all wrong does not make an object for each.
+# The most findings of one rule that are kept of one manifest, so that a table with only wrong entries does not make an object for each entry.
 _MOST_OF_A_MANIFEST = 100
-# An odd number that spreads the bits of another one.
+# An odd factor that spreads the bits of a hash.
 _MIX = np.int64(-7046029254386353131)
-_ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream. Spec: AES GCM Stream
+_ENCRYPTED_MAGIC = b"AGS1"  # the first bytes of an AES GCM stream. Spec: AES GCM Stream
 
 
 class FileTotals(NamedTuple):
-    """Counts of files, as in the summary of a snapshot."""
+    """Counts of files and records, as in the summary of a snapshot."""
 
     data_files: int = 0
     records: int = 0
@@ -65,12 +65,12 @@ class FileTotals(NamedTuple):
     bytes: int = 0
 
     def plus(self, other: "FileTotals") -> "FileTotals":
-        """Return the sum of both."""
+        """Return the sum of these counts and others."""
         return FileTotals(*map(sum, zip(self, other, strict=True)))
 
 
 def total_of(counts: Iterable[FileTotals | None]) -> FileTotals:
-    """Return the sum of counts; None counts as nothing."""
+    """Return the sum of several counts; None counts as zero."""
     total = FileTotals()
     for count in counts:
         total = total if count is None else total.plus(count)
@@ -79,7 +79,14 @@ def total_of(counts: Iterable[FileTotals | None]) -> FileTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedManifest:
-    """A manifest of a run: its number, its entry in a manifest list, and the first snapshot that has it."""
+    """A manifest of a run.
+
+    Attributes:
+        number: The number of the manifest in the run, from 0.
+        row: The entry of the manifest in a manifest list.
+        path: The location of the manifest.
+        snapshot_id: The id of the first snapshot that has the manifest.
+    """
 
     number: int
     path: str
@@ -87,26 +94,26 @@ class ListedManifest:
     snapshot_id: int
 
     def manifest_file(self) -> ManifestFile:
-        """Return the manifest as readers take it."""
+        """Return the manifest as the reader of manifests needs it."""
         return self.row.manifest_file(self.path, self.row.partition_spec_id or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestDigest:
-    """The result of the check of one manifest.
+    """The result of the check of one manifest. Each array has one value for each live entry.
 
     Attributes:
-        number: That of the manifest.
-        findings: Its findings.
-        live: The counts of its live entries; None if it could not be read, or a status or content is wrong.
+        number: The number of the manifest in the run.
+        findings: The findings about the manifest and its entries.
+        live: The counts of its live entries; None if the manifest could not be read, or an entry has a wrong status or content.
         added: The counts of its added entries.
         removed: The counts of its deleted entries.
-        live_paths: The hashes of the paths of its live entries (int64).
-        live_positions: The position of each in the manifest.
-        live_keys: A hash of the path of each and of the snapshot that added it.
-        live_sequence_numbers: The data sequence number of each.
-        live_row_ids: The first row id of each, -1 for a file without; empty before version 3.
-        live_records: The record count of each; empty before version 3.
+        live_paths: The hash of the path (int64).
+        live_positions: The position of the entry in the manifest.
+        live_keys: A hash of the path and of the snapshot that added the file.
+        live_sequence_numbers: The data sequence number.
+        live_row_ids: The first row id, -1 for a file without one; empty before version 3.
+        live_records: The record count; empty before version 3.
     """
 
     number: int
@@ -124,7 +131,7 @@ class ManifestDigest:
 
 @dataclass(frozen=True, slots=True)
 class ReadManifest:
-    """A manifest that was read: its length in bytes, its properties and its entries; or the error where it cannot be read."""
+    """A manifest that was read: its length in bytes, its properties and its entries; or the error if it could not be read."""
 
     manifest: ListedManifest
     length: int = 0
@@ -136,7 +143,13 @@ class ReadManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotManifests:
-    """The manifests of one snapshot by their numbers, in the order of its manifest list; `is_whole` is false where some could not be read."""
+    """The manifests of one snapshot.
+
+    Attributes:
+        snapshot: The snapshot.
+        numbers: The numbers of its manifests in the run, in the order of its manifest list.
+        is_whole: False if a part of the manifest list could not be read.
+    """
 
     snapshot: Snapshot
     numbers: NDArray[np.int32]
@@ -149,9 +162,9 @@ class ManifestCheck:
 
     Attributes:
         io: The storage.
-        partition_types: The type of the partition tuples by spec id, of specs that can be read.
-        header: What the properties of manifests are compared with.
-        entries: What entries are compared with.
+        partition_types: The type of the partition tuples by spec id, without specs that cannot be read.
+        header: The metadata of the table with which the properties of manifests are compared.
+        entries: The metadata of the table with which entries are compared.
         metrics: The columns whose statistics are checked.
         most: How many findings of each rule are kept.
     """
@@ -168,7 +181,7 @@ class ManifestCheck:
         return self.check(self.read(manifest))
 
     def read(self, manifest: ListedManifest) -> ReadManifest:
-        """Return the entries of a manifest, or the error where it cannot be read."""
+        """Return the entries of a manifest, or the error if it cannot be read."""
         row = manifest.row
         try:
             content = read_plain(self.io, manifest.path)
@@ -199,13 +212,13 @@ class ManifestCheck:
 
 
 def _version_of(header: Mapping[str, bytes]) -> int:
-    """Return the format version of a manifest's properties; 1 where it is missing."""
+    """Return the format version that the properties of a manifest state; 1 if they state none."""
     text = header.get("format-version", b"1")
     return int(text) if text.isdigit() and len(text) < 10 else 1
 
 
 def _spec_id(manifest: ListedManifest, header: Mapping[str, bytes]) -> int:
-    """Return the spec id of the list, or for a manifest that an old snapshot names only by its path, that of the manifest's header."""
+    """Return the spec id that the manifest list states; for a manifest that an old snapshot names only by its path, the id in the manifest's properties."""
     if manifest.row.partition_spec_id is not None:
         return manifest.row.partition_spec_id
     text = header.get("partition-spec-id", b"0")
@@ -214,7 +227,7 @@ def _spec_id(manifest: ListedManifest, header: Mapping[str, bytes]) -> int:
 
 def _digest(manifest: ListedManifest, entries: ManifestEntries, findings: Findings, *, with_row_ids: bool) -> ManifestDigest:
     live = entries.is_live
-    # Of entries that are no files of the manifest's content, or of no known status, there is nothing to count.
+    # Entries of the wrong content or of an unknown status cannot be counted.
     is_countable = (live | entries.is_deleted).all() and ((entries.file_content > 0) == (manifest.row.content == 1)).all()
     empty = np.empty(0, np.int64)
     # The deletion vectors of one Puffin file have one path and different offsets.
@@ -235,7 +248,7 @@ def _digest(manifest: ListedManifest, entries: ManifestEntries, findings: Findin
 
 
 def _row_ids(entries: ManifestEntries, row: ManifestRow) -> NDArray[np.int64]:
-    """Return the first row id of each entry as readers assign it, -1 for a file without. Spec: First Row ID Inheritance."""
+    """Return the first row id of each entry as readers assign it; -1 for a file without one. Spec: First Row ID Inheritance."""
     if row.first_row_id is None or row.content:
         return np.full(entries.length, -1, np.int64)
     stored = entries.numbers("first_row_id")
@@ -245,7 +258,7 @@ def _row_ids(entries: ManifestEntries, row: ManifestRow) -> NDArray[np.int64]:
 
 
 def totals_of(entries: ManifestEntries, mask: NDArray[np.bool_]) -> FileTotals:
-    """Return the counts of the entries of a mask."""
+    """Return the counts of the entries where a mask is true."""
     if not mask.any():
         return FileTotals()
     kinds, records, sizes = entries.file_content[mask], without_nulls(entries.numbers("record_count")[mask]), _sizes(entries)[mask]
@@ -261,21 +274,26 @@ def totals_of(entries: ManifestEntries, mask: NDArray[np.bool_]) -> FileTotals:
 
 
 def _sizes(entries: ManifestEntries) -> NDArray[np.int64]:
-    """Return the bytes of each file; of a deletion vector those of its blob. JAVA: ContentFileUtil.contentSizeInBytes."""
+    """Return the size of each file in bytes; for a deletion vector the size of its blob. JAVA: ContentFileUtil.contentSizeInBytes."""
     sizes = without_nulls(entries.numbers("file_size_in_bytes"))
     blobs = entries.numbers("content_size_in_bytes")
     return np.where(blobs == NO_NUMBER, sizes, blobs)
 
 
 def without_nulls(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers with 0 for null."""
+    """Return the numbers with 0 in place of null."""
     return np.where(numbers == NO_NUMBER, 0, numbers)
 
 
 def read_plain(io: FileIO, path: str) -> bytes:
-    """Return the bytes of a file. Raises `UnsupportedFeatureError` for an encrypted one, and the errors of `FileIO.read`.
+    """Return the bytes of a file that is not encrypted.
 
-    A path that can be that of no file, such as a folder's or one that is too long, is a missing file: the storage is not at fault.
+    A path that no file can have, such as the path of a folder or one that is too long, counts as a missing file: the storage is not at fault.
+
+    Raises:
+        UnsupportedFeatureError: The file is encrypted.
+        NoSuchFileError: The file does not exist.
+        StorageError: The storage cannot read the file.
     """
     try:
         content = io.read(path)
@@ -289,7 +307,16 @@ def read_plain(io: FileIO, path: str) -> bytes:
 
 
 def unreadable(error: IcefloeError | None, path: str, snapshot_id: int | None, missing: Rule, damaged: Rule, kind: str) -> Finding:
-    """Return the finding of a file that cannot be read: that it is missing, is damaged, or could not be checked."""
+    """Return the finding about a file that cannot be read: it is missing, is damaged, or could not be checked.
+
+    Args:
+        error: The error of the reader; None if there was none.
+        path: The location of the file.
+        snapshot_id: The snapshot of the finding.
+        missing: The rule for a missing file.
+        damaged: The rule for a damaged file.
+        kind: What the file is, such as "manifest", for the message.
+    """
     message = getattr(error, "message", str(error))
     problems = getattr(error, "problems", ())
     text = value_text(

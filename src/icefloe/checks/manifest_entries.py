@@ -1,7 +1,7 @@
-"""`ManifestEntries`: the entries of one manifest as columns, as they are stored and as readers see them, however much of them is wrong.
+"""`ManifestEntries`: the entries of one manifest as columns, both the stored values and those that readers see, even if many of them are wrong.
 
-The reader of scans (`spec.manifest.manifest_reader`) refuses a manifest with one wrong value; here a column that cannot be converted is a problem, and the
-others are still validated. Spec: Manifests; Sequence Number Inheritance.
+The reader of scans (`spec.manifest.manifest_reader`) refuses a manifest with one wrong value. Here a column that cannot be converted is a problem, and the
+other columns are still validated. Spec: Manifests; Sequence Number Inheritance.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from icefloe.spec.partitioning.partition_spec import UntypedPartition
 from icefloe.spec.types import StructType
 from icefloe.spec.values import physical_arrow_type
 
-# Represents null in columns of numpy, which have none.
+# Represents null in NumPy arrays of integers, which have no nulls.
 NO_NUMBER = -(2**63)
-# The maps of column statistics that rules look at.
+# The maps of column statistics that rules check.
 METRICS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 _METRICS = frozenset(METRICS)
 _EXISTING, _ADDED, _DELETED = (int(status) for status in ManifestEntryStatus)
@@ -41,7 +41,7 @@ class ManifestEntries:
 
     Attributes:
         columns: The stored columns of `ENTRY_FIELDS` and `DELETE_FIELDS`, `METRICS`, and `partition.<field id>`, as Arrow arrays.
-            A column that cannot be converted is null.
+            A column that cannot be converted has only nulls.
         problems: The columns that cannot be converted, each with the reason.
         length: The number of entries.
         sequence_number: The manifest's sequence number.
@@ -55,7 +55,7 @@ class ManifestEntries:
     added_snapshot_id: int | None
 
     def numbers(self, name: str) -> NDArray[np.int64]:
-        """Return a column of numbers, `NO_NUMBER` for null."""
+        """Return a column of numbers as a NumPy array, with `NO_NUMBER` for null."""
         numbers = self._numbers.get(name)
         if numbers is None:
             column = self.columns[name]
@@ -65,11 +65,11 @@ class ManifestEntries:
 
     @cached_property
     def _numbers(self) -> dict[str, NDArray[np.int64]]:
-        """The columns that were converted, which several rules use."""
+        """The columns that `numbers` has converted, which several rules use."""
         return {}
 
     def is_null(self, name: str) -> NDArray[np.bool_]:
-        """Return where a column is null."""
+        """Return a mask of the entries whose value in a column is null."""
         return numpy_of(self.columns[name].is_null())
 
     @cached_property
@@ -79,7 +79,7 @@ class ManifestEntries:
 
     @cached_property
     def is_live(self) -> NDArray[np.bool_]:
-        """Whether a scan of the snapshot reads the file. An entry of a status that the format does not have is not."""
+        """Whether a scan of the snapshot reads the file. Entries with an unknown status are not live."""
         return np.equal(self.status, _EXISTING) | np.equal(self.status, _ADDED)
 
     @cached_property
@@ -99,18 +99,18 @@ class ManifestEntries:
 
     @cached_property
     def snapshot_ids(self) -> NDArray[np.int64]:
-        """The snapshot id of each entry, inherited where it is null."""
+        """The snapshot id of each entry; an entry without one inherits it from the manifest."""
         ids = self.numbers("snapshot_id")
         return ids if self.added_snapshot_id is None else np.where(ids == NO_NUMBER, self.added_snapshot_id, ids)
 
     @cached_property
     def data_sequence_numbers(self) -> NDArray[np.int64]:
-        """The data sequence number of each entry, inherited where readers inherit it."""
+        """The data sequence number of each entry, stored or inherited as readers inherit it."""
         return self._with_inheritance(self.numbers("sequence_number"))
 
     @cached_property
     def file_sequence_numbers(self) -> NDArray[np.int64]:
-        """The file sequence number of each entry, inherited where readers inherit it."""
+        """The file sequence number of each entry, stored or inherited as readers inherit it."""
         return self._with_inheritance(self.numbers("file_sequence_number"))
 
     def _with_inheritance(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -119,7 +119,7 @@ class ManifestEntries:
 
     @cached_property
     def path_hashes(self) -> NDArray[np.int64]:
-        """A hash of the path of each file: equal for equal paths. Different paths can have the same one, by chance or because their writer chose them."""
+        """A hash of the path of each file. Different paths can have the same hash, by chance or because their writer chose them."""
         paths = self.columns["file_path"].cast(pa.binary()).to_pylist()
         return np.fromiter((mmh3.hash64(path or b"")[0] for path in paths), np.int64, len(paths))
 
@@ -136,9 +136,9 @@ def read_manifest_entries(
 
     Args:
         container: The opened manifest.
-        partition_type: The type of its partition tuples.
-        sequence_number: The manifest's sequence number by its list.
-        added_snapshot_id: The snapshot that added it by its list.
+        partition_type: The type of the manifest's partition tuples.
+        sequence_number: The sequence number of the manifest in its manifest list.
+        added_snapshot_id: The snapshot that added the manifest according to its manifest list; None if unknown.
 
     Raises:
         AvroFormatError: The file is damaged, or its schema lacks a required field.
@@ -161,7 +161,11 @@ def read_manifest_entries(
 
 
 def read_paths(container: Container) -> Any:
-    """Return the path of each entry's file, an Arrow array of text. Raises as `read_manifest_entries`."""
+    """Return the path of each entry's file, as an Arrow array of text.
+
+    Raises:
+        AvroFormatError: The file is damaged, or its schema lacks a required field.
+    """
     projection = Struct(
         (ProjectedField(2, ("data_file",), Struct((ProjectedField(100, ("file_path",), Value("file_path"), True),)), True),)
     )

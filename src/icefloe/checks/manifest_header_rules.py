@@ -1,4 +1,4 @@
-"""Rules of the key-value metadata of a manifest: that it has what readers need, and agrees with the manifest list and the table.
+"""Rules of the key-value metadata of a manifest: it has the properties that readers need, and agrees with the manifest list and the table.
 
 Spec: Manifests (the properties of the Avro file).
 """
@@ -66,7 +66,13 @@ _CONTENTS = ("data", "deletes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderContext:
-    """What the properties of manifests are compared with: the table's format version, its specs by id, and its current schema if it can be read."""
+    """The metadata of a table with which the properties of its manifests are compared.
+
+    Attributes:
+        format_version: The format version of the table.
+        specs: The partition specs by id.
+        schema: The current schema; None if it cannot be read.
+    """
 
     format_version: int
     specs: Mapping[int, PartitionSpec]
@@ -74,7 +80,7 @@ class HeaderContext:
 
 
 def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: HeaderContext, place: FindingPlace) -> Iterator[Finding]:
-    """Yield what breaks a rule in the properties of one manifest."""
+    """Yield the violations in the properties of one manifest."""
     is_version_2 = (row.sequence_number or 0) > 0
     required = ("schema", "partition-spec", *(("partition-spec-id", "format-version", "content") if is_version_2 else ()))
     for key in required:
@@ -104,7 +110,7 @@ def header_findings(header: Mapping[str, bytes], row: ManifestRow, context: Head
 
 def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, place: FindingPlace) -> Iterator[Finding]:
     spec_id = texts.get("partition-spec-id")
-    # That the list names a spec that does not exist is a finding of its own.
+    # Another rule reports a spec id of the manifest list that the table does not have.
     if spec_id is not None and row.partition_spec_id in context.specs and spec_id != str(row.partition_spec_id):
         yield HEADER_SPEC.finding(
             f"the manifest {_name(place)} has the spec id {value_text(spec_id)}, and its manifest list {row.partition_spec_id}",
@@ -138,7 +144,10 @@ def _json(texts: Mapping[str, str], row: ManifestRow, context: HeaderContext, pl
 
 
 def _is_same(stored: PartitionSpec, spec: PartitionSpec) -> bool:
-    """Return whether the specs have the same sources and transforms; a field of version 1 that was dropped later is void now, and a name may change."""
+    """Return whether two specs have the same source columns and transforms.
+
+    Names may differ, because a field can be renamed. `void` counts as any transform, because version 1 keeps a dropped field as void.
+    """
     if len(stored.fields) != len(spec.fields):
         return False
     return all(
@@ -153,7 +162,7 @@ def _is_same(stored: PartitionSpec, spec: PartitionSpec) -> bool:
 
 
 def _promotions(written: Schema, spec: PartitionSpec | None, current: Schema | None, place: FindingPlace) -> Iterator[Finding]:
-    """Yield the partition fields whose values would be others after the promotion of their source columns since the manifest was written."""
+    """Yield the partition fields whose source column was promoted since the manifest was written in a way that changes the partition values."""
     if spec is None or current is None:
         return
     for field in spec.fields:
@@ -177,7 +186,12 @@ def _promotions(written: Schema, spec: PartitionSpec | None, current: Schema | N
 
 @lru_cache(maxsize=64)
 def _schema(text: str) -> Schema:
-    """Return the schema of a manifest; most manifests of a table have the same one. Raises an error for JSON that cannot be read."""
+    """Parse the schema of a manifest. The result is cached, because most manifests of a table have the same schema.
+
+    Raises:
+        ValueError: The text is not JSON.
+        IcefloeError: The schema cannot be decoded.
+    """
     return schema_from_json(json.loads(text))
 
 

@@ -1,6 +1,6 @@
-"""Rules of manifest lists: that each can be read, and that its entries name manifests by what the format requires.
+"""Rules of manifest lists: each can be read, and its entries have the values that the format requires.
 
-The description of a manifest in its entry is compared with the manifest in `manifest_rules.py`. Spec: Manifest Lists; Sequence Numbers.
+`manifest_rules.py` compares the description of a manifest in its entry with the manifest itself. Spec: Manifest Lists; Sequence Numbers.
 """
 
 import math
@@ -104,7 +104,7 @@ RULES = (
 )
 
 _REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id")
-# Required from version 2 on, in which snapshots have sequence numbers.
+# Fields that are required from version 2 on, where snapshots have sequence numbers.
 _REQUIRED_IN_V2 = (
     "content",
     "sequence_number",
@@ -122,15 +122,15 @@ _COUNTS = _REQUIRED_IN_V2[3:]
 def row_findings(
     row: ManifestRow, position: int, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType], numbers: Mapping[int, int]
 ) -> Iterator[Finding]:
-    """Yield what breaks a rule in one entry of a manifest list, without a look at the manifest.
+    """Yield the violations in one entry of a manifest list. The manifest is not read.
 
     Args:
         row: The entry.
-        position: Its position in the list.
-        snapshot: The snapshot of the list.
+        position: The position of the entry in the list, from 0.
+        snapshot: The snapshot that has the list.
         content: The metadata file.
         types: The partition types by spec id.
-        numbers: The sequence numbers of snapshots by id, as `content.sequence_numbers`.
+        numbers: The sequence numbers of snapshots by id, as `content.sequence_numbers` has them.
     """
     place = FindingPlace(snapshot_id=snapshot.snapshot_id, file=snapshot.manifest_list, entry=position, path=path_text(row))
     named = f"entry {position} of the manifest list"
@@ -214,7 +214,7 @@ def _first_row_id(row: ManifestRow, named: str, snapshot: Snapshot, place: Findi
 
 def _partitions(summaries: tuple[tuple[Any, ...], ...], kind: StructType, named: str, place: FindingPlace) -> Iterator[Finding]:
     if len(summaries) != len(kind.fields):
-        if summaries:  # some writers write an empty list where they have no summaries
+        if summaries:  # some writers write an empty list if they have no summaries
             yield LIST_PARTITIONS.finding(
                 f"{named} has {len(summaries)} partition summaries, and its spec {len(kind.fields)} fields",
                 where="partitions",
@@ -237,7 +237,7 @@ def _partitions(summaries: tuple[tuple[Any, ...], ...], kind: StructType, named:
 
 
 def bounds_problem(kind: PrimitiveType, lower: bytes | None, upper: bytes | None) -> str | None:
-    """Return what is wrong with a pair of bounds of a type; None if nothing is."""
+    """Return what is wrong with a pair of bounds of a type, as text for a message; None if they are right."""
     try:
         low, high = (None if bound is None else from_bytes(kind, bound) for bound in (lower, upper))
     except FormatError as error:
@@ -252,7 +252,7 @@ def bounds_problem(kind: PrimitiveType, lower: bytes | None, upper: bytes | None
 
 
 def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield the values of a manifest that an earlier manifest list states otherwise."""
+    """Yield a finding for each value of an entry that differs from the entry of the same manifest in an earlier manifest list."""
     for name in ("partition_spec_id", "content", "sequence_number", "added_snapshot_id", "first_row_id"):
         count, other = getattr(first, name) or 0, getattr(row, name) or 0
         is_assigned = name != "first_row_id" or None not in (first.first_row_id, row.first_row_id)
@@ -270,7 +270,7 @@ def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot
 
 
 def twice_finding(row: ManifestRow, position: int, first: int, snapshot: Snapshot) -> Finding:
-    """Return the finding of a manifest that an earlier entry of the list names, too."""
+    """Return the finding about a manifest that two entries of one manifest list name."""
     return LIST_ENTRY_TWICE.finding(
         f"entries {first} and {position} of the manifest list name {value_text(path_text(row))}",
         snapshot_id=snapshot.snapshot_id,

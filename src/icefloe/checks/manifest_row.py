@@ -1,4 +1,4 @@
-"""`ManifestRow`: a manifest as its manifest list describes it, with the values that are stored and no defaults."""
+"""`ManifestRow`: one entry of a manifest list with its stored values, without defaults."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from icefloe.spec.manifest_list.manifest_list_schema import MANIFEST_FILE_FIELDS
 
 
 class ManifestRow(NamedTuple):
-    """The values of one entry of a manifest list, in the order of `MANIFEST_FILE_FIELDS`; None where the list has none. Each partition is a tuple."""
+    """The values of one entry of a manifest list, in the order of `MANIFEST_FILE_FIELDS`; None for a missing value. Each partition summary is a tuple."""
 
     manifest_path: bytes | None
     manifest_length: int | None = None
@@ -30,7 +30,12 @@ class ManifestRow(NamedTuple):
     first_row_id: int | None = None
 
     def manifest_file(self, path: str, spec_id: int) -> ManifestFile:
-        """Return the manifest as readers take it, with the defaults of version 1. The content must be one that the format has."""
+        """Return the entry as the reader of manifests needs it, with the defaults of version 1.
+
+        Args:
+            path: The location of the manifest.
+            spec_id: The id of its partition spec.
+        """
         return ManifestFile(
             manifest_path=path,
             manifest_length=self.manifest_length or 0,
@@ -52,7 +57,7 @@ class ManifestRow(NamedTuple):
 
 
 def read_rows(content: bytes, path: str) -> Iterator[ManifestRow]:
-    """Yield the entries of a manifest list, in file order, as they are stored.
+    """Yield the entries of a manifest list as they are stored, in the order of the file.
 
     Raises:
         AvroFormatError: The file is damaged, or its schema lacks a required field.

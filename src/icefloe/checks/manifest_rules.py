@@ -1,4 +1,4 @@
-"""Rules of manifests: that each can be read, and that it is the one that its manifest list describes.
+"""Rules of manifests: each can be read, and agrees with its description in the manifest list.
 
 The rules of single entries are in `entry_rules.py`. Spec: Manifests; Manifest Lists (counts, `manifest_length`, `min_sequence_number`).
 """
@@ -84,7 +84,7 @@ RULES = (
     PARTITION_SUMMARY,
 )
 
-# Status, name and fields of the list's counts of files and of rows.
+# Each status with its name, and the fields of the manifest list that count its files and its rows.
 _STATUSES = (
     (1, "ADDED", "added_files_count", "added_rows_count"),
     (0, "EXISTING", "existing_files_count", "existing_rows_count"),
@@ -93,7 +93,13 @@ _STATUSES = (
 
 
 def length_findings(row: ManifestRow, size: int, place: FindingPlace) -> Iterator[Finding]:
-    """Yield a wrong length in the manifest list. `place` has the arguments `snapshot_id` and `file` of the findings."""
+    """Yield a finding if the manifest list states a wrong length of a manifest.
+
+    Args:
+        row: The entry of the manifest list.
+        size: The actual length of the manifest in bytes.
+        place: The common arguments of the findings; `file` is the manifest.
+    """
     if row.manifest_length is not None and row.manifest_length != size:
         yield MANIFEST_LENGTH.finding(
             f"the manifest {value_text(place.get('file'))} has {size} bytes, and its manifest list states {row.manifest_length}",
@@ -105,9 +111,9 @@ def length_findings(row: ManifestRow, size: int, place: FindingPlace) -> Iterato
 
 
 def count_findings(row: ManifestRow, entries: ManifestEntries, place: FindingPlace) -> Iterator[Finding]:
-    """Yield what the manifest list counts otherwise than the entries."""
+    """Yield a finding for each wrong count of the manifest list, and if its `min_sequence_number` is greater than that of a live entry."""
     if not (entries.is_live | entries.is_deleted).all():
-        return  # an entry without a known status is a finding, and belongs to no count
+        return  # another rule reports an entry with an unknown status
     records = entries.numbers("record_count")
     records = np.where(records == NO_NUMBER, 0, records)
     for status, name, files_key, rows_key in _STATUSES:
@@ -174,7 +180,7 @@ def _contradiction(values: Any, kind: PrimitiveType, summary: tuple[bool, bool |
         return None
     bounds = bounds_to_array(kind, array_of([lower, upper], pa.binary()))
     if bounds.null_count:
-        # A bound that cannot be read is a finding of the manifest list.
+        # A bound that cannot be read is reported by the rules of manifest lists.
         return "has no bounds, and a value is neither null nor NaN" if lower is None or upper is None else None
     least, greatest = pc.min_max(known).as_py().values()
     low, high = bounds.to_pylist()
@@ -189,7 +195,7 @@ def _contradiction(values: Any, kind: PrimitiveType, summary: tuple[bool, bool |
 
 
 def exact_sum(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> int:
-    """Return the exact sum of numbers that a hostile file may have made as large as 64 bits hold."""
+    """Return the exact sum of numbers, even if a hostile file has numbers whose sum overflows 64 bits."""
     if not len(numbers) or np.abs(numbers.astype(np.float64)).sum() < 2**62:
         return int(numbers.sum())
     return sum(numbers.tolist())

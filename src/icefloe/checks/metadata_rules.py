@@ -1,6 +1,6 @@
-"""Rules of the metadata file as a whole: that its ids name entries, and that its counters are above what was given out.
+"""Rules of the metadata file as a whole: ids refer to entries that exist, and counters are at least as high as every number that was assigned.
 
-The shape of the JSON is checked in `table_content.py`, schemas and specs in `layout_rules.py`, snapshots in `snapshot_rules.py`.
+`table_content.py` checks the shape of the JSON, `layout_rules.py` schemas and specs, `snapshot_rules.py` snapshots.
 Spec: Table Metadata Fields; Snapshot References; Table Statistics.
 """
 
@@ -210,7 +210,7 @@ RULES = (
 
 
 def unreadable_metadata(error: MetadataFormatError, path: str) -> Finding:
-    """Return the finding of a metadata file that is no JSON object."""
+    """Return the finding about a metadata file that is not a JSON object."""
     what = "; ".join([error.message, *map(str, error.problems)])
     return METADATA_DAMAGED.finding(
         f"the metadata file cannot be read: {value_text(what)}", file=path, where=next((problem.where for problem in error.problems), None)
@@ -218,7 +218,7 @@ def unreadable_metadata(error: MetadataFormatError, path: str) -> Finding:
 
 
 def unknown_version(document: Mapping[str, Any], path: str) -> Finding | None:
-    """Return the finding of a format version that is not known, whose rules are not known either; None for any other file."""
+    """Return the finding about a metadata file of an unknown format version; None for any other file."""
     version = document.get("format-version")
     if not isinstance(version, int) or is_known_version(version):
         return None
@@ -228,7 +228,7 @@ def unknown_version(document: Mapping[str, Any], path: str) -> Finding | None:
 
 
 def metadata_findings(content: TableContent) -> Iterator[Finding]:
-    """Yield what breaks the rules of this module in one metadata file."""
+    """Yield the violations of the rules of this module in one metadata file."""
     for check in (_identity, _current_entries, _refs, _counters, _times, _logs, _statistics, _name_mapping):
         yield from check(content)
 
@@ -251,7 +251,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _current_entries(content: TableContent) -> Iterator[Finding]:
-    # Of entries that cannot be decoded the ids count, too: that they cannot be read is a finding of its own.
+    # The ids of entries that cannot be decoded count as well: another rule reports these entries.
     kinds: tuple[tuple[Rule, str, EntryKind[Any]], ...] = (
         (CURRENT_SCHEMA, "current-schema-id", SCHEMAS),
         (DEFAULT_SPEC, "default-spec-id", PARTITION_SPECS),
@@ -276,7 +276,7 @@ def _current_entries(content: TableContent) -> Iterator[Finding]:
 
 
 def _ids_text(ids: list[int]) -> str:
-    """Return the newest of many ids as text."""
+    """Return the last five of a list of ids as text."""
     return ("… " if len(ids) > 5 else "") + (", ".join(map(str, ids[-5:])) or "none")
 
 
@@ -304,7 +304,7 @@ def _refs(content: TableContent) -> Iterator[Finding]:
         )
     for name, ref in content.refs.items():
         where = f"$.refs.{value_text(name)}"
-        # What main and the current snapshot name is one fault.
+        # If main and the current snapshot name the same missing snapshot, CURRENT_SNAPSHOT reports it.
         if ref.snapshot_id not in snapshot_ids and not (name == MAIN and ref.snapshot_id == current):
             yield REF_SNAPSHOT.finding(
                 f"the {ref.type} {value_text(name)} names snapshot {ref.snapshot_id}, which is not in snapshots",
@@ -348,7 +348,17 @@ def _counters(content: TableContent) -> Iterator[Finding]:
 def _behind(
     content: TableContent, rule: Rule, key: str, least: int, holder: str, field_id: int | None = None, snapshot_id: int | None = None
 ) -> Iterator[Finding]:
-    """Yield the finding of a counter that is below what `holder` has."""
+    """Yield a finding if a counter is lower than a number that was assigned already.
+
+    Args:
+        content: The metadata file.
+        rule: The rule of the finding.
+        key: The name of the counter.
+        least: The least value that the counter may have.
+        holder: What has the assigned number, as text for the message.
+        field_id: The field id that was assigned, if the counter is one of field ids.
+        snapshot_id: The snapshot that has the assigned number, if a snapshot has it.
+    """
     number = content.number(key)
     if number is not None and number < least:
         yield rule.finding(

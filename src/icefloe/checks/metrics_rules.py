@@ -1,6 +1,6 @@
-"""Rules of the column statistics of files: counts that fit each other, and bounds that are values of their columns.
+"""Rules of the column statistics of files: counts do not contradict each other, and bounds are values of their columns.
 
-A statistic that is wrong makes engines skip files that hold matching rows. All columns of a manifest are checked at once, grouped by type.
+A wrong statistic makes engines skip files that have matching rows. All columns of a manifest are checked at once, grouped by type.
 Spec: Data File Fields (value_counts, null_value_counts, nan_value_counts, lower_bounds, upper_bounds); Appendix D.
 """
 
@@ -70,7 +70,13 @@ _SHAPES = (GeometryType, GeographyType, UnknownType)
 
 @dataclass(frozen=True, kw_only=True)
 class MetricsContext:
-    """The columns of a table: the type of each primitive field id of any schema, all field ids, and those of top-level columns."""
+    """The columns of a table whose statistics are checked.
+
+    Attributes:
+        types: The type of each primitive field of any schema, by field id.
+        field_ids: The field ids of all schemas.
+        top_level_ids: The field ids of primitive top-level columns.
+    """
 
     types: Mapping[int, PrimitiveType]
     field_ids: frozenset[int]
@@ -78,17 +84,17 @@ class MetricsContext:
 
     @cached_property
     def bound_types(self) -> Mapping[int, PrimitiveType]:
-        """The types of the columns whose bounds can be compared, also of those of position delete files."""
+        """The types of the columns whose bounds can be compared, by field id; the columns of position delete files included."""
         return {field_id: kind for field_id, kind in {**_RESERVED_TYPES, **self.types}.items() if not isinstance(kind, _SHAPES)}
 
 
 def metrics_context(content: TableContent) -> MetricsContext:
-    """Return the columns of a table. Of a column whose type was promoted, the current type counts, which reads the bounds of the older ones."""
+    """Return the columns of a table. A promoted column has its current type, with which the bounds of the older type can be read too."""
     schemas = [*content.schemas.values()]
     if content.current_schema is not None:
         schemas.append(content.current_schema)
     types, plain = {}, set()
-    for schema in schemas:  # the current one last
+    for schema in schemas:  # the current schema is the last, so that its types win
         for path, field in walk(schema.fields):
             if isinstance(field.field_type, PrimitiveType):
                 types[field.field_id] = field.field_type
@@ -98,18 +104,21 @@ def metrics_context(content: TableContent) -> MetricsContext:
 
 
 class _Items(NamedTuple):
-    """The items of a map column of all entries: the entry and the field id of each, and the values."""
+    """The items of one map column of all entries, such as all lower bounds.
+
+    `owners` has the position of the entry of each item, `keys` the field id of each item, `values` the values as an Arrow array.
+    """
 
     owners: NDArray[np.int64]
     keys: NDArray[np.int64]
     values: Any
-    ids: list[int]  # the field ids that occur, each once, ascending
-    ranks: NDArray[np.int64]  # the place of each item's field id in `ids`
-    width: int  # the number of items of each entry, where all entries have the same fields in the same order; else 0
+    ids: list[int]  # the distinct field ids, ascending
+    ranks: NDArray[np.int64]  # the index of each item's field id in `ids`
+    width: int  # items of each entry if all entries have the same fields in the same order; otherwise 0
 
 
 def check_metrics(report: EntryReport, context: MetricsContext) -> None:
-    """Add the findings of the column statistics of one manifest."""
+    """Add the findings about the column statistics of one manifest to the report."""
     entries = report.entries
     known_ids = context.field_ids | RESERVED_FIELD_IDS.keys()
     if statistics_are_clean(entries, context.bound_types, known_ids, context.top_level_ids):
@@ -128,7 +137,7 @@ def _items(entries: ManifestEntries, name: str) -> _Items:
     keys = numpy_of(fill_nulls(maps.keys, NO_NUMBER))[start:stop]
     values = maps.items.slice(start, stop - start)
     if width and (np.diff(ends) == width).all() and (keys.reshape(-1, width) == keys[:width]).all():
-        # All entries have the fields of the first, in its order, as writers write them: nothing has to be searched.
+        # All entries have the same fields in the same order, as most writers write them, so that no search is needed.
         first = keys[:width].tolist()
         ids = sorted(set(first))
         ranks = np.tile(np.searchsorted(ids, first), entries.length)
@@ -158,13 +167,19 @@ def _numbers(items: _Items) -> NDArray[np.int64]:
 
 
 def _align(items: _Items, others: _Items, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each item the number of the other map for the same entry and field id, `NO_NUMBER` where it has none."""
+    """Return for each item the number that another map has for the same entry and field id, or `NO_NUMBER`.
+
+    Args:
+        items: The items.
+        others: The items of the other map.
+        numbers: The numbers of `others`.
+    """
     places = _places(items, others)
     return np.where(places >= 0, numbers[places] if len(numbers) else NO_NUMBER, NO_NUMBER)
 
 
 def _places(items: _Items, others: _Items) -> NDArray[np.int64]:
-    """Return for each item the position of the item of the other map with the same entry and field id; -1 where it has none."""
+    """Return for each item the position of the item in another map with the same entry and field id, or -1."""
     if np.array_equal(items.keys, others.keys) and np.array_equal(items.owners, others.owners):
         return np.arange(len(items.keys))
     if not len(others.keys):
@@ -185,7 +200,7 @@ def _places(items: _Items, others: _Items) -> NDArray[np.int64]:
 
 
 def _mask(items: _Items, field_ids: AbstractSet[int]) -> NDArray[np.bool_]:
-    """Return which items are of these field ids."""
+    """Return a mask of the items whose field id is in a set."""
     return np.array([field_id in field_ids for field_id in items.ids], bool)[items.ranks]
 
 
@@ -221,7 +236,7 @@ def _bounds(report: EntryReport, lower: _Items, upper: _Items, context: MetricsC
 
 
 def _by_type(items: _Items, context: MetricsContext) -> Iterator[tuple[PrimitiveType, NDArray[np.int64]]]:
-    """Yield each type of columns with the positions of its bounds."""
+    """Yield each type with the positions of the bounds of all columns of this type."""
     places_by_type: dict[PrimitiveType, list[int]] = {}
     for place, field_id in enumerate(items.ids):
         kind = context.bound_types.get(field_id)
@@ -234,7 +249,7 @@ def _by_type(items: _Items, context: MetricsContext) -> Iterator[tuple[Primitive
 
 
 def _read_bounds(report: EntryReport, items: _Items, positions: NDArray[np.int64], kind: PrimitiveType, name: str) -> Any:
-    """Return the bounds of one type as values, null for invalid ones, which are findings."""
+    """Convert the bounds of one type to values. An invalid bound becomes null and a finding."""
     stored = items.values.take(positions_array(positions))
     values = bounds_to_array(kind, stored)
     if values.null_count > stored.null_count:
@@ -245,7 +260,7 @@ def _read_bounds(report: EntryReport, items: _Items, positions: NDArray[np.int64
 
 
 def _add(report: EntryReport, rule: Rule, items: _Items, wrong: NDArray[np.bool_], name: str, numbers: NDArray[np.int64] | None) -> None:
-    """Add a finding for each entry with a wrong item, about the first such item."""
+    """Add a finding for each entry that has a wrong item; the finding is about the first such item of the entry."""
     if not wrong.any():
         return
     positions = np.flatnonzero(wrong)

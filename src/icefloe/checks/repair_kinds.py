@@ -1,7 +1,7 @@
-"""`RepairKind`: what `icefloe repair` can put right in a stored table, by the ids of the rules that it mends; `REPAIRS` has them all.
+"""`RepairKind`: what `icefloe repair` can correct in a stored table, by the ids of the rules whose violations it corrects; `REPAIRS` has all kinds.
 
-A repair is chosen without being named only if no row changes by it, or only rows are lost that no reader can have any more. The others are planned too,
-with the reason why they have to be named.
+A repair is done by default only if it changes no row, or loses only rows that no reader can read any more. The other repairs are planned too, with the reason
+why the user must name them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ class Scope(StrEnum):
 
     SNAPSHOT = "snapshot"  # one snapshot of the branch
     METADATA = "metadata"  # one metadata file
-    CATALOG = "catalog"  # the entry of the catalog alone
+    CATALOG = "catalog"  # the entry of the catalog only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,12 @@ class RepairKind:
     """A kind of repair.
 
     Attributes:
-        id: Its name in output and options; it never changes.
-        rules: The ids of the rules that it mends.
-        scope: What its commit writes.
-        title: What it does, in the imperative.
-        rows: How rows change.
-        named_because: Why it is only done when it is named; empty if it is done by default.
+        id: The name of the repair in output and options, in kebab case; it never changes.
+        rules: The ids of the rules whose violations the repair corrects.
+        scope: What the commit of the repair writes.
+        title: What the repair does, in the imperative.
+        rows: How the rows of the table change.
+        named_because: Why the repair is done only if the user names it; empty if it is done by default.
     """
 
     id: str
@@ -41,7 +41,7 @@ class RepairKind:
 
     @property
     def is_default(self) -> bool:
-        """Whether the repair is done without being named."""
+        """Whether the repair is done without being named by the user."""
         return not self.named_because
 
 
@@ -287,18 +287,18 @@ _BY_RULE: Mapping[str, tuple[RepairKind, ...]] = {
 
 
 def repairs_of(rule_id: str) -> tuple[RepairKind, ...]:
-    """Return the repairs that mend the break of a rule."""
+    """Return the repairs that correct violations of a rule; an empty tuple if there are none."""
     return _BY_RULE.get(rule_id, ())
 
 
 def chosen_kinds(names: Iterable[str]) -> frozenset[str]:
-    """Return the ids of the repairs that are done.
+    """Return the ids of the repairs that the user chose.
 
     Args:
-        names: Ids of repairs, or of rules whose default repairs are meant; by default all repairs that need not be named.
+        names: Ids of repairs; the id of a rule chooses the rule's default repairs. If empty, all default repairs are chosen.
 
     Raises:
-        InvalidInputError: A name is neither a repair nor a rule that has one, or a rule's repairs have all to be named.
+        InvalidInputError: A name is neither a repair nor a rule that has a repair, or none of the rule's repairs is a default one.
     """
     named = list(names)
     if not named:

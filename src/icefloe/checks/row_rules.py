@@ -1,6 +1,6 @@
-"""Rules of the rows of a data file: that metrics, partition, sort order and row ids are those of the values. All rows are read, batch by batch.
+"""Rules of the rows of a data file: its metrics, partition, sort order and row ids agree with the values. All rows are read, batch by batch.
 
-`data_file_rules.py` compares metrics with footers, which costs no rows. Spec: Data File Fields; Partition Transforms; Sorting; Row Lineage.
+`data_file_rules.py` compares metrics with footers, without reading rows. Spec: Data File Fields; Partition Transforms; Sorting; Row Lineage.
 """
 
 import math
@@ -76,21 +76,21 @@ ROW_LINEAGE = _rule(
 )
 RULES = (PARTITION_VALUE, SORT_ORDER, ROW_LINEAGE)
 
-# After these, the rows cannot be read as the table's.
+# Violations of these rules prevent the rows from being read as rows of the table.
 _UNREADABLE = frozenset(rule.id for rule in (FILE_MISSING, FILE_DAMAGED, NOT_CHECKED, COLUMN_TYPE, FIELD_ID_TWICE, FIELD_IDS_MISSING))
 _EVERY_METRIC = MetricsMode(counts=True, bounds=True)
-# Runs of successive row ids that are kept of one file: 16 bytes each. Only a rewrite that sorts many millions of rows into another order makes more.
+# The most runs of successive row ids that are kept of one file, 16 bytes each. Only files with millions of rows in a shuffled order have more.
 _MOST_RUNS = 1_000_000
 
 
 def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace, rules: frozenset[str]) -> Iterator[Finding]:
-    """Yield what the rows of a data file contradict.
+    """Yield what the rows of a data file contradict: the metadata of its entry, or the rules of row lineage.
 
     Args:
-        layout: The table.
+        layout: The metadata of the table.
         listed: The file.
-        manifest_place: Arguments of the findings.
-        rules: The rules that the file is known to break: a file that cannot be read is not read again.
+        manifest_place: The common arguments of the findings about the manifest.
+        rules: The ids of the rules that the file violates already. A file that cannot be read according to them is not read again.
     """
     if rules & _UNREADABLE or not layout.schemas:
         return
@@ -112,7 +112,7 @@ def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: Findin
 
 
 class _Rows:
-    """What was found in the rows of one file so far."""
+    """The state of the check of one file's rows, updated batch by batch."""
 
     def __init__(self, layout: TableLayout, listed: ListedFile, fields: Sequence[NestedField], place: FindingPlace) -> None:
         self._layout = layout
@@ -130,7 +130,7 @@ class _Rows:
         self._row_ids: _RowIds | None = _RowIds()
 
     def findings(self, batch: StoredBatch, projector: Projector) -> Iterator[Finding]:
-        """Yield the findings of the next rows."""
+        """Yield the findings about the next batch of rows."""
         columns = columns_by_id(batch.rows.schema)
         arrays = projector.struct(batch.rows.column, columns, self._fields, self._arrow, batch.rows.num_rows)
         table = pa.Table.from_arrays(arrays, schema=self._arrow) if arrays else None
@@ -181,7 +181,7 @@ class _Rows:
                 yield ROW_LINEAGE.finding(f"{path} {problem}", field_id=field.field_id, expected=most, actual=high, **self._place)
 
     def last_findings(self) -> Iterator[Finding]:
-        """Yield the findings that need all rows."""
+        """Yield the findings that need all rows: about the row count and the metrics."""
         yield from row_count_findings(self._listed.file, self._metrics.rows, self._place)
         metrics = self._metrics.metrics(())
         values = {}
@@ -201,7 +201,7 @@ class _Rows:
 
 
 class _Zeros:
-    """The signs of the zeros in each column of floats: those of the metrics of written files bound both zeros, whichever the rows have."""
+    """The signs of the zeros in each column of floats. The metrics of the writer do not keep them: their bounds contain both zeros, whichever the rows have."""
 
     def __init__(self, leaves: Sequence[Leaf]) -> None:
         self._leaves = [leaf for leaf in leaves if isinstance(leaf.kind, FloatType | DoubleType)]
@@ -209,7 +209,7 @@ class _Zeros:
         self._positive: set[int] = set()
 
     def update(self, table: Any) -> None:
-        """Add the rows of a table."""
+        """Add the zeros of a table's rows."""
         for leaf in self._leaves:
             numbers = numpy_of(leaf.column_of(table).drop_null())
             is_negative = np.signbit(numbers[numbers == 0])
@@ -219,22 +219,22 @@ class _Zeros:
                 self._positive.add(leaf.field_id)
 
     def least(self, field_id: int, value: Any) -> Any:
-        """Return the least value of a column; a zero with the sign of the least zero of the rows."""
+        """Return the least value of a column; if it is zero, with the sign of the least zero that the rows have."""
         return 0.0 if value == 0 and field_id in self._positive - self._negative else value
 
     def greatest(self, field_id: int, value: Any) -> Any:
-        """Return the greatest value of a column; a zero with the sign of the greatest zero of the rows."""
+        """Return the greatest value of a column; if it is zero, with the sign of the greatest zero that the rows have."""
         return -0.0 if value == 0 and field_id in self._negative - self._positive else value
 
 
 class _RowIds:
-    """The row ids that a file has so far, as runs of successive ids: a file that was written at once has one, whatever its length."""
+    """The row ids of a file so far, as runs of successive ids. A file that was written in one commit has one run, whatever its length."""
 
     def __init__(self) -> None:
         self._firsts = self._lasts = np.empty(0, np.int64)
 
     def has_twice(self, ids: NDArray[np.int64]) -> bool:
-        """Add the ids of the next rows, which are not negative; return whether one of them was there before, or is there twice."""
+        """Add the row ids of the next rows, and return whether one of them occurs twice, or occurred in earlier rows. The ids are not negative."""
         ids = np.sort(ids)
         steps = np.diff(ids)
         ends = np.flatnonzero(steps != 1)
@@ -242,7 +242,7 @@ class _RowIds:
         lasts = np.concatenate([self._lasts, ids[ends], ids[-1:]])
         order = np.argsort(firsts, kind="stable")
         firsts, lasts = firsts[order], lasts[order]
-        # Runs of either side do not overlap each other, so that two that do have neighbours that do.
+        # The old runs do not overlap each other, nor do the new ones, so that it is enough to compare neighbours.
         if (steps == 0).any() or (firsts[1:] <= lasts[:-1]).any():
             return True
         is_apart = firsts[1:] - 1 != lasts[:-1]
@@ -253,7 +253,7 @@ class _RowIds:
 
 
 def _unsorted_at(table: Any, order: SortOrder, schema: Schema) -> int | None:
-    """Return the place of a row that is not in order; None if all are, or the order cannot be computed."""
+    """Return the position of the first row that breaks the sort order; None if there is no such row, or the order cannot be computed."""
     try:
         positions = sorted_positions(table, order, schema)
     except (InvalidPartitionSpecError, pa.ArrowException, FormatError):
@@ -265,13 +265,13 @@ def _unsorted_at(table: Any, order: SortOrder, schema: Schema) -> int | None:
 
 
 class _PartitionTest:
-    """The comparison of rows with the partition of a file."""
+    """Compares the rows of a file with the partition values of its entry."""
 
     def __init__(self, spec: PartitionSpec | None, file: DataFile, schema: Schema) -> None:
         fields: Sequence[PartitionField] = () if spec is None or len(spec.fields) != len(file.partition) else spec.fields
         self._schema = schema
         self._path = file.file_path
-        # A field is left out once a row contradicted it.
+        # The fields that no row has contradicted so far, with their partition values.
         self._left = [
             (field, value)
             for field, value in zip(fields, file.partition, strict=False)

@@ -1,4 +1,4 @@
-"""`Rule`: one statement of the specification that a stored table can break. The rules are values, from which the page of rules is generated."""
+"""`Rule`: one statement of the specification that a stored table can violate. The rules are data, from which the page of rules in the docs is generated."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 
 class Depth(StrEnum):
-    """What a rule reads: metadata only, or with an option of the run also files."""
+    """What has to be read to check a rule: metadata only, or files too if the option of that name is set."""
 
     METADATA = "always"
     FILES = "--files"  # one request for each data and delete file
@@ -37,7 +37,7 @@ class Depth(StrEnum):
 
 
 class FindingPlace(TypedDict, total=False):
-    """The place of several findings, as arguments of `Rule.finding`."""
+    """The place that several findings have in common, as keyword arguments of `Rule.finding`."""
 
     snapshot_id: int | None
     file: str | None
@@ -73,7 +73,7 @@ class Rule:
 
     @property
     def is_tolerable(self) -> bool:
-        """Whether a tolerant read accepts the break, because it cannot change rows."""
+        """Whether a tolerant read accepts the violation, because it cannot change rows."""
         return self.id in frozenset(Deviation)
 
     def finding(
@@ -89,18 +89,18 @@ class Rule:
         expected: str | int | None = None,
         actual: str | int | None = None,
     ) -> Finding:
-        """Return a finding of this rule.
+        """Return a finding about a violation of this rule.
 
         Args:
             message: What is wrong, in one sentence. Texts of the table in it are shortened by `value_text`.
-            snapshot_id: See `Finding`.
-            file: See `Finding`.
-            where: See `Finding`.
-            entry: See `Finding`.
-            path: See `Finding`.
-            field_id: See `Finding`.
-            expected: See `Finding`.
-            actual: See `Finding`.
+            snapshot_id: The id of the snapshot that reads the place; None if the finding is about the table as a whole.
+            file: The file that has the wrong value; None for an entry of a catalog.
+            where: The place in that file: a JSON path, a byte, or the name of a field.
+            entry: The position of the wrong entry in the file, from 0.
+            path: The location of the file that the entry names.
+            field_id: The field id of the wrong column or partition field.
+            expected: The value that the rule requires.
+            actual: The stored value.
         """
         return Finding(
             rule=self.id,
@@ -120,13 +120,13 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleGroup:
-    """What most rules of a module have in common; see `Rule` for the attributes. `rule` makes a rule, which can differ in each of them."""
+    """Defaults that most rules of a module have in common, and the constructor `rule` of these rules. The attributes are those of `Rule`."""
 
     level: Level
     section: str = ""
     next_step: str = ""
     depth: Depth = Depth.METADATA
-    remedy: Remedy | None = None  # of rules with the next step of the group
+    remedy: Remedy | None = None  # only for rules that have the group's next step
 
     def rule(
         self,
@@ -140,17 +140,17 @@ class RuleGroup:
         depth: Depth | None = None,
         remedy: Remedy | None = None,
     ) -> Rule:
-        """Return a rule of the group.
+        """Return a rule with the defaults of the group.
 
         Args:
-            rule_id: See `Rule.id`.
-            severity: See `Rule.severity`.
-            title: See `Rule.title`.
-            harm: See `Rule.harm`.
-            section: The section, where it is not that of the group.
-            next_step: The next step, where it is not that of the group.
-            depth: The depth, where it is not that of the group.
-            remedy: See `Rule.remedy`.
+            rule_id: The name of the rule in output, in kebab case; it never changes.
+            severity: How much a finding matters.
+            title: The rule as a sentence.
+            harm: The harm in engines that use a table which violates the rule.
+            section: The title of the specification's section; by default the group's.
+            next_step: What a user should do about a finding, in the imperative; by default the group's.
+            depth: What has to be read to check the rule; by default the group's.
+            remedy: The operation that corrects a violation; by default the group's, unless `next_step` is given.
         """
         return Rule(
             id=rule_id,
@@ -166,10 +166,10 @@ class RuleGroup:
 
 
 def value_text(value: object) -> str:
-    """Return a value of the table as text for a message: in one line, short, without control characters."""
+    """Return a value of the table as short text for a message, in one line and without control characters."""
     return short_text(in_one_line(str(value)[:1000]))
 
 
 def has_relative_path(location: str) -> bool:
-    """Return whether a location of the table is a relative path; False for text that is no location, which cannot be read."""
+    """Return whether a location of the table is a relative path; False for text that cannot be a location."""
     return bool(location) and "\0" not in location and is_relative(location)

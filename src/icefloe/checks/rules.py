@@ -1,4 +1,4 @@
-"""`RULES`: every rule, in the order of the page of rules. A module of rules is added to `_MODULES`."""
+"""`RULES`: every rule, in the order of the page of rules. New modules of rules must be added to `_MODULES`."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -55,10 +55,10 @@ _BY_ID: Mapping[str, Rule] = {rule.id: rule for rule in RULES}
 
 
 def rule_named(rule_id: str) -> Rule:
-    """Return a rule.
+    """Return the rule with an id.
 
     Args:
-        rule_id: Its id.
+        rule_id: The id of the rule, in kebab case.
 
     Raises:
         InvalidInputError: There is no such rule.

@@ -17,7 +17,10 @@ _HOME = "https://github.com/apache/iceberg/blob/main/format/spec.md"
 
 
 def sarif_of(results: Sequence[ValidationResult]) -> dict[str, Any]:
-    """Return a SARIF log of one run: every rule that a finding breaks, and every finding with the file and its place as a logical location."""
+    """Return the findings of several tables as a SARIF log of one run.
+
+    The log has every violated rule, and for each finding its file and, as a logical location, the place in the file.
+    """
     findings = [finding for result in results for finding in result.findings]
     broken = {finding.rule for finding in findings}
     rules = [rule for rule in RULES if rule.id in broken]

@@ -1,4 +1,4 @@
-"""Rules of the field ids of one schema, which are checked on its JSON: a schema with an id twice cannot be decoded.
+"""Rules of the field ids of one schema. They are checked on the JSON of the schema, because a schema that has an id twice cannot be decoded.
 
 Spec: Schemas and Data Types; Reserved Field IDs.
 """
@@ -33,12 +33,12 @@ FIELD_ID_RESERVED = _rule(
 )
 RULES = (FIELD_ID_TWICE, FIELD_ID_RESERVED)
 
-# Fields of a schema's JSON that are looked at for their ids. A file can hold millions; more are no schema.
+# The most JSON values of one schema in which ids are searched, so that a hostile file cannot make the search endless.
 _MOST_FIELDS = 1_000_000
 
 
 def field_id_findings(schema: Any, where: str, path: str) -> Iterator[Finding]:
-    """Yield field ids that occur twice or are reserved in the JSON of one schema, which need not be decodable otherwise."""
+    """Yield a finding for each field id that occurs twice or is reserved in the JSON of one schema, which may be invalid in other ways."""
     seen: set[int] = set()
     for field_id in field_ids_of(schema):
         if field_id in seen:
@@ -53,7 +53,7 @@ def field_id_findings(schema: Any, where: str, path: str) -> Iterator[Finding]:
 
 
 def field_ids_of(schema: Any) -> Iterator[int]:
-    """Yield the field ids in the JSON of one schema, also of one that cannot be decoded."""
+    """Yield the field ids in the JSON of one schema, which may be invalid."""
     waiting, count = [schema], 0
     while waiting and count < _MOST_FIELDS:
         value = waiting.pop()

@@ -1,6 +1,6 @@
 """Rules of snapshots: their own fields, their parents, and the row ids that they assign.
 
-What a summary counts is compared with the manifests in `summary_rules.py`. Spec: Snapshots; Sequence Numbers; Row Lineage.
+`summary_rules.py` compares the counts of summaries with the manifests. Spec: Snapshots; Sequence Numbers; Row Lineage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -94,7 +94,7 @@ RULES = (
 
 
 def snapshot_findings(content: TableContent) -> Iterator[Finding]:
-    """Yield what breaks the rules of this module in all snapshots of a metadata file."""
+    """Yield the violations of the rules of this module in all snapshots of a metadata file."""
     schema_ids = {*content.ids(SCHEMAS), *content.schemas}
     key_ids = _key_ids(content.document.get("encryption-keys"))
     for snapshot in content.snapshots.values():
@@ -126,7 +126,7 @@ def _own_fields(snapshot: Snapshot, content: TableContent, schema_ids: set[int],
             actual=snapshot.manifest_list,
             **place,
         )
-    # A snapshot from before an upgrade of the table has the sequence number 0.
+    # A snapshot that was committed before the table was upgraded from version 1 has the sequence number 0.
     is_of_version_1 = version == 1 or snapshot.sequence_number == 0
     if snapshot.manifest_list is None and (snapshot.manifest_paths is None or not is_of_version_1):
         what = "neither manifest-list nor manifests" if snapshot.manifest_paths is None else "no manifest-list"
@@ -185,7 +185,7 @@ def _parent(snapshot: Snapshot, content: TableContent) -> Iterator[Finding]:
 
 
 def _cycles(content: TableContent) -> Iterator[Finding]:
-    """Yield one snapshot of each circle of parents."""
+    """Yield one finding for each cycle of parent snapshots."""
     ended: set[int] = set()
     for start in content.snapshots:
         path: dict[int, None] = {}

@@ -1,4 +1,4 @@
-"""Rules of statistics files: that each is there, has the stated sizes, and the blobs or rows that the metadata file describes.
+"""Rules of statistics files: each exists, has the stated sizes, and has the blobs or rows that the metadata file describes.
 
 Spec: Table Statistics; Partition Statistics; Puffin file format.
 """
@@ -99,12 +99,12 @@ RULES = (
 )
 
 _REQUIRED_COLUMNS = (PARTITION, SPEC_ID, DATA_RECORDS, DATA_FILES, DATA_SIZE)
-_FRAME_BYTES = 16  # of a Puffin footer: magic, payload size, flags, magic
-_MOST_BLOBS = 100  # findings of one file
+_FRAME_BYTES = 16  # the bytes of a Puffin footer without its payload: magic, payload size, flags, magic
+_MOST_BLOBS = 100  # the most blobs of one file that are checked
 
 
 def statistics_field_findings(content: TableContent) -> Iterator[Finding]:
-    """Yield fields of blobs that no schema has. Nothing is read."""
+    """Yield a finding for each blob whose fields no schema has, by the metadata file alone; no statistics file is read."""
     known = {field_id for schema in content.schemas.values() for field_id in schema.field_ids}
     for position, file in enumerate(content.statistics):
         for number, blob in enumerate(file.blob_metadata[:_MOST_BLOBS]):
@@ -121,7 +121,7 @@ def statistics_field_findings(content: TableContent) -> Iterator[Finding]:
 
 
 def statistics_findings(content: TableContent, layout: TableLayout, depths: frozenset[Depth]) -> Iterator[Callable[[], Iterator[Finding]]]:
-    """Yield the check of each statistics file; with `Depth.FILES` alone only sizes are checked."""
+    """Yield one check for each statistics file. If `depths` has only `Depth.FILES`, the check compares sizes only."""
     reads = bool(depths & {Depth.DATA, Depth.VALUES})
     for file in content.statistics:
         yield partial(_statistics_file, file, content, layout, reads)
@@ -141,7 +141,7 @@ def _unread(error: IcefloeError, place: FindingPlace) -> Finding:
 
 
 def _size_finding(io: FileIO, file: StatisticsFile | PartitionStatisticsFile, place: FindingPlace) -> Iterator[Finding]:
-    """Yield that a file is missing or has another size."""
+    """Yield a finding if a file is missing or has a different size than the metadata file states."""
     try:
         size = io.size(file.statistics_path)
     except READ_ERRORS as error:
@@ -171,7 +171,7 @@ def _statistics_file(file: StatisticsFile, content: TableContent, layout: TableL
             for blob in metadata.blobs:
                 yield from _content_findings(source, blob, place)
     except NoSuchFileError:
-        return  # its size could not be read either
+        return  # `_size_finding` has reported the missing file
     except READ_ERRORS as error:
         yield _unread(error, place)
 
@@ -205,7 +205,7 @@ def _identity(blob: BlobMetadata | StatisticsBlob) -> tuple[str, int, int, tuple
 
 
 def _content_findings(source: PuffinSource, blob: BlobMetadata, place: FindingPlace) -> Iterator[Finding]:
-    """Yield that a blob cannot be unpacked, or is a damaged sketch."""
+    """Yield a finding if a blob cannot be decompressed, or is a damaged sketch."""
     try:
         data = read_blob(source, blob)
         if blob.type == BLOB_TYPE:
@@ -215,7 +215,7 @@ def _content_findings(source: PuffinSource, blob: BlobMetadata, place: FindingPl
 
 
 def _unsorted_at(content: TableContent, stored: StoredFile) -> int | None:
-    """Return the first row whose partition is before that of the row above it; None if there is none, or the order cannot be computed."""
+    """Return the position of the first row whose partition sorts before that of the previous row; None if no row does, or the order cannot be computed."""
     column = next((column_of_file for column_of_file in file_columns(stored.schema).inner if column_of_file.arrow.name == PARTITION), None)
     if column is None or column.field_id is None or not pa.types.is_struct(column.arrow.type):
         return None
@@ -230,7 +230,7 @@ def _unsorted_at(content: TableContent, stored: StoredFile) -> int | None:
     ]
     values = pa.concat_arrays(parts).flatten() if parts else []
     is_wrong, is_decided = (np.zeros(max(sum(map(len, parts)) - 1, 0), bool) for _ in range(2))
-    # Writers order uuids differently: partitions are compared by the fields before the first of them.
+    # Writers sort UUIDs differently, so that partitions are compared only by the fields before the first UUID.
     compared = takewhile(lambda field: isinstance(field.field_type, PrimitiveType) and field.field_type != UUIDType(), fields)
     for _, array in zip(compared, values, strict=False):
         ranks = _ranks(array)
@@ -240,7 +240,7 @@ def _unsorted_at(content: TableContent, stored: StoredFile) -> int | None:
 
 
 def _ranks(values: Any) -> NDArray[np.int64]:
-    """Return numbers in the order of the values: nulls first, -0.0 before 0.0, NaN last."""
+    """Return integers that sort like the values: nulls first, -0.0 before 0.0, NaN last."""
     if pa.types.is_floating(values.type):
         bits = numpy_of(fill_nulls(values.cast(pa.float64()), 0.0)).view(np.int64)
         ordered = np.where(bits < 0, np.int64(-(2**63)) - bits - 1, bits)

@@ -1,7 +1,7 @@
-"""Rules of the summaries of snapshots: that their counts are numbers, and those of the manifests.
+"""Rules of the summaries of snapshots: their counts are numbers, and agree with the manifests.
 
-A total is carried on from snapshot to snapshot, so that one wrong commit makes all later totals wrong: the finding is at the snapshot where the difference
-begins, and again at the current snapshot, whose totals engines use. Spec: Appendix F, Optional Snapshot Summary Fields; Snapshots.
+A total is computed from the total of the parent snapshot, so that one wrong commit makes all later totals wrong. It is reported for the snapshot where the
+difference begins, and for the current snapshot, whose totals engines use. Spec: Appendix F, Optional Snapshot Summary Fields; Snapshots.
 """
 
 from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ REPLACE_KEEPS_ROWS = Rule(
 )
 RULES = (SUMMARY_NUMBER, SUMMARY_TOTAL, SUMMARY_CHANGE, APPEND_ONLY, DELETE_ONLY, REPLACE_KEEPS_ROWS)
 
-# Keys of totals, and of what a snapshot added and removed, by the fields of `FileTotals`.
+# Summary keys of totals, of additions and of removals, each with the field of `FileTotals` that has the same count.
 _TOTALS = {
     "total-data-files": "data_files",
     "total-records": "records",
@@ -85,13 +85,13 @@ _COUNTS = (*_TOTALS, *_ADDED, *_REMOVED)
 def summary_findings(
     content: TableContent, live: Mapping[int, FileTotals], added: Mapping[int, FileTotals], removed: Mapping[int, FileTotals]
 ) -> Iterator[Finding]:
-    """Yield what breaks the rules of this module.
+    """Yield the violations of the rules of this module.
 
     Args:
         content: The metadata file.
-        live: The counts of the live files of each snapshot whose manifests could all be read.
+        live: By snapshot id, the counts of the live files. Only snapshots whose manifests could all be read are included.
         added: The counts of the files that each of these snapshots added.
-        removed: The counts of the files that each of them removed.
+        removed: The counts of the files that each of these snapshots removed.
     """
     for snapshot in content.snapshots.values():
         yield from _numbers(snapshot, content)

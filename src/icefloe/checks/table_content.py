@@ -1,6 +1,6 @@
-"""`TableContent`: what can be read of a metadata file, however much of it is wrong, and the findings of what cannot.
+"""`TableContent`: the readable parts of a metadata file, even if many others are wrong, and the findings about the parts that cannot be read.
 
-The reader of tables (`spec.metadata.metadata_reader`) refuses a file with one wrong value. Here each entry is decoded by itself: an entry that cannot be
+The reader of tables (`spec.metadata.metadata_reader`) refuses a file that has a wrong value. Here each entry is decoded by itself: an entry that cannot be
 decoded is a finding, and the others are still validated. Spec: Table Metadata Fields; Appendix C.
 """
 
@@ -86,20 +86,20 @@ DUPLICATE_ID = Rule(
 )
 RULES = (REQUIRED_FIELD, FIELD_TYPE, SCHEMA_INVALID, SPEC_INVALID, SORT_ORDER_INVALID, DUPLICATE_ID)
 
-# The rule of an entry's problems that are not about a missing field.
+# The rule that an entry of each list violates if it cannot be decoded for another reason than a missing field.
 _RULE_OF = {SCHEMAS.key: SCHEMA_INVALID, PARTITION_SPECS.key: SPEC_INVALID, SORT_ORDERS.key: SORT_ORDER_INVALID}
-# Problems of one entry that become findings.
+# The most problems of one entry that become findings.
 _MOST_PROBLEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContent:
-    """The readable entries of a metadata file. Of entries with one id the first is kept.
+    """The readable entries of a metadata file, by id. If several entries have the same id, the first is kept.
 
     Attributes:
-        metadata_location: The metadata file.
-        document: Its parsed JSON.
-        format_version: Its format version; where it is missing, that of the fields that are there.
+        metadata_location: The location of the metadata file.
+        document: The parsed JSON of the file.
+        format_version: The format version; if the file has none, the version is derived from the fields that it has.
     """
 
     metadata_location: str
@@ -109,7 +109,7 @@ class TableContent:
     specs: Mapping[int, PartitionSpec]
     sort_orders: Mapping[int, SortOrder]
     snapshots: Mapping[int, Snapshot]
-    snapshot_positions: Mapping[int, int]  # the place of each snapshot in the file
+    snapshot_positions: Mapping[int, int]  # the index of each snapshot in the list of the file
     refs: Mapping[str, SnapshotRef]
     snapshot_log: tuple[SnapshotLogEntry, ...]
     metadata_log: tuple[MetadataLogEntry, ...]
@@ -117,31 +117,31 @@ class TableContent:
     partition_statistics: tuple[PartitionStatisticsFile, ...]
 
     def number(self, key: str) -> int | None:
-        """Return a number of the top level; None where it is missing or is no number."""
+        """Return a top-level number of the file; None if it is missing or is not a number."""
         value = self.document.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def text(self, key: str) -> str | None:
-        """Return a text of the top level; None where it is missing or is no text."""
+        """Return a top-level text of the file; None if it is missing or is not a text."""
         value = self.document.get(key)
         return value if isinstance(value, str) else None
 
     def ids(self, kind: EntryKind[Any]) -> list[int]:
-        """Return the ids of the entries of a list, also of those that cannot be decoded."""
+        """Return the ids of all entries of a list, including entries that cannot be decoded."""
         entries = self.document.get(kind.key)
         ids = [_id_of(entry, kind) for entry in (entries if isinstance(entries, list) else ())]
         return [entry_id for entry_id in ids if entry_id is not None]
 
     @property
     def field_ids(self) -> set[int]:
-        """The field ids of all schemas, also of those that cannot be decoded."""
+        """The field ids of all schemas, including schemas that cannot be decoded."""
         listed = self.document.get(SCHEMAS.key)
         schemas = [*(listed if isinstance(listed, list) else ()), self.document.get("schema")]
         return {field_id for schema in schemas for field_id in field_ids_of(schema)}
 
     @property
     def keyless_field_ids(self) -> frozenset[int]:
-        """The field ids of columns that cannot be in the key of equality deletes: floating-point numbers, and those inside of lists and maps."""
+        """The field ids of columns that cannot be in the key of equality deletes: floating-point numbers, and columns inside of lists and maps."""
         ids: set[int] = set()
         for schema in self.schemas.values():
             floats = {field.field_id for _, field in walk(schema.fields) if isinstance(field.field_type, FloatType | DoubleType)}
@@ -150,12 +150,12 @@ class TableContent:
 
     @property
     def spec_ids(self) -> frozenset[int]:
-        """The ids of the partition specs, also of those that cannot be decoded."""
+        """The ids of all partition specs, including specs that cannot be decoded."""
         return frozenset((*self.ids(PARTITION_SPECS), *self.specs))
 
     @property
     def sequence_numbers(self) -> dict[int, int]:
-        """The sequence numbers of snapshots by id, of those whose number no other snapshot has."""
+        """The sequence numbers of snapshots by id. Snapshots that share a sequence number are left out."""
         counts = Counter(snapshot.sequence_number for snapshot in self.snapshots.values())
         return {
             snapshot.snapshot_id: snapshot.sequence_number for snapshot in self.snapshots.values() if counts[snapshot.sequence_number] == 1
@@ -169,16 +169,16 @@ class TableContent:
 
     @property
     def current_schema(self) -> Schema | None:
-        """The current schema; None where it is missing or cannot be read."""
+        """The current schema; None if it is missing or cannot be read."""
         return self.schemas.get(self.current_schema_id)
 
     @property
     def current_schema_id(self) -> int:
-        """The id of the current schema; 0 where a file of version 1 has only `schema`."""
+        """The id of the current schema; 0 if a file of version 1 has only the field `schema`."""
         return self.number("current-schema-id") or 0
 
     def name_mapping(self) -> NameMapping | None:
-        """Return the name mapping of the table's properties; None if it has none, or it cannot be read."""
+        """Return the name mapping of the table's properties; None if there is none, or it cannot be read."""
         properties = self.document.get("properties")
         text = properties.get(NAME_MAPPING.name) if isinstance(properties, Mapping) else None
         try:
@@ -187,7 +187,7 @@ class TableContent:
             return None
 
     def partition_types(self) -> dict[int, StructType]:
-        """Return the type of the partition tuples of each spec, without specs that have a field id twice, or a source column that no readable schema has."""
+        """Return the type of the partition tuples by spec id. Specs with a repeated field id, or a source column that no readable schema has, are left out."""
         schemas = list(self.schemas.values())
         current = self.current_schema
         if current is not None:
@@ -204,13 +204,21 @@ class TableContent:
 
 
 def read_content(document: Mapping[str, Any], metadata_location: str) -> tuple[TableContent, list[Finding]]:
-    """Return what can be decoded of parsed metadata JSON, and the findings of what cannot."""
+    """Decode parsed metadata JSON as far as possible.
+
+    Args:
+        document: The parsed JSON of the metadata file.
+        metadata_location: The location of the file, for the findings.
+
+    Returns:
+        The decoded entries, and the findings about those that cannot be decoded.
+    """
     reader = _ContentReader(document, metadata_location)
     return reader.content(), reader.findings
 
 
 class _ContentReader:
-    """Decodes one entry after the other and collects findings."""
+    """Decodes the entries of a metadata file one by one, and collects findings about those that cannot be decoded."""
 
     def __init__(self, document: Mapping[str, Any], path: str) -> None:
         self._document = document
@@ -245,7 +253,7 @@ class _ContentReader:
         )
 
     def _version_1(self, schemas: dict[int, tuple[int, Any]], specs: dict[int, tuple[int, Any]]) -> None:
-        """Add the schema and the spec that a file of version 1 has outside of the lists. Spec: Appendix E, Reading v1 Metadata."""
+        """Add the schema and the partition spec of the fields `schema` and `partition-spec` of version 1. Spec: Appendix E, Reading v1 Metadata."""
         document = self._document
         has_schemas = document.get("schemas") is not None and document.get("current-schema-id") is not None
         if document.get("schema") is not None and not schemas:
@@ -264,7 +272,7 @@ class _ContentReader:
             self._report_error(error, "$.partition-spec", SPEC_INVALID)
 
     def _by_id(self, kind: EntryKind[Any]) -> dict[int, tuple[int, Any]]:
-        """Return each readable entry with its position, by id."""
+        """Return the readable entries of a list by id, each with its index in the list."""
         entries: dict[int, tuple[int, Any]] = {}
         raw = self._document.get(kind.key)
         for position, entry in self._entries(kind):
@@ -290,14 +298,14 @@ class _ContentReader:
                 yield position, decoded
 
     def _decode(self, kind: EntryKind[Any], entry: Any, where: str) -> Iterator[Any]:
-        """Yield the entry if it can be decoded."""
+        """Yield the decoded entry, or nothing if it cannot be decoded."""
         repeated = list(field_id_findings(entry, where, self._path)) if kind is SCHEMAS else []
         self.findings += repeated
         try:
             yield kind.decode(entry, where)
         except (IcefloeError, RecursionError) as error:
             if repeated:
-                return  # the ids are why it cannot be decoded
+                return  # the findings about field ids explain why the schema cannot be decoded
             self._report_error(error, where, _RULE_OF.get(kind.key, FIELD_TYPE))
 
     def _refs(self) -> dict[str, SnapshotRef]:
@@ -328,7 +336,7 @@ class _ContentReader:
 
 
 def ids_inside_of_lists_and_maps(schema: Schema) -> set[int]:
-    """Return the field ids of elements, keys and values, and of what they contain."""
+    """Return the field ids of list elements, map keys and map values, and of the fields inside of them."""
     nested = [field for _, field in walk(schema.fields) if isinstance(field.field_type, ListType | MapType)]
     return {inner.field_id for field in nested for _, inner in walk((field,)) if inner is not field}
 
@@ -339,12 +347,12 @@ def _id_of(entry: Any, kind: EntryKind[Any]) -> int | None:
 
 
 def is_known_version(version: object) -> TypeGuard[int]:
-    """Return whether a format version is 1, 2 or 3."""
+    """Return whether a format version is 1, 2 or 3, which this release can read."""
     return isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= LATEST_SUPPORTED_VERSION
 
 
 def _likely_version(document: Mapping[str, Any]) -> int:
-    """Return the format version of a file that lacks it, by the fields that came with each."""
+    """Derive the format version of a file that does not state it from the fields that each version introduced."""
     return 3 if "next-row-id" in document else 2 if "last-sequence-number" in document else 1
 
 

@@ -1,6 +1,6 @@
-"""Health of a table: what its readers pay for, each measure with the threshold from which it needs care, and the reason.
+"""Health of a table: measures of what slows its readers down, each with the threshold from which the table needs care, and the reason.
 
-The measures are counted by `icefloe.maintenance.health_measures`; `table.maintenance.maintain()` decides by the same ones.
+`icefloe.maintenance.health_measures` counts the measures; `table.maintenance.maintain()` decides by the same measures.
 Spec: Scan Planning; Snapshot Retention Policy.
 """
 
@@ -35,7 +35,7 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 
 
 class HealthState(StrEnum):
-    """Whether a measure needs care."""
+    """Whether a measure needs care: it reached its threshold."""
 
     GOOD = "good"
     NEEDS_CARE = "needs care"
@@ -44,16 +44,16 @@ class HealthState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthMeasure:
-    """One measure.
+    """One measure of the health of a table.
 
     Attributes:
         name: What is measured.
         value: The measured number; None if it is unknown.
         shown: The number as text, with its unit.
-        threshold: From which number on it needs care, as text.
-        state: Whether it does.
-        reason: Why it matters to readers; of an unknown one, why it is unknown.
-        remedy: The command that mends it, without `icefloe` and the table; empty if there is none.
+        threshold: The number from which the table needs care, as text.
+        state: Whether the measure needs care.
+        reason: Why the measure matters to readers; if the number is unknown, why it is unknown.
+        remedy: The command that improves the measure, without `icefloe` and the table; empty if there is none.
     """
 
     name: str
@@ -63,12 +63,12 @@ class HealthMeasure:
     state: HealthState
     reason: str
     remedy: str
-    _issue: Issue | None = None  # if it needs care
+    _issue: Issue | None = None  # None unless the measure needs care
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistogramClass:
-    """A class of file sizes: files of less than `below` bytes and not in a smaller class; None for the largest class."""
+    """A class of file sizes: the files of less than `below` bytes that no smaller class has. `below` is None for the largest class."""
 
     below: int | None
     files: int
@@ -76,20 +76,20 @@ class HistogramClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableHealth(Reportable):
-    """The health of a table.
+    """The health of a branch of a table, with its measures.
 
     Attributes:
-        table: The table.
+        table: The name of the table.
         branch: The branch that was measured.
-        snapshot_id: Its head; None for a table without snapshots.
-        files: Live data files.
-        size_in_bytes: Their bytes.
-        records: Their rows, deleted ones included.
+        snapshot_id: The head of the branch; None for a table without snapshots.
+        files: The number of live data files.
+        size_in_bytes: The total size of the live data files.
+        records: The number of rows in the live data files, deleted rows included.
         measures: Every measure with its threshold.
-        file_sizes: The sizes of all data files.
-        partitions: The partitions with the most files to save, each with its file sizes by the classes of `file_sizes`.
+        file_sizes: The histogram of the sizes of all live data files.
+        partitions: The partitions in which compaction would reduce the number of files most, each with its histogram in the classes of `file_sizes`.
         partition_count: The number of all partitions.
-        clustering: How far the files' ranges of a column overlap.
+        clustering: How far the ranges of values of a column in different files overlap, for each measured column.
     """
 
     table: str
@@ -209,15 +209,15 @@ class TableHealth(Reportable):
 
 
 def health(reader: TableReader, branch: str = MAIN, columns: Sequence[str] | None = None) -> TableHealth:
-    """Return the health of a branch of a table. Reads the manifests of its head; no data file is opened.
+    """Measure the health of a branch of a table. The manifests of its head are read; no data file is opened.
 
     Args:
         reader: The table.
-        branch: The branch.
-        columns: Top-level columns of primitive types whose clustering is measured; by default the sort order's and the first ones of the schema, four in all.
+        branch: The name of the branch.
+        columns: Top-level columns of primitive types whose clustering is measured. By default four: those of the sort order, then the first of the schema.
 
     Returns:
-        The measures, each with its threshold.
+        The health with all measures and their thresholds.
 
     Raises:
         NoSuchSnapshotError: The branch does not exist.
@@ -233,7 +233,16 @@ def health(reader: TableReader, branch: str = MAIN, columns: Sequence[str] | Non
 
 
 def health_of_files(reader: TableReader, branch: str, files: FilesOfBranch) -> TableHealth:
-    """Return the health of a branch whose files are planned already. Raises `InvalidPropertyError` as `health`."""
+    """Measure the health of a branch whose files are planned already.
+
+    Args:
+        reader: The table.
+        branch: The name of the branch.
+        files: The live files of the branch.
+
+    Raises:
+        InvalidPropertyError: A table property that has a threshold has an invalid value.
+    """
     counted = measure(files, max(int(time.time() * 1000), reader.metadata.last_updated_ms))
     return TableHealth(
         table=reader.full_name,
@@ -334,7 +343,7 @@ def _file_measures(counted: TableMeasures) -> Iterator[HealthMeasure]:
         count_text(equality),
         "1",
         "every scan compares their keys with all rows that may have them",
-        Remedy(operation=MaintenanceAction.CONVERT_EQUALITY_DELETES),  # a rewrite leaves files of the right size with them
+        Remedy(operation=MaintenanceAction.CONVERT_EQUALITY_DELETES),  # compaction leaves equality deletes of files of the right size
         needs_care=equality > 0,
     )
     dangling = counted.dangling_deletes
@@ -376,7 +385,19 @@ def _measure(
     places: Sequence[str] = (),
     shown_by: Sequence[str] = (),
 ) -> HealthMeasure:
-    """Return a measure; `places` are the worst partitions, `shown_by` the rules whose findings show the same."""
+    """Return a measure with its issue, if it needs care.
+
+    Args:
+        name: What is measured.
+        value: The measured number; None if it is unknown.
+        shown: The number as text, with its unit.
+        threshold: The number from which the table needs care, as text.
+        reason: Why the measure matters to readers.
+        remedy: The operation that improves the measure.
+        needs_care: Whether the number reached the threshold; None if the number is unknown.
+        places: The worst partitions, as text.
+        shown_by: The ids of rules whose findings are about the same problem.
+    """
     state = HealthState.UNKNOWN if needs_care is None else HealthState.NEEDS_CARE if needs_care else HealthState.GOOD
     issue = Issue(
         weight=Weight.CARE,

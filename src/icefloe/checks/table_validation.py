@@ -1,7 +1,7 @@
-"""`validate_table`: the run of the rules over one table, from its metadata file to the entries of its manifests.
+"""`validate_table`: the check of all rules on one table, from its metadata file to the entries of its manifests.
 
-Every distinct manifest is read once, however many snapshots have it, side by side in threads or as a Spark job; of its entries only a digest is kept. A file
-that cannot be read is a finding, and the run continues with the others. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests.
+Every distinct manifest is read once, however many snapshots have it, in parallel threads or by a Spark job. Only a digest of its entries stays in memory.
+A file that cannot be read is a finding, and the run continues with the others. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests.
 """
 
 from collections import deque
@@ -55,10 +55,10 @@ from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetad
 from icefloe.spec.ports import FileIO
 from icefloe.spec.types import StructType
 
-_DIGITS = 20  # a snapshot id has fewer
-# Manifests that are read before they are checked. Decoded, one of 8 MB takes some 50 MB.
+_DIGITS = 20  # a snapshot id has fewer digits digits
+# The most manifests that are read ahead of their check. A manifest of 8 MB takes some 50 MB of memory when it is decoded.
 _MANIFESTS_AHEAD = 6
-# Manifests whose paths are kept where entries of several are compared again.
+# The most manifests whose paths are cached while entries of several manifests are compared again.
 _KEPT_MANIFESTS = 16
 
 
@@ -67,10 +67,10 @@ class ValidationArguments:
     """What a run validates.
 
     Attributes:
-        current_only: Validate the current snapshot only, in place of all snapshots of the metadata file.
-        snapshot: Validate this snapshot only: its id, or a branch or tag.
+        current_only: Validate only the current snapshot, not all snapshots of the metadata file.
+        snapshot: Validate only this snapshot: its id, or the name of a branch or tag.
         depths: What is read beyond metadata.
-        most_findings: How many findings of each rule are kept; the others are counted.
+        most_findings: How many findings of each rule are kept; further ones are only counted.
     """
 
     current_only: bool = False
@@ -80,14 +80,14 @@ class ValidationArguments:
 
 
 def depths_of(*, files: bool = False, data: bool = False, values: bool = False, orphans: bool = False) -> frozenset[Depth]:
-    """Return what a run reads beyond metadata, by its options."""
+    """Return what a run reads beyond metadata, as chosen by the options of the same names."""
     chosen = ((files, Depth.FILES), (data, Depth.DATA), (values, Depth.VALUES), (orphans, Depth.ORPHANS))
     return frozenset(depth for is_chosen, depth in chosen if is_chosen)
 
 
 @dataclass(slots=True)
 class ValidationProgress:
-    """How many manifests and files of a running validation are done; another thread may read it."""
+    """How many manifests and files of a running validation are done, and how many there are. Another thread may read it."""
 
     done: int = 0
     total: int = 0
@@ -95,17 +95,17 @@ class ValidationProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationResult:
-    """The findings of a run over one table, and what was read.
+    """The findings of a run over one table, and how much was read.
 
     Attributes:
-        table: The table.
-        metadata_location: Its metadata file.
-        table_uuid: Its uuid; None if it has none that can be read.
+        table: The name of the table.
+        metadata_location: The location of its metadata file.
+        table_uuid: The uuid of the table; None if it is missing or cannot be read.
         snapshots: The number of snapshots that were read.
         manifests: The number of distinct manifests.
-        files: The number of live entries of the snapshots' manifests, each once.
-        findings: The findings, at most so many of each rule as the arguments allow, by level of the table.
-        counts: The number of all findings by rule.
+        files: The number of live entries of all these manifests.
+        findings: The findings, from the metadata file down to the files; of each rule at most as many as the arguments allow.
+        counts: The number of all findings by rule, including those that were not kept.
     """
 
     table: str
@@ -126,15 +126,15 @@ def validate_table(
     progress: ValidationProgress | None = None,
     sent: TableMetadata | None = None,
 ) -> ValidationResult:
-    """Return what breaks the rules in one table.
+    """Find the violations of all rules in one table.
 
     Args:
         table: The name of the table in findings.
-        metadata_location: Its metadata file.
+        metadata_location: The location of its metadata file.
         io: The storage of its files.
         arguments: What is validated; by default all snapshots, and metadata only.
         progress: Is updated during the run.
-        sent: The metadata, where the catalog's server sends it and its file cannot be read (`has_no_file`); else None.
+        sent: The metadata that the server of the catalog sent, if its metadata file cannot be read (`has_no_file`); otherwise None.
 
     Raises:
         NoSuchSnapshotError: The table does not have the snapshot of the arguments.
@@ -197,7 +197,7 @@ class _Run:
         )
 
     def _content(self) -> TableContent | None:
-        """Return what can be read of the metadata file; None if it is no JSON object."""
+        """Return the readable parts of the metadata file; None if it is not a JSON object."""
         try:
             text = inflate(self._stored_metadata(), self._location)
             top_level(text, self._location)
@@ -230,7 +230,11 @@ class _Run:
         return [] if current is None else [current]
 
     def _snapshot_of_reference(self, name: str, content: TableContent) -> Snapshot:
-        """Return the snapshot of a branch or tag, or of an id. Raises `NoSuchSnapshotError`."""
+        """Return the snapshot with a name: a branch, a tag, or an id as text.
+
+        Raises:
+            NoSuchSnapshotError: The table has no such snapshot.
+        """
         ref = content.refs.get(name)
         is_id = name.isascii() and name.isdecimal() and len(name) < _DIGITS
         snapshot = content.snapshots.get(ref.snapshot_id if ref is not None else int(name) if is_id else -1)
@@ -245,7 +249,7 @@ class _Run:
     def _read_manifest_list(
         self, snapshot: Snapshot, content: TableContent, types: Mapping[int, StructType], sequence_numbers: Mapping[int, int]
     ) -> SnapshotManifests:
-        """Return the manifests of a snapshot, and add the findings of its manifest list."""
+        """Return the manifests of a snapshot, and add the findings about its manifest list."""
         rows, is_whole = self._rows(snapshot)
         numbers: list[int] = []
         first_entries: dict[str, int] = {}
@@ -271,13 +275,13 @@ class _Run:
         known = self._manifests[number]
         if known.row != row:
             self._findings.add(contradictions(row, known.row, position, snapshot))
-            # An upgrade to version 3 assigns row ids to a manifest that older lists have without.
+            # An upgrade to version 3 assigns a first row id to a manifest, which older manifest lists do not have. The entry with the id is kept.
             if known.row.first_row_id is None and row.first_row_id is not None:
                 self._manifests[number] = replace(known, row=row, snapshot_id=snapshot.snapshot_id)
         return number
 
     def _rows(self, snapshot: Snapshot) -> tuple[list[ManifestRow], bool]:
-        """Return the entries of a snapshot's manifest list, and whether all of it could be read."""
+        """Return the entries of a snapshot's manifest list, and whether the whole list could be read."""
         location = snapshot.manifest_list
         if location is None:
             paths = snapshot.manifest_paths or ()
@@ -318,8 +322,8 @@ class _Run:
         return digests
 
     def _check_manifests(self, check: ManifestCheck) -> Iterator[ManifestDigest]:
-        """Yield the digests: by the tasks of a Spark job if a session runs and the manifests are large, else in this process."""
-        # The lengths are those that the lists state, which decide only where the work is done.
+        """Yield the digests of all manifests. A Spark job computes them if a session runs and the manifests are large; otherwise this process does."""
+        # The lengths of the manifest lists may be wrong; they only decide where the work is done.
         size = sum(max(0, manifest.row.manifest_length or 0) for manifest in self._manifests)
         engine = engine_choice().for_many(size, engine_choice().manifest_bytes)
         if engine is IN_PROCESS:
@@ -348,7 +352,7 @@ class _Run:
             self._findings.add(files.changed_row_ids(most))
 
     def _path_of(self, number: int, position: int) -> str | None:
-        """Return the path of an entry's file from its manifest, which is read again; None if it cannot be."""
+        """Return the path of an entry's file. The manifest is read again; None if it cannot be read."""
         paths = self._paths_of(number)
         path: str | None = paths[position].as_py() if position < len(paths) else None
         return path
@@ -361,7 +365,7 @@ class _Run:
             return ()
 
     def _check_deletes(self, snapshots: Iterable[SnapshotManifests], digests: Sequence[ManifestDigest], content: TableContent) -> None:
-        """Add the findings of the delete files of the current snapshot, and of each branch and tag; or of the only snapshot of the arguments."""
+        """Add the findings about delete files, of the snapshot of the arguments; by default of the current snapshot and of each branch and tag."""
         heads = {ref.snapshot_id for ref in content.refs.values()} | {content.current_snapshot_id}
         check = DeleteCheck(read=partial(read_plain, self._io), partition_types=content.partition_types())
         checked = []
@@ -374,7 +378,7 @@ class _Run:
         self._findings.add(check.findings(checked))
 
     def _check_files(self, digests: Sequence[ManifestDigest], content: TableContent) -> None:
-        """Add the findings of statistics files, data files and delete files."""
+        """Add the findings about statistics files, data files and delete files."""
         layout, arguments = layout_of(self._io, content), self._arguments
         for part in side_by_side(run_check, statistics_findings(content, layout, arguments.depths)):
             self._findings.add(part)
@@ -401,7 +405,7 @@ def layout_of(io: FileIO, content: TableContent) -> TableLayout:
 
 
 def _read_ahead(read: Callable[[ListedManifest], ReadManifest], manifests: Iterable[ListedManifest]) -> Iterator[ReadManifest]:
-    """Yield the manifests in their order, a few of which are read ahead in threads: reading needs no lock of Python, checking does."""
+    """Yield the manifests in their order, reading some of them ahead in threads: reading mostly runs without Python's global lock, in parallel with checks."""
     remaining = iter(manifests)
     pool = ThreadPoolExecutor(MANIFEST_THREADS, thread_name_prefix="icefloe-validate")
     try:

@@ -1,7 +1,7 @@
-"""`statistics_are_clean`: a quick test that column statistics break no rule, for manifests whose entries all have the statistics of the same fields.
+"""`statistics_are_clean`: a quick test that column statistics violate no rule, for manifests whose entries all have statistics of the same fields.
 
-Writers write such manifests, and most break no rule: then the statistics are matrices of a row for each entry and a column for each field, which are compared
-without searching or sorting. Whatever is not uniform, or could be wrong, is left to `metrics_rules.py`, which makes the findings.
+Most writers write such manifests, and most violate no rule. Their statistics are matrices, with a row for each entry and a column for each field, which are
+compared without searching or sorting. Manifests that are not uniform, or could be wrong, are left to `metrics_rules.py`, which makes the findings.
 Spec: Data File Fields (value_counts, null_value_counts, nan_value_counts, lower_bounds, upper_bounds); Appendix D.
 """
 
@@ -22,7 +22,13 @@ from icefloe.spec.values import bound_number_type, bounds_to_array
 
 @dataclass(frozen=True, slots=True)
 class _Matrix:
-    """The items of a map column, of which every entry has the same fields in the same order: `values` has those of one entry after those of another."""
+    """A map column in which every entry has the same fields in the same order.
+
+    Attributes:
+        ids: The field ids of each entry, in their order.
+        values: The values of all entries, an Arrow array; those of one entry follow those of another.
+        rows: The number of entries.
+    """
 
     ids: Sequence[int]
     values: Any
@@ -30,11 +36,11 @@ class _Matrix:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """The values as a matrix of counts."""
+        """The values as a matrix of counts, with a row for each entry and a column for each field."""
         return numpy_of(self.values).reshape(self.rows, len(self.ids))
 
     def columns(self, field_ids: Sequence[int]) -> list[int]:
-        """Return the places of some fields."""
+        """Return the column numbers of some fields in the matrix."""
         places = {field_id: place for place, field_id in enumerate(self.ids)}
         return [places[field_id] for field_id in field_ids]
 
@@ -42,7 +48,7 @@ class _Matrix:
 def statistics_are_clean(
     entries: ManifestEntries, kinds: Mapping[int, PrimitiveType], known_ids: AbstractSet[int], top_level_ids: AbstractSet[int]
 ) -> bool:
-    """Return True if no statistic of a manifest breaks a rule; False if one does, or could.
+    """Return True if certainly no statistic of a manifest violates a rule.
 
     Args:
         entries: The entries of the manifest.
@@ -61,7 +67,7 @@ def statistics_are_clean(
 
 
 def _matrix(entries: ManifestEntries, name: str) -> _Matrix | None:
-    """Return a map column as a matrix; None if its entries have different fields, or a field twice or without a value."""
+    """Return a map column as a matrix; None if its entries have different fields, or if an entry has a field twice or without a value."""
     maps = entries.columns[name]
     if not entries.length or maps.null_count == entries.length:
         return _Matrix((), maps.items[:0], entries.length)
@@ -91,7 +97,7 @@ def _counts_fit(entries: ManifestEntries, values: _Matrix, others: Sequence[_Mat
     plain = [field_id for field_id in values.ids if field_id in top_level_ids]
     counted = totals if len(plain) == len(values.ids) else totals[:, values.columns(plain)]
     is_other = counted != entries.numbers("record_count")[:, None]
-    # Of position deletes the rows of the table's columns are counted, if at all.
+    # The value counts of a position delete file need not equal its record count.
     return not (is_other.any() and is_other[entries.file_content != 1].any())
 
 
@@ -101,7 +107,7 @@ def _bounds_fit(lower: _Matrix, upper: _Matrix, kinds: Mapping[int, PrimitiveTyp
         if field_id in kinds:
             by_kind.setdefault(kinds[field_id], []).append(field_id)
     for kind, field_ids in by_kind.items():
-        # A field with one bound has no order, but its bound must be a value.
+        # A field with only one bound cannot be compared here; the bound must still be checked.
         pairs = [field_id for field_id in field_ids if field_id in set(lower.ids) and field_id in set(upper.ids)]
         if len(pairs) < len(field_ids):
             return False
@@ -120,7 +126,7 @@ def _bounds_fit(lower: _Matrix, upper: _Matrix, kinds: Mapping[int, PrimitiveTyp
 
 
 def _select_fields(matrix: _Matrix, field_ids: Sequence[int]) -> Any:
-    """Return the values of some fields, those of one entry after those of another."""
+    """Return the values of some fields; those of one entry follow those of another."""
     if list(field_ids) == list(matrix.ids):
         return matrix.values
     places = np.arange(matrix.rows)[:, None] * len(matrix.ids) + np.array(matrix.columns(field_ids))
@@ -128,13 +134,13 @@ def _select_fields(matrix: _Matrix, field_ids: Sequence[int]) -> Any:
 
 
 def _bound_numbers(matrix: _Matrix, field_ids: Sequence[int], number_type: str) -> NDArray[Any] | None:
-    """Return the bounds of some fields as a matrix of numbers; None if one has another width, as before a promotion."""
+    """Return the bounds of some fields as a matrix of numbers; None if a bound has a different width, as one that was written before a type promotion has."""
     width = np.dtype(number_type).itemsize
     ends = np.frombuffer(matrix.values.buffers()[1], np.int32)[matrix.values.offset : matrix.values.offset + len(matrix.values) + 1]
     shape, places = (matrix.rows, len(matrix.ids)), matrix.columns(field_ids)
     if (np.diff(ends).reshape(shape)[:, places] != width).any():
         return None
     data = matrix.values.buffers()[2]
-    # Each position of the bytes as the begin of a number: the bounds are gathered without being copied first.
+    # `numbers` has one number for each byte offset at which it could begin, so that the bounds can be gathered without a copy of the bytes.
     numbers: NDArray[Any] = np.ndarray((max(data.size - width + 1, 0),), number_type, buffer=data, strides=(1,))
     return numbers[ends[:-1].reshape(shape)[:, places]]

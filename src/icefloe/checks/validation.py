@@ -1,4 +1,4 @@
-"""`Validation`: what breaks the rules of the specification in one or several tables, as a report, as SARIF, and as issues with their remedies."""
+"""`Validation`: the violations of the specification in one or several tables, as a report, as SARIF, and as issues with their remedies."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,12 +25,12 @@ SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Validation(Reportable):
-    """The findings of a validation by table.
+    """The findings of a validation, by table.
 
     Attributes:
-        name: The table, namespace or catalog.
+        name: The name of the table, namespace or catalog that was validated.
         tables: The result of each table.
-        fail_on: The least severity that counts as a fault; None if no finding does.
+        fail_on: The least severity of a finding that makes the validation fail; None if no finding does.
     """
 
     name: str
@@ -44,15 +44,15 @@ class Validation(Reportable):
 
     @property
     def has_faults(self) -> bool:
-        """True if there is a finding of the severity `fail_on` or a graver one."""
+        """Whether there is a finding of the severity `fail_on` or a graver one."""
         counts = self._severity_counts()
         return self.fail_on is not None and any(counts[severity] for severity in SEVERITIES[: SEVERITIES.index(self.fail_on) + 1])
 
     def issues(self, location: str) -> Iterator[Issue]:
-        """Yield the rules that are broken, each with its places.
+        """Yield an issue for each violated rule, with the first places of its findings.
 
         Args:
-            location: The table's folder, to which paths are relative.
+            location: The folder of the table. Paths in the issues are relative to it.
         """
         by_rule: dict[str, list[Finding]] = {}
         for finding in self.findings:
@@ -89,7 +89,7 @@ class Validation(Reportable):
         return Report(f"validation of {self.name}", tuple(parts))
 
     def figure(self) -> Bars:
-        """Return the findings by their severity as bars."""
+        """Return the number of findings of each severity as bars."""
         counts = Counter(finding.severity for finding in self.findings)
         bars = tuple(Bar(name=severity.value, count=counts[severity], needs_care=severity is Severity.ERROR) for severity in Severity)
         summary = f"{count_text(len(self.findings), 'finding')} of {count_text(len({finding.rule for finding in self.findings}), 'rule')}."
@@ -100,7 +100,7 @@ class Validation(Reportable):
         return sarif_of(self.tables)
 
     def _severity_counts(self) -> Counter[Severity]:
-        """Return the number of findings by severity, with those that are only counted."""
+        """Return the number of findings of each severity, including findings that are only counted."""
         counts: Counter[Severity] = Counter()
         for result in self.tables:
             for rule_id, count in result.counts.items():
@@ -120,7 +120,23 @@ def validate_loaded(
     most_findings: int = MOST_FINDINGS,
     progress: ValidationProgress | None = None,
 ) -> Validation:
-    """Find what breaks the rules of the specification in a table. Arguments and errors are those of `icefloe.inspect.validate`."""
+    """Find the violations of the specification in a loaded table.
+
+    Args:
+        table: The table.
+        current_only: Validate only the current snapshot.
+        snapshot: Validate only this snapshot: its id, or the name of a branch or tag.
+        files: Request the size of each data and delete file too.
+        data: Read footers of data files and the content of delete files too.
+        values: Read all rows of data files too.
+        orphans: Search the table's folder for orphan files too.
+        most_findings: How many findings of each rule are kept; further ones are only counted.
+        progress: Is updated during the run.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot.
+        StorageUnavailableError: The storage does not respond.
+    """
     arguments = ValidationArguments(
         current_only=current_only,
         snapshot=snapshot,
@@ -135,7 +151,7 @@ def validate_loaded(
 
 
 def with_findings(result: ValidationResult, findings: Iterable[Finding], arguments: ValidationArguments) -> ValidationResult:
-    """Return a result with more findings."""
+    """Return a result with further findings added to it."""
     added = Findings(table=result.table, most=arguments.most_findings)
     added.add(findings)
     counts = Counter(result.counts)
@@ -181,15 +197,15 @@ def _issue_place(finding: Finding, location: str) -> str:
 
 
 def _title(message: str, location: str, count: int) -> str:
-    """Return the message of a finding with paths in the table's folder, and how often its rule is broken."""
+    """Return the title of an issue: the message of its first finding, with paths relative to the table's folder, and the number of further findings."""
     text = message.replace(f"{location.rstrip('/')}/", "")
     first = text.partition(" ")[0]
-    # The name of a field or a path keeps its letters.
+    # A message that begins with the name of a field or a path keeps its first letter.
     sentence = f"{text[:1].upper()}{text[1:]}" if first.isalpha() else text
     return sentence + (f" (and {count - 1:,} more)" if count > 1 else "")
 
 
 def _repair_text(kind: RepairKind) -> str:
-    """Return what a repair plans, with the option that names it where it has to be named."""
+    """Return what a repair would do, with the option that names the repair if it is not a default one."""
     named = "" if kind.is_default else f" (--only {kind.id}, because {kind.named_because})"
     return f"the repair plans to {kind.title}{named}; nothing changes before --apply"
