@@ -1,6 +1,7 @@
-"""`Catalog`: tables by name, over any catalog store; namespaces are `catalog_namespaces.py`, views `catalog_views.py`. `load_catalog` opens a catalog.
+"""`Catalog`: tables by name, over any catalog store. Its methods for namespaces are in `catalog_namespaces.py`, for views in `catalog_views.py`.
 
-Names and metadata locations are kept by `icefloe.stores`; configuration is `catalog_config.py`. Spec: Table Metadata; Metastore Tables.
+`load_catalog` opens a catalog; `catalog_config.py` reads its configuration. `icefloe.stores` stores names and metadata locations. Spec: Table Metadata;
+Metastore Tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,11 +49,11 @@ from icefloe.stores.catalog_store import CatalogStore, TableLocation
 from icefloe.stores.replace_location import replace_location
 from icefloe.table.table import Table
 
-# Properties of a catalog that its new tables get unless they are given others, and those that they get in any case. JAVA: CatalogProperties.
+# Prefixes of catalog properties: defaults of properties of new tables, and values that override those of the caller. JAVA: CatalogProperties.
 TABLE_DEFAULT_PREFIX = "table-default."
 TABLE_OVERRIDE_PREFIX = "table-override."
 UNIQUE_TABLE_LOCATION = "unique-table-location"
-# The namespace of names that have none, its levels joined with dots.
+# The catalog property with the namespace of names that have no namespace, its levels joined with dots.
 DEFAULT_NAMESPACE = "default-namespace"
 
 
@@ -63,12 +64,12 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         self.name = name
         self.store = store
         self.properties = dict(properties)
-        CacheSettings.of(self.properties)  # a wrong value is refused now, and not by the first scan
+        CacheSettings.of(self.properties)  # so that a wrong value is refused now, not by the first scan
         warn_of_options(self.properties, name)
 
     @property
     def default_namespace(self) -> Identifier:
-        """The namespace of names without one: the property `default-namespace`; empty where that is not set."""
+        """The namespace of names that have no namespace: the property `default-namespace`; empty if it is not set."""
         text = self.properties.get(DEFAULT_NAMESPACE)
         return self.levels(text) if text else ()
 
@@ -79,7 +80,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             name: the name, `"namespace.name"` or a tuple of levels.
 
         Raises:
-            InvalidIdentifierError: the name is empty, or has no namespace and there is no default one.
+            InvalidIdentifierError: the name is empty, or it has no namespace and the catalog has no default namespace.
         """
         parts = to_identifier(name, of_server=self.has_names_of_server)
         full = (*self.default_namespace, *parts) if len(parts) == 1 else parts
@@ -117,7 +118,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """Create an empty table. Field ids are assigned from 1, as in every implementation.
+        """Create an empty table. Field ids are assigned again, from 1, as in other implementations.
 
         Args:
             identifier: the table's name.
@@ -135,8 +136,8 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             NoSuchNamespaceError: the namespace does not exist.
             InvalidIdentifierError: the name is empty, or the catalog cannot store it.
             InvalidSchemaError: the schema violates a rule of the format; `problems` lists each field.
-            UnsupportedTypeError: a column has a type that Iceberg does not have, or not in this format version.
-            InvalidPartitionSpecError: a partition field names a column that does not exist, or a transform that its type does not support.
+            UnsupportedTypeError: a column has a type that Iceberg does not have, or does not have in this format version.
+            InvalidPartitionSpecError: the source column of a partition field does not exist, or its type does not support the transform.
             InvalidPropertyError: a property has a value that it cannot have.
             UnsupportedFormatVersionError: Icefloe does not write this format version.
         """
@@ -146,7 +147,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         )
 
     def _create(self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None) -> Table:
-        """Create a table from its first metadata. The folder and the properties are those that the user chose."""
+        """Create a table from its first metadata. `location` and `properties` are the folder and the properties that the user chose."""
         del location, properties  # they are in the metadata
         handle = self._handle(name, metadata.location)
         written = new_metadata_location(handle.ids, metadata, previous_location=None)
@@ -158,7 +159,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return Table(handle, read_metadata_at(handle.io, published))
 
     def create_table_transaction(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> CreateTableTransaction:
-        """Start a table that is created with its first rows by one commit: `with catalog.create_table_transaction(...) as tx: tx.append(rows)`.
+        """Create a table together with its first rows, in one commit: `with catalog.create_table_transaction(...) as tx: tx.append(rows)`.
 
         Args:
             identifier: the table's name.
@@ -182,7 +183,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> tuple[TableHandle, TableMetadata]:
-        """Return the first metadata of a new table, not written yet, and the table's handle.
+        """Return the handle of a new table, and its first metadata, which is not written yet.
 
         Args:
             identifier: the levels of the table's name.
@@ -201,7 +202,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
     def _prepare(
         self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None
     ) -> tuple[TableHandle, TableMetadata]:
-        """Return the handle and the first metadata of a table that its first commit creates. Arguments as for `_create`."""
+        """Return the handle and the first metadata of a table that its first commit will create. The arguments are those of `_create`."""
         del location, properties  # they are in the metadata
         return self._handle(name, metadata.location), metadata
 
@@ -227,7 +228,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         )
 
     def _folder_of_new_table(self, name: Identifier, location: str | None) -> str:
-        """Return the folder of a table that is to be created: the given one, or that of the name. Raises `TableAlreadyExistsError`."""
+        """Return the folder of a table that is to be created: `location`, or the default for the name. Raises `TableAlreadyExistsError`."""
         if self.table_exists(name):
             raise TableAlreadyExistsError(
                 f"table {dotted(name)!r} already exists in catalog {self.name!r}",
@@ -245,10 +246,10 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """Replace a table's definition and remove its rows, as one commit. Its identity, history, other branches and tags stay.
+        """Replace a table's definition and remove its rows from `main`, as one commit. Its UUID, its history, and its other branches and tags stay.
 
-        Columns of the same name keep their ids if their type is the same or wider. The given properties are set, others stay. The arguments are those of
-        `create_table`; without a location the table's stays. To write rows within the same commit, use `transaction().replace_table`.
+        A column keeps its id if its name is the same, and its type is the same or wider. The given properties are set, others stay. To write rows within the
+        same commit, use `transaction().replace_table`.
 
         Args:
             identifier: the table's name.
@@ -264,7 +265,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             NoSuchTableError: the table does not exist.
             CommitConflictError: other writers won every retry, or changed the same thing.
-            IcefloeError: the new definition is refused for a reason of `create_table`.
+            IcefloeError: `create_table` would refuse the new definition too, with the same error.
         """
         with self.transaction() as transaction:
             replaced = transaction.replace_table(
@@ -301,7 +302,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         sort_order: SortOrder | None = UNSORTED_SORT_ORDER,
         properties: Mapping[str, str] | None = None,
     ) -> ReplaceTable:
-        """Return the action that `replace_table` commits, to commit it with other actions.
+        """Return the action that `replace_table` commits, for callers that commit it together with other actions.
 
         Args:
             base: the metadata of the table to replace.
@@ -364,26 +365,26 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return self._table_at(self.store.load(self.resolve_name(identifier)))
 
     def _table_at(self, stored: TableLocation) -> Table:
-        """Return the table that the store has loaded."""
+        """Return the table for an entry that the store returned."""
         handle = self._handle_at(stored)
         return Table(handle, metadata_of(handle.io, stored))
 
     def _handle_at(self, stored: TableLocation) -> TableHandle:
-        """Return the handle of the table that the store has loaded."""
+        """Return the handle for an entry that the store returned."""
         location = stored.metadata_location
         if isinstance(stored.metadata, TableMetadata) and has_no_file(location):
-            # A server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own.
+            # A server that sends the metadata itself may leave out the location of its file, or send one that only the server can read.
             location = join(stored.metadata.location, "metadata", "unnamed.metadata.json")
         return replace(self._handle(stored.identifier, location, stored.access), planner=stored.planner)
 
     def handle_of(self, identifier: Name) -> tuple[TableHandle, str]:
-        """Return the handle of a table and the location of its metadata file, which is not read: it may be missing or damaged.
+        """Return the handle of a table and the location of its metadata file. The file is not read, so that it may be missing or damaged.
 
         Args:
             identifier: the table's name.
 
         Returns:
-            The handle, and the location.
+            The handle, and the location of the metadata file.
 
         Raises:
             NoSuchTableError: the table does not exist.
@@ -392,7 +393,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return self._handle_at(stored), stored.metadata_location
 
     def new_handle(self, identifier: Name, location: str) -> TableHandle:
-        """Return the handle of a table that is to be created, whose metadata the caller has.
+        """Return the handle of a table that is to be created from metadata of the caller.
 
         Args:
             identifier: the table's name.
@@ -405,7 +406,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return self._handle(self.resolve_name(identifier), location)
 
     def load_tables(self, *identifiers: Name) -> list[Table]:
-        """Load several tables as they were at one moment: a commit to several of them is seen whole or not at all.
+        """Load several tables as they were at one moment: of a commit to several of them, either all changes are seen or none.
 
         Args:
             *identifiers: the tables' names.
@@ -417,7 +418,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return [self._table_at(stored) for stored in self.store.load_all(names)]
 
     def transaction(self) -> CatalogTransaction:
-        """Start changes of several tables as one commit, all or none.
+        """Start a transaction: changes of several tables in one commit, which is applied to all of them or to none.
 
         `with catalog.transaction() as tx: tx.load_table("db.a").append(rows); tx.load_table("db.b").delete("day = 3")`
 
@@ -429,12 +430,13 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
     def register_table(self, identifier: Name, metadata_location: str, overwrite: bool = False) -> Table:
         """Add an existing table to the catalog, by the location of its metadata file.
 
-        A warning is logged if the metadata claims a location, or paths for new files, that the catalog's configuration does not allow: see `docs/security.md`.
+        A warning is logged if the table's location, or a folder for its new files, is one that the catalog's configuration does not allow: see
+        `docs/security.md`.
 
         Args:
             identifier: the table's name.
             metadata_location: its metadata file.
-            overwrite: whether the name of an existing table is given to this one. The files of the other table stay.
+            overwrite: whether the name may be that of an existing table, which then loses the name. The files of the existing table stay.
 
         Returns:
             The table.
@@ -459,7 +461,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         """Change a table's name; its files stay where they are.
 
         Args:
-            from_identifier: the name.
+            from_identifier: the present name.
             to_identifier: the new name.
 
         Returns:
@@ -481,7 +483,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
         Args:
             identifier: the table's name.
-            purge: delete its files too, as `purge_table` does.
+            purge: also delete the table's files, as `purge_table` does.
             allow_outside: as for `purge_table`.
 
         Returns:
@@ -496,11 +498,12 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return None
 
     def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
-        """Remove a table's name, and then delete every file that one of its snapshots reaches.
+        """Remove a table's name, and then delete every file that one of its snapshots refers to.
 
         Args:
             identifier: the table's name.
-            allow_outside: folders outside the table's location whose files may be deleted too. Without it such files stay, and the report names them.
+            allow_outside: folders outside the table's location whose files may be deleted too. Other files outside the location stay, and the report lists
+                them.
 
         Returns:
             The files deleted, and those that could not be read or deleted.
@@ -509,7 +512,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             NoSuchTableError: the table does not exist.
             InvalidInputError: the table's property `gc.enabled` is false: other tables may need its files. Nothing was changed.
             NoSuchFileError, MetadataFormatError: its metadata cannot be read. Nothing was changed.
-            CommitConflictError: other writers committed to it again and again. Nothing was changed.
+            CommitConflictError: other writers kept committing to the table. Nothing was changed.
         """
         name = self.resolve_name(identifier)
         try:
@@ -520,10 +523,10 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return purge_table(handle, allow_outside)
 
     def configured_properties(self, given: Mapping[str, str] | None) -> dict[str, str]:
-        """Return the properties of a table that is created or replaced: the catalog's defaults, the given ones, the catalog's overrides; the last wins.
+        """Return the properties of a new table. The given ones override the catalog's defaults, and the catalog's overrides override both.
 
         Raises:
-            InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value.
+            InvalidPropertyError: a name is not a string, or a value is not a string, number or boolean.
         """
         own = property_texts(given or {})
         return {**self._properties_with(TABLE_DEFAULT_PREFIX), **own, **self._properties_with(TABLE_OVERRIDE_PREFIX)}
@@ -535,7 +538,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return load_file_io(self.properties, location, access=access)
 
     def location_policy(self) -> LocationPolicy:
-        """Return the locations that the configuration trusts."""
+        """Return the policy of the catalog's configuration: in which locations files may be read and written."""
         return LocationPolicy.of(self.properties)
 
     def _default_location(self, identifier: Identifier) -> str:
@@ -554,7 +557,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         return join(folder, table)
 
     def warehouse_folder(self, namespace: Identifier) -> str | None:
-        """Return the folder in the warehouse where new tables of a namespace are that has no `location`; None for a catalog without a warehouse.
+        """Return the parent folder of new tables in a namespace that has no property `location`; None for a catalog without a warehouse.
 
         Args:
             namespace: the levels of the namespace, which need not exist.
@@ -569,7 +572,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 def _definition(
     schema: Schema | pa.Schema, partition_spec: PartitionSpec | Sequence[str] | None, sort_order: SortOrder | None
 ) -> tuple[Schema, PartitionSpec, SortOrder]:
-    """Return the definition of a new table; a partition spec or sort order that is None is that of a table without one."""
+    """Return the schema, partition spec and sort order of a new table; None becomes the unpartitioned spec or the unsorted order."""
     table_schema = to_schema(schema)
     texts = [partition_spec] if isinstance(partition_spec, str) else () if partition_spec is None else partition_spec
     spec = texts if isinstance(texts, PartitionSpec) else partition_spec_from_text(table_schema, list(texts))

@@ -1,4 +1,4 @@
-"""`CatalogBase`: the methods of a catalog that do not use its store: functions on names, as in PyIceberg, and the `with` block."""
+"""`CatalogBase`: the methods of a catalog that do not use its store: functions on names, with PyIceberg's signatures, and the `with` block."""
 
 from collections.abc import Iterable
 from types import TracebackType
@@ -11,13 +11,13 @@ Name = str | Iterable[str]
 
 
 class CatalogBase:
-    """Functions on names, none of which reads the catalog; and `with`, which closes it."""
+    """Functions on names, which do not read the catalog, and the `with` block, which closes it."""
 
-    # Whether a server keeps the names, so that they may have dots and slashes.
+    # Whether a server stores the names. Names may contain dots and slashes then.
     has_names_of_server = False
 
     def levels(self, name: Name) -> Identifier:
-        """Return the levels of a name, each checked. Raises `InvalidIdentifierError` for a name that the catalog cannot have."""
+        """Return the levels of a name. Raises `InvalidIdentifierError` for a name that the catalog cannot store."""
         return to_identifier(name, of_server=self.has_names_of_server)
 
     @staticmethod
@@ -61,7 +61,7 @@ class CatalogBase:
         return ".".join(level.strip() for level in levels)
 
     def close(self) -> None:
-        """Release what the catalog holds open; here nothing."""
+        """Close the catalog's connections; a catalog without connections does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Where a catalog's properties come from: arguments, environment, Icefloe's file, PyIceberg's file; the first that has a property wins.
+"""The properties of a catalog: from arguments, the environment, Icefloe's file and PyIceberg's file. The first of them that has a property wins.
 
     icefloe.yaml              in $ICEFLOE_HOME, the working directory, ~ (there also as .icefloe.yaml)
     .pyiceberg.yaml           in $PYICEBERG_HOME, ~, the working directory
@@ -6,7 +6,7 @@
     ICEFLOE_CATALOG__NAME__KEY and PYICEBERG_CATALOG__NAME__KEY; in KEY, `__` is a dot and `_` a hyphen, in NAME `_` is itself or a hyphen
     ICEFLOE_CATALOG, PYICEBERG_DEFAULT_CATALOG name the default catalog
 
-Every value is text as it is written, `0123` and `yes` too; capitals in a catalog's name make no difference: both as in PyIceberg.
+As in PyIceberg, every value is a string as it is written, `0123` and `yes` too, and a catalog's name is not case-sensitive.
 """
 
 import os
@@ -20,7 +20,7 @@ from icefloe.optional_packages import optional_module
 from icefloe.similar_names import similar_name
 
 DEFAULT_CATALOG = "default"
-FILE_KEYS = ("catalog", "default-catalog")  # of a configuration file; PyIceberg's files have others too
+FILE_KEYS = ("catalog", "default-catalog")  # keys of a configuration file that are read; PyIceberg's files have others too
 ENVIRONMENT_PREFIXES = ("ICEFLOE_CATALOG__", "PYICEBERG_CATALOG__")
 DEFAULT_NAME_VARIABLES = ("ICEFLOE_CATALOG", "PYICEBERG_DEFAULT_CATALOG")
 
@@ -52,13 +52,13 @@ def catalog_properties(name: str, arguments: Mapping[str, str]) -> dict[str, str
 
 
 def is_true(properties: Mapping[str, str], key: str, *, default: bool = False) -> bool:
-    """Return the value of a boolean property; its name may also be spelt with hyphens instead of underscores, as some of PyIceberg are."""
+    """Return the value of a boolean property. In its name hyphens may replace underscores, since PyIceberg has names of both kinds."""
     text = properties.get(key, properties.get(key.replace("_", "-"), default))
     return str(text).lower() == "true"
 
 
 def known_catalogs() -> list[str]:
-    """Return the names that the environment and the files configure."""
+    """Return the names of the catalogs that the environment and the configuration files configure."""
     names = {name for _, content in _files() for name in _catalogs(content)}
     variable_parts = {name.lower().replace("-", "_") for name in names}
     for prefix in ENVIRONMENT_PREFIXES:
@@ -70,12 +70,12 @@ def known_catalogs() -> list[str]:
 
 
 def configuration_files() -> list[Path]:
-    """Return the configuration files that exist, in the order in which they are read. Raises `InvalidPropertyError` for one that cannot be read."""
+    """Return the configuration files that exist, in the order in which they are read. Raises `InvalidPropertyError` if one cannot be read."""
     return [path for path, _ in _files()]
 
 
 def _environment(name: str) -> Iterator[dict[str, str]]:
-    name_in_variable = name.upper().replace("-", "_")  # no shell sets a variable with a hyphen
+    name_in_variable = name.upper().replace("-", "_")  # shells cannot set a variable whose name has a hyphen
     for prefix in ENVIRONMENT_PREFIXES:
         properties = {}
         for variable, value in os.environ.items():
@@ -97,13 +97,13 @@ def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _read_file(path: Path) -> dict[str, Any]:
-    # Imported where there is a file: its import takes a twentieth of that of this package.
+    # Imported only if there is a file, because the import would make the import of this package slower by a twentieth.
     yaml = optional_module("yaml", extra=None, feature="a configuration file")
     try:
-        # Scalars stay text: YAML's own types would make 42798 of the password 0123456, and True of yes.
+        # Scalars stay text: with YAML's own types the password 0123456 would become 42798, and yes would become True.
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
-        # The parser quotes the line that it stopped at, and with it a password.
+        # The error of the parser is left out: it quotes the line that it stopped at, which may contain a password.
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise InvalidPropertyError(
@@ -140,7 +140,7 @@ def _section(path: Path, content: Mapping[str, Any], name: str) -> dict[str, str
 
 
 def _flatten(section: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the properties of a section; a mapping in it, such as PyIceberg's `auth`, is the properties with its name and a dot before theirs."""
+    """Yield the properties of a section. The properties of a nested mapping, such as PyIceberg's `auth`, get its name and a dot as a prefix."""
     for key, value in section.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{key}.")

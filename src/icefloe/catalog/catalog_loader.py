@@ -1,4 +1,4 @@
-"""`load_catalog`: opens a catalog by its name, from arguments, the environment and configuration files; `open_location`: opens the catalog at a path."""
+"""`load_catalog` opens a catalog by its name, with arguments, the environment and configuration files; `open_location` opens the catalog at a path."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ from icefloe.io.locations import local_path, qualify, scheme_of
 from icefloe.lazy_imports import lazy_module
 from icefloe.stores.database_uri import JDBC, uri_of_jdbc
 
-if TYPE_CHECKING:  # SQLAlchemy and httpx are imported when a catalog that needs them is opened
+if TYPE_CHECKING:  # imported at first use, because they import SQLAlchemy and httpx
     from icefloe.catalog import rest_catalog, sql_catalog
     from icefloe.stores import sql_store
 else:
@@ -39,11 +39,11 @@ _SQLITE = "sqlite:///"
 _DATABASE_ENDINGS = (".db", ".sqlite", ".sqlite3")
 _METADATA_ENDINGS = (".json", ".json.gz")
 
-# Names after these are those of table and view properties, which may have underscores.
+# Prefixes of catalog properties whose remainder is the name of a table or view property, which may have underscores.
 _PREFIXES = (TABLE_DEFAULT_PREFIX, TABLE_OVERRIDE_PREFIX, DEFAULT_PREFIX, OVERRIDE_PREFIX)
 
 
-# Classes of Java's catalogs, as the property `catalog-impl` names them, and the types that they are.
+# The catalog type for each class of a Java catalog that the property `catalog-impl` can name.
 _TYPES_OF_CLASSES = {
     "org.apache.iceberg.jdbc.JdbcCatalog": "sql",
     "org.apache.iceberg.hadoop.HadoopCatalog": "hadoop",
@@ -56,7 +56,7 @@ _TYPES_OF_CLASSES = {
     "org.apache.iceberg.gcp.bigquery.BigQueryMetastoreCatalog": "bigquery",
     "org.apache.iceberg.snowflake.SnowflakeCatalog": "snowflake",
 }
-# Types that Icefloe does not have, and what to use instead.
+# Catalog types that Icefloe does not have, and the next step of the error: what to use instead.
 _INSTEAD = {
     "dynamodb": "keep the names in AWS Glue (type: glue) or in a database (type: sql); register_table takes each table over by its metadata file",
     "bigquery": "use the REST endpoint of BigLake's metastore (type: rest)",
@@ -72,24 +72,24 @@ def load_catalog(name: str | None = None, **properties: str | None) -> Catalog:
     Args:
         name: the catalog. If None: the configured default, or the only catalog in the database at `uri`.
         **properties: `type` is `sql` (or `jdbc`); `rest` for a REST catalog at `uri`; `glue`; `hive` for a Hive metastore; `file-system` (or `hadoop`) for
-            folders under `warehouse`; or `in-memory` for one in this process. Without it, the `uri` decides: an address `https://...` of a REST catalog,
-            `thrift://...` of a metastore, an SQLAlchemy URL, or the path of an SQLite file. Without a `uri`, the catalog is the file `catalog.db` in a
-            local `warehouse`.
+            folders under `warehouse`; or `in-memory` for a catalog in this process. Without a `type`, the `uri` decides: `https://...` is the address of a REST
+            catalog, `thrift://...` that of a Hive metastore; an SQLAlchemy URL or the path of an SQLite file is the database of a SQL catalog. Without a `uri`,
+            the catalog is the file `catalog.db` in a local `warehouse`.
 
     Returns:
         The catalog.
 
     Raises:
         NoSuchCatalogError: no catalog of this name is configured.
-        InvalidInputError: the database holds several catalogs, and neither is a name given nor is one of them called `default`.
-        UnsupportedFeatureError: a type of catalog that Icefloe does not have.
+        InvalidInputError: no name is given, and the database contains several catalogs, none of which is called `default`.
+        UnsupportedFeatureError: Icefloe does not have this type of catalog.
     """
     arguments = {_property_name(key): value for key, value in properties.items() if value is not None}
     catalog_name = name or default_catalog_name()
     configured_properties = catalog_properties(catalog_name, {})
     settings = catalog_properties(catalog_name, arguments)
     if name is None and "warehouse" in arguments and "uri" not in arguments:
-        # The database is in this warehouse, whichever one, of whichever type, is configured for the default catalog.
+        # The catalog is the database in the given warehouse; the `uri` and `type` that are configured for the default catalog do not apply.
         settings.pop("uri", None)
         if "type" not in arguments:
             settings.pop("type", None)
@@ -136,24 +136,24 @@ def _sql_catalog(name: str, settings: Mapping[str, str], uri: str) -> Catalog:
     """Open a catalog in a database, and warn of others in the folder of its warehouse."""
     catalog = sql_catalog.SqlCatalog(name, **{**settings, "uri": uri})
     if uri == database_uri(None, settings.get("warehouse")):
-        # Of a folder a user expects one catalog, whatever it is called.
+        # A user who names only a folder expects the one catalog in it, whatever its name is.
         with suppress(StorageError):
             catalog.store.warn_of_other_catalogs()
     return catalog
 
 
 def _uri_of(settings: Mapping[str, str]) -> str | None:
-    """Return the property `uri`, in SQLAlchemy's form where it is that of a Java driver."""
+    """Return the property `uri`; the URI of a JDBC driver is translated to SQLAlchemy's form."""
     uri = settings.get("uri")
     is_java = uri is not None and uri.startswith(JDBC)
     return uri_of_jdbc(uri or "", settings.get("jdbc.user"), settings.get("jdbc.password")) if is_java else uri
 
 
 def _type_of(name: str, settings: Mapping[str, str]) -> str:
-    """Return the type of a catalog in lower case; empty where neither `type` nor `catalog-impl` is set. Java calls a SQL catalog `jdbc`.
+    """Return the type of a catalog in lower case; empty if neither `type` nor `catalog-impl` is set. Java's `jdbc` becomes `sql`.
 
     Raises:
-        UnsupportedFeatureError: a type that Icefloe does not have.
+        UnsupportedFeatureError: Icefloe does not have this type of catalog.
     """
     catalog_type = settings.get("type", "").lower() or _TYPES_OF_CLASSES.get(settings.get("catalog-impl", ""), "")
     if not catalog_type and "catalog-impl" in settings:
@@ -169,18 +169,18 @@ def _type_of(name: str, settings: Mapping[str, str]) -> str:
 
 
 def open_location(location: str | os.PathLike[str]) -> Catalog:
-    """Open the catalog at a location: the quickest way to tables whose catalog has no configuration.
+    """Open the catalog at a location, without any configuration.
 
     Args:
-        location: a folder with a `catalog.db`, as `icefloe load --warehouse` makes it; the path of an SQLite file or an SQLAlchemy URL; or a folder of tables
-            in folders, as Spark's Hadoop catalog makes them.
+        location: a folder with a file `catalog.db`, as `icefloe load --warehouse` creates it; the path of an SQLite file; an SQLAlchemy URL; or the warehouse
+            folder of a file-system catalog, such as Spark's Hadoop catalog.
 
     Returns:
         The catalog. Nothing is created.
 
     Raises:
-        NoSuchCatalogError: there is no catalog.
-        InvalidInputError: the location is a table, or its database holds several catalogs and none is called `default`.
+        NoSuchCatalogError: there is no catalog at the location.
+        InvalidInputError: the location is that of a table, or its database contains several catalogs and none is called `default`.
     """
     text = os.path.expanduser(os.fspath(location))
     if "://" in text and not text.lower().startswith("file:"):
@@ -207,7 +207,7 @@ def open_location(location: str | os.PathLike[str]) -> Catalog:
 
 
 def _open_database(uri: str, warehouse: str | None) -> "sql_catalog.SqlCatalog":
-    """Return the only catalog of a database. Configured names are ignored: a configured default is another catalog."""
+    """Return the only catalog of a database. A configured default name is ignored, because it is the name of a different catalog."""
     name = only_catalog_name(uri, prefers_default=True, creates_tables=False)
     properties = {"uri": uri, "init_catalog_tables": "false"}
     return sql_catalog.SqlCatalog(name, **properties, **({"warehouse": warehouse} if warehouse else {}))
@@ -225,11 +225,12 @@ def database_uri(uri: str | None, warehouse: str | None) -> str | None:
     """Return the SQLAlchemy URL of a catalog's database; None if there is none.
 
     Args:
-        uri: a URL, which is returned as it is, or the path of an SQLite file: one with a folder, with an ending of a database, or that exists.
+        uri: a URL, which is returned as it is, or the path of an SQLite file. A text is a path if it has a folder or the suffix of a database, or the file
+            exists.
         warehouse: the location of the tables; without a `uri`, the database is the file `catalog.db` in it.
     """
     if uri:
-        # A mistyped URL, such as postgresql:user:password@host/db, is not a path: errors about paths show them.
+        # A mistyped URL, such as postgresql:user:password@host/db, must not become a path, because errors show paths and so the password.
         is_path = os.path.isfile(uri) or (":" not in uri and bool(os.path.dirname(uri) or uri.endswith(_DATABASE_ENDINGS)))
         return _sqlite_url(os.path.abspath(os.path.expanduser(uri))) if is_path else uri
     if not warehouse or scheme_of(warehouse) != "file":
@@ -238,7 +239,7 @@ def database_uri(uri: str | None, warehouse: str | None) -> str | None:
 
 
 def _sqlite_url(path: str) -> str:
-    """Return the URL of an SQLite file. Raises `InvalidInputError` for characters that have a meaning in a URL: SQLAlchemy cannot escape them."""
+    """Return the URL of an SQLite file. Raises `InvalidInputError` if the path has characters with a meaning in URLs, which SQLAlchemy cannot escape."""
     if set("?%#") & set(path):
         raise InvalidInputError(
             f"{path} has one of the characters ? % #, which an address of SQLite cannot have",
@@ -252,11 +253,11 @@ def only_catalog_name(uri: str, *, prefers_default: bool, creates_tables: bool =
 
     Args:
         uri: the database's URL.
-        prefers_default: of several catalogs, take the one that is called `default`.
-        creates_tables: whether to create the tables of a catalog in a database without them.
+        prefers_default: whether to return `default` if the database contains several catalogs and one of them has this name.
+        creates_tables: whether to create the tables of a SQL catalog in a database that does not have them.
 
     Raises:
-        InvalidInputError: the database holds several catalogs.
+        InvalidInputError: the database contains several catalogs.
         StorageUnavailableError: the database cannot be opened, or has no tables of a catalog.
     """
     store = sql_store.SqlCatalogStore(DEFAULT_CATALOG, uri, creates_tables=creates_tables)

@@ -36,7 +36,7 @@ class CatalogNamespaces(CatalogBase):
 
         Raises:
             NamespaceAlreadyExistsError: the namespace exists.
-            InvalidIdentifierError, InvalidPropertyError: a name or value that the catalog cannot store.
+            InvalidIdentifierError, InvalidPropertyError: the catalog cannot store the name, or the value of a property.
         """
         self.store.create_namespace(self.levels(namespace), property_texts(properties or {}, "namespace"))
 
@@ -65,7 +65,7 @@ class CatalogNamespaces(CatalogBase):
         return True
 
     def list_namespaces(self, namespace: Name = ()) -> list[Identifier]:
-        """Return the namespaces one level below another, sorted.
+        """Return the namespaces directly below a parent namespace, sorted.
 
         Args:
             namespace: the parent; the top level by default.
@@ -93,7 +93,7 @@ class CatalogNamespaces(CatalogBase):
 
         Args:
             namespace: its name.
-            removals: properties to remove; one that is not set is reported as missing.
+            removals: properties to remove; those that are not set are returned as missing.
             updates: values by property.
 
         Returns:
@@ -101,7 +101,7 @@ class CatalogNamespaces(CatalogBase):
 
         Raises:
             NoSuchNamespaceError: the namespace does not exist.
-            InvalidPropertyError: a value that the catalog cannot store.
+            InvalidPropertyError: the catalog cannot store the value of a property.
             InvalidInputError: a property is both removed and set.
         """
         levels, new_properties = self.levels(namespace), property_texts(updates or {}, "namespace")

@@ -1,7 +1,7 @@
-"""`CatalogTransaction`: changes of several tables as one commit, all or none, started by `catalog.transaction()`.
+"""`CatalogTransaction`: changes of several tables in one commit, applied to all of them or to none; started by `catalog.transaction()`.
 
-Changes of each table are collected by `icefloe.table.transaction`; the commit is the loop of single tables (`icefloe.operations.commit_loop`), which
-compares and swaps all metadata locations together. Spec: Optimistic Concurrency; Metastore Tables.
+`icefloe.table.transaction` collects the changes of each table. The commit loop is that of single tables (`icefloe.operations.commit_loop`); it swaps the
+metadata locations of all tables in one step. Spec: Optimistic Concurrency; Metastore Tables.
 """
 
 from collections.abc import Callable
@@ -44,10 +44,10 @@ class Tables(Protocol):
 
 
 class TableInTransaction(Transaction):
-    """A table in a transaction of its catalog: changed as in `table.transaction()`, and committed with all others.
+    """A table in a transaction of its catalog. It has the methods of `table.transaction()`, and is committed together with the other tables.
 
-    `table` is the table as it was loaded, and after the commit the committed table. Until the commit it is None for a table that the transaction creates.
-    `attempts` is the number of attempts of the commit, 0 before it.
+    `table` is the table as it was loaded; after the commit it is the committed table. For a table that the transaction creates, it is None until the commit.
+    `attempts` is the number of attempts of the commit, 0 before the commit.
     """
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, table: Table | None) -> None:
@@ -67,11 +67,11 @@ class TableInTransaction(Transaction):
         return self._handle.identifier
 
     def use_ids(self, ids: IdSource) -> None:
-        """Draw the ids in names of new files from `ids`, which identify the files of the caller."""
+        """Use `ids` for the names of new files, so that the caller can recognize its files."""
         self._handle = replace(self._handle, ids=ids)
 
     def restore_namespace(self, create: Callable[[], None]) -> None:
-        """Call `create` if another writer drops the namespace of a new table before the commit, and go on with the commit."""
+        """Set the function that creates the namespace of a new table again if another writer drops it before the commit."""
         self._create_namespace = create
 
     def change(self) -> TableChange | None:
@@ -103,7 +103,7 @@ class TableInTransaction(Transaction):
 
 
 class CreateTableTransaction(TableInTransaction):
-    """A table that is created with its first changes by one commit, at the end of a `with` block or by `commit_transaction()`."""
+    """A transaction that creates a table together with its first changes. It is committed at the end of a `with` block or by `commit_transaction()`."""
 
     def commit_transaction(self) -> Table:
         """Create the table with every change, and end the transaction.
@@ -125,8 +125,8 @@ class CreateTableTransaction(TableInTransaction):
 class CatalogTransaction:
     """Changes of several tables that are committed together at the end of a `with` block, unless the block ends in an error.
 
-    If another writer commits to one of the tables first, the changes of all tables are applied to their newest versions. If the changes of one table cannot be
-    applied, the whole commit is a conflict. Tables that were only read are not checked.
+    If another writer commits to one of the tables first, the changes of all tables are applied again to their newest versions. If the changes of one table
+    cannot be applied, the commit fails with a conflict for all of them. Tables that were only read are not checked.
     """
 
     def __init__(self, catalog: Tables) -> None:
@@ -135,7 +135,7 @@ class CatalogTransaction:
         self._is_open = True
 
     def load_table(self, identifier: Name) -> TableInTransaction:
-        """Return a table to change; each name has one object.
+        """Return a table to change. Calls with the same name return the same object.
 
         Args:
             identifier: its name, `"namespace.table"` or a tuple of levels.
@@ -169,7 +169,7 @@ class CatalogTransaction:
         return [self._members[name] for name in names]
 
     def create_table(self, identifier: Name, schema: Schema | pa.Schema, **options: Any) -> TableInTransaction:
-        """Create a table, which others see after the commit.
+        """Create a table in this transaction; it exists for others after the commit.
 
         Args:
             identifier: its name, `"namespace.table"` or a tuple of levels.
@@ -235,9 +235,9 @@ class CatalogTransaction:
 
         Raises:
             CommitConflictError: another writer changed what one of the changes is based on, or won every retry. Nothing was changed.
-            CommitUnknownError: it is unknown whether all of it happened or none of it.
+            CommitUnknownError: it is unknown whether the commit happened. It happened for all tables or for none.
             NoSuchTableError: a table was dropped meanwhile.
-            TableAlreadyExistsError: another writer created a new table meanwhile.
+            TableAlreadyExistsError: another writer created a table with the name of a new table meanwhile.
         """
         self._check_open()
         self._is_open = False
@@ -266,7 +266,7 @@ class CatalogTransaction:
             self.give_up()
 
     def give_up(self) -> None:
-        """End the transaction without a commit, and delete the data files written for it; do nothing if it is over."""
+        """End the transaction without a commit, and delete the data files written for it; do nothing if it has ended already."""
         if self._is_open:
             self._is_open = False
             for member in self._members.values():

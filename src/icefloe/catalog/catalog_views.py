@@ -1,6 +1,6 @@
 """`CatalogViews`: a catalog's views: create, load, replace, list, rename, drop.
 
-A view and its changes are `icefloe.view`; names of views are kept by the catalog store.
+`icefloe.view` has views and their changes; the catalog store has the names of views.
 Spec: View spec, View Metadata; View spec, Metadata Location.
 """
 
@@ -34,7 +34,7 @@ OVERRIDE_PREFIX = "view-override."
 
 
 class CatalogViews(CatalogBase, ABC):
-    """The views of a catalog. A name is a table or a view, never both."""
+    """The views of a catalog. Within a namespace, a table and a view cannot have the same name."""
 
     name: str
     store: CatalogStore
@@ -42,7 +42,10 @@ class CatalogViews(CatalogBase, ABC):
 
     @property
     def keeps_views(self) -> bool:
-        """Whether this catalog keeps views: SQL catalogs whose database has a column for them, catalogs in memory, REST catalogs whose server has views."""
+        """Whether this catalog has views.
+
+        SQL catalogs have them if their database has the column for them, REST catalogs if their server has them, catalogs in memory always.
+        """
         try:
             self._views()
         except UnsupportedFeatureError:
@@ -70,8 +73,9 @@ class CatalogViews(CatalogBase, ABC):
             schema: the columns that the statement returns; they must be given, because Icefloe does not run it.
             view_version: the statements and the default namespace and catalog as a `ViewVersion`, instead of `sql`, as in PyIceberg.
             dialect: the dialect of `sql` if it is one text.
-            default_namespace: the namespace of its names that have none; the view's own namespace by default. The empty tuple is the catalog itself.
-            default_catalog: the catalog of its names that have none; this catalog by default.
+            default_namespace: the namespace of table names in the query that have no namespace; by default the view's own namespace. The empty tuple is the
+                root of the catalog.
+            default_catalog: the catalog of table names in the query that have no catalog; by default this catalog.
             properties: view properties.
             location: the view's folder; by default `warehouse/namespace/view`.
 
@@ -81,7 +85,7 @@ class CatalogViews(CatalogBase, ABC):
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError: the name is taken.
             UnsupportedFeatureError: this catalog has no views.
-            InvalidInputError: a query is empty, no SELECT, or its dialect occurs twice.
+            InvalidInputError: a query is empty or not a SELECT, or a dialect occurs twice.
             InvalidSchemaError: the columns violate a rule of the format.
             UnsupportedTypeError: a column has a type that Iceberg does not have.
             InvalidPropertyError: a property has a value that it cannot have.
@@ -114,7 +118,7 @@ class CatalogViews(CatalogBase, ABC):
 
         Raises:
             NoSuchNamespaceError: the namespace does not exist.
-            InvalidPropertyError: the catalog has no warehouse, and no folder is given.
+            InvalidPropertyError: no folder is given, and the catalog has no warehouse.
         """
         return qualify((location or self._default_location(self.resolve_name(identifier))).rstrip("/"))
 
@@ -146,8 +150,8 @@ class CatalogViews(CatalogBase, ABC):
             The view.
 
         Raises:
-            NoSuchViewError: there is no such view, or the name is a table's.
-            InvalidInputError: as for `create_view`; or a dialect of the current version would be lost (see `replace.drop-dialect.allowed`).
+            NoSuchViewError: there is no such view, or the name is that of a table.
+            InvalidInputError: as for `create_view`; or the new version lacks a dialect of the current version, which `replace.drop-dialect.allowed` forbids.
             CommitConflictError: other writers won every retry, or changed the same thing.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
@@ -176,7 +180,7 @@ class CatalogViews(CatalogBase, ABC):
             try:
                 return self.create_view(identifier, sql, schema, **options)
             except ViewAlreadyExistsError:
-                # Another writer was faster.
+                # Another writer created the view meanwhile.
                 return self.replace_view(identifier, sql, schema, **options)
 
     def load_view(self, identifier: Name) -> View:
@@ -189,7 +193,7 @@ class CatalogViews(CatalogBase, ABC):
             The view with its current metadata.
 
         Raises:
-            NoSuchViewError: there is no such view; the message states if the name is a table's.
+            NoSuchViewError: there is no such view; the message mentions it if the name is that of a table.
             UnsupportedFeatureError: this catalog has no views.
             NoSuchFileError, MetadataFormatError: its metadata file is missing or damaged.
         """
@@ -198,7 +202,7 @@ class CatalogViews(CatalogBase, ABC):
         stored = views.load(name)
         location = stored.metadata_location
         if stored.metadata is not None and has_no_file(location):
-            # A server may leave out the name of a metadata file, which it sends itself, or name it by an address of its own.
+            # A server that sends the metadata itself may leave out the location of its file, or send one that only the server can read.
             location = stored.metadata.location
         handle = self._view_handle(views, name, location)
         return View(handle, view_metadata_of(handle, stored))
@@ -259,7 +263,7 @@ class CatalogViews(CatalogBase, ABC):
         """Change a view's name; its files stay where they are.
 
         Args:
-            from_identifier: the name.
+            from_identifier: the present name.
             to_identifier: the new name.
 
         Returns:
@@ -302,7 +306,7 @@ class CatalogViews(CatalogBase, ABC):
 
     @abstractmethod
     def location_policy(self) -> LocationPolicy:
-        """Return the locations that the configuration trusts."""
+        """Return the policy of the catalog's configuration: in which locations files may be read and written."""
 
     def _properties_with(self, prefix: str) -> dict[str, str]:
         return {key.removeprefix(prefix): text for key, text in self.properties.items() if key.startswith(prefix)}
@@ -313,13 +317,13 @@ class CatalogViews(CatalogBase, ABC):
 
     @abstractmethod
     def _default_location(self, identifier: Identifier) -> str:
-        """Return the folder of a table or view created without one. Raises `InvalidPropertyError`, `NoSuchNamespaceError`."""
+        """Return the default folder of a new table or view. Raises `InvalidPropertyError`, `NoSuchNamespaceError`."""
 
 
 def _parts_of(
     version: ViewVersion, sql: Queries | None, namespace: Name | None, catalog: str | None
 ) -> tuple[Queries, Name | None, str | None]:
-    """Return the statements, the default namespace and the default catalog of a version, which may not be given twice."""
+    """Return the statements, default namespace and default catalog of a version. `namespace` and `catalog` override the version's; `sql` must be None."""
     if sql is not None:
         raise InvalidInputError("a view has one definition: sql and view_version are both given", next_step="pass one of them")
     queries = {query.dialect: query.sql for query in version.representations if isinstance(query, SQLViewRepresentation)}
@@ -329,7 +333,7 @@ def _parts_of(
 def _namespace_of_names(view: Identifier, given: Name | None) -> Identifier:
     if given is None:
         return view[:-1]
-    # After `USE catalog` Spark's current namespace has no level: names in a query have theirs.
+    # After `USE catalog` Spark's current namespace is empty: every table name in the query has its own namespace.
     return () if given == () else to_identifier(given, of_server=True)
 
 

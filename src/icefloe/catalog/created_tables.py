@@ -1,7 +1,7 @@
-"""`CreatedTables`: the folders of the tables that this process created in a catalog whose server chooses them, so that their files may be deleted.
+"""`CreatedTables`: the folders of the tables that this process created in a catalog whose server may choose the folders. Their files may be deleted.
 
-A server that names another program's folder as that of a new table must not have files deleted there later. So a folder counts if the caller chose it, or
-if it has no file but the first metadata file when the table is created. See `icefloe.operations.own_location`.
+A faulty server can return the folder of another program as that of a new table, and files must never be deleted there. So a folder is recorded only if the
+caller chose it, or if it contains nothing but the first metadata file when the table is created. See `icefloe.operations.own_location`.
 """
 
 import logging
@@ -17,21 +17,21 @@ from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import TableLocation
 
 LOG = logging.getLogger(__name__)
-# Seconds after which no other folder of a new table is listed.
+# Seconds after which the listing of a new table's folder is given up.
 _LISTING_S = 5.0
-# Tables that are remembered.
+# The greatest number of tables whose folders are remembered.
 _MOST = 10_000
 _NOTHING_HIDDEN = HiddenNames(("_", "."))
 
 
 class CreatedTables:
-    """The folders by the tables' names. Any number of threads may use it."""
+    """The recorded folders, by the tables' names. It is thread-safe."""
 
     def __init__(self) -> None:
         self._folders: dict[Identifier, Place] = {}
 
     def folder(self, identifier: Identifier) -> Place | None:
-        """Return the folder in which this process created a table; None for another table."""
+        """Return the folder in which this process created a table; None if it did not create the table."""
         return self._folders.get(identifier)
 
     def add(self, handle: TableHandle, stored: TableLocation, chosen: str | None) -> None:
@@ -42,7 +42,7 @@ class CreatedTables:
 
         Args:
             handle: The table.
-            stored: The server's answer.
+            stored: The entry of the table that the server returned.
             chosen: The folder that the caller chose; None where the server chose it.
         """
         self._folders.pop(handle.identifier, None)
@@ -57,18 +57,18 @@ class CreatedTables:
             self._remember(handle.identifier, place)
 
     def add_registered(self, stored: TableLocation, metadata_file: str) -> None:
-        """Remember the folder of a table that was registered, if the metadata file that the caller named is in its folder `metadata`."""
+        """Remember the folder of a registered table, if the metadata file that the caller registered is in the `metadata` folder below it."""
         self._folders.pop(stored.identifier, None)
         place = place_of_folder(stored.metadata.location) if stored.metadata is not None else None
         if place is not None and not place.is_root and is_of_metadata_file(place, metadata_file):
             self._remember(stored.identifier, place)
 
     def drop(self, identifier: Identifier) -> None:
-        """Drop the folder of a table that was dropped: what is in it from now on need not be the table's own."""
+        """Remove the record of a dropped table's folder, since others may write to the folder from now on."""
         self._folders.pop(identifier, None)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Move a table's folder to its new name."""
+        """Record a table's folder under the new name of the table."""
         place = self._folders.pop(source, None)
         self._folders.pop(target, None)
         if place is not None:
@@ -81,14 +81,14 @@ class CreatedTables:
 
 
 def _is_new(io: FileIO, folder: str, metadata_file: str) -> bool:
-    """Return whether a folder has no file but a table's first metadata file; False where it cannot be listed in a few seconds."""
+    """Return whether a folder contains nothing but the first metadata file of a table; False if it cannot be listed within a few seconds."""
     first = place_of_file(metadata_file) if metadata_file else None
     try:
         for listed in files_for(io, [FolderPart(folder.rstrip("/"))], _NOTHING_HIDDEN, _LISTING_S):
             if not isinstance(listed, FolderFiles) or any(place_of_file(f"{listed.folder}/{name}") != first for name in listed.names):
                 return False
     except NoSuchFileError:
-        return True  # a local folder that is made by the first write
+        return True  # a local folder, which the first write will create
     except (StorageError, UnsupportedError, InvalidInputError, FormatError) as error:
         LOG.debug("the folder %s of a new table cannot be listed: %s", folder, error.message)
         return False

@@ -24,11 +24,12 @@ from icefloe.table.table import Table
 class FileSystemCatalog(Catalog):
     """`FileSystemCatalog(name, warehouse="/folder")`: a table is the folder `warehouse/namespace/table`, on this machine or in an object store.
 
-    Of several writers that create a version, exactly one succeeds. A table's folder is its name: a table cannot be renamed or have another location, and
-    `drop_table` deletes all its files.
+    If several writers create the same version of a table, exactly one succeeds. The name of a table is that of its folder: a table cannot be renamed or moved,
+    and `drop_table` deletes all its files.
 
     Raises:
-        InvalidPropertyError: there is no `warehouse`. UnsupportedFeatureError: it is in a storage without exclusive creation, such as HDFS.
+        InvalidPropertyError: there is no property `warehouse`.
+        UnsupportedFeatureError: the warehouse is in a storage without exclusive creation of files, such as HDFS.
     """
 
     store: FileSystemCatalogStore
@@ -61,7 +62,8 @@ class FileSystemCatalog(Catalog):
     def table_at(cls, folder: str, properties: Mapping[str, str] | None = None) -> Table | StaticTable:
         """Return the table in a folder, as Java's HadoopTables opens it.
 
-        The table can be written if its versions are `v<N>.metadata.json` and its metadata names the folder. Otherwise it was moved, and is read-only.
+        The table can be written if its metadata files are named `v<N>.metadata.json` and its metadata has the folder as location. Otherwise it was moved or
+        copied, and is read-only.
 
         Args:
             folder: the folder; it need not be in a warehouse.
@@ -71,7 +73,7 @@ class FileSystemCatalog(Catalog):
             The table.
 
         Raises:
-            InvalidInputError: the folder contains no table, or one of a catalog.
+            InvalidInputError: the folder contains no table, or a table that belongs to a catalog.
             NoSuchFileError, MetadataFormatError: a metadata file is missing or damaged.
         """
         static_table = StaticTable.from_metadata(folder, properties)
@@ -81,7 +83,7 @@ class FileSystemCatalog(Catalog):
         location = qualify(location)
         warehouse, namespace, name = location.rsplit("/", 2)
         catalog = cls("path", **{**(properties or {}), "warehouse": warehouse or "/"})
-        # The caller did not choose the folder above as a warehouse, so it vouches for nothing.
+        # The caller did not choose the parent folder as a warehouse, so files in it are not trusted.
         catalog_properties = properties or {}
         handle = replace(
             catalog._handle((namespace, name), static_table.metadata_location),
@@ -91,7 +93,7 @@ class FileSystemCatalog(Catalog):
         return Table(handle, load_metadata(handle))
 
     def transaction(self) -> CatalogTransaction:
-        """Start changes of one table as one commit, such as its creation and its first rows. A second table raises `UnsupportedFeatureError`.
+        """Start a transaction of one table, such as its creation and its first rows. Its methods raise `UnsupportedFeatureError` for a second table.
 
         Returns:
             The transaction, which is committed at the end of its `with` block.

@@ -12,7 +12,7 @@ from icefloe.stores.metastore_store import folder_of_database
 class HiveCatalog(Catalog):
     """`HiveCatalog(name, uri="thrift://host:9083", warehouse="s3://bucket/warehouse")`.
 
-    A new table is in the folder of its database, which is `warehouse/<database>.db` where the database is created here without another location. Without a
+    A new table is in the folder of its database. A database that is created without a `location` gets the folder `warehouse/<database>.db`; without a
     `warehouse`, the metastore chooses the folder.
     """
 
@@ -26,5 +26,5 @@ class HiveCatalog(Catalog):
         super().__init__(name, store, properties)
 
     def warehouse_folder(self, namespace: Identifier) -> str | None:
-        """Return the folder that a database gets which is created here. See `Catalog.warehouse_folder`."""
+        """Return the folder of a database that is created without a `location`. See `Catalog.warehouse_folder`."""
         return folder_of_database(self.properties, dotted(namespace))

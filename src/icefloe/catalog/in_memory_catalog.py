@@ -7,15 +7,15 @@ from icefloe.stores.memory_store import MemoryCatalogStore
 
 
 class InMemoryCatalog(Catalog):
-    """`InMemoryCatalog(name)`. Names exist as long as this object, and files as long as the process, unless `warehouse` is a folder.
+    """`InMemoryCatalog(name)`. Names are lost with this object, and files at the end of the process, unless `warehouse` is a folder.
 
-    Spark's tasks are other processes and do not see files in memory: give a `warehouse` to use Spark.
+    Spark's tasks are other processes and cannot read files in this process's memory: pass a `warehouse` to use Spark.
     """
 
     store: MemoryCatalogStore
 
     def __init__(self, name: str, **properties: str) -> None:
         check_names(properties, name)
-        # Catalogs of one name must not meet in each other's files.
+        # Two catalogs with the same name must not share files.
         given = {"warehouse": f"memory://{name}-{RandomIds().uuid()}", **properties}
         super().__init__(name, MemoryCatalogStore(name), given)

@@ -1,6 +1,6 @@
-"""`NewNamespace`: the namespace of a table that is about to be created, dropped again if the table is not created.
+"""`NewNamespace`: creates the namespace of a new table, and drops it again if the table is not created.
 
-`icefloe create` and loads of files use it; a transaction of the catalog creates no namespace. Spec: Metastore Tables.
+`icefloe create` and loads of files use it; transactions of a catalog do not create namespaces. Spec: Metastore Tables.
 """
 
 import logging
@@ -14,15 +14,15 @@ from icefloe.spec.identifier import Identifier, dotted
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
-# How often a call is made whose namespace other writers drop.
+# How often a call is tried if other writers drop its namespace again and again.
 TRIES = 10
 
 
 class NewNamespace:
-    """A namespace, and its levels that this object created.
+    """A namespace, and which of its levels this object created.
 
-    Of several writers that create a level at once, one succeeds; only that one drops it. A level whose creation was interrupted is kept, because another writer
-    may have created it.
+    If several writers create a level at once, one succeeds; only that writer drops the level. A level whose creation was interrupted is kept, because another
+    writer may have created it.
     """
 
     def __init__(self, catalog: Catalog, name: Identifier) -> None:
@@ -56,11 +56,11 @@ class NewNamespace:
                 self._created.append(level)
 
     def create_for(self, make: Callable[[], T]) -> T:
-        """Create the namespace for a call that needs it.
+        """Create the namespace, then call a function that needs it.
 
         Args:
-            make: the call. It is repeated if it raises `NoSuchNamespaceError`: another writer may have created the namespace, and dropped it when its own
-                table failed.
+            make: the function. It is called again if it raises `NoSuchNamespaceError`: another writer may have created the namespace, and dropped it because
+                its own table was not created.
 
         Returns:
             What the call returns.
@@ -76,13 +76,13 @@ class NewNamespace:
 
     @contextmanager
     def dropped_on_error(self) -> Iterator[None]:
-        """Drop what was created if the block fails or is interrupted.
+        """Drop the levels that this object created if the block fails or is interrupted.
 
-        A level that contains anything is kept: the table may have been committed before the error, or another writer uses the namespace. If a level cannot be
+        A level that is not empty is kept: the table may have been committed before the error, or another writer uses the namespace. If a level cannot be
         dropped, that is logged, and the error of the block is raised.
 
         Raises:
-            CommitUnknownError: the table may have been committed, so nothing is dropped.
+            CommitUnknownError: the block raised it: the table may have been committed, so nothing is dropped.
         """
         try:
             yield

@@ -1,6 +1,6 @@
-"""Properties of a catalog that Icefloe acts on, and its environment variables, with their meanings.
+"""The properties of a catalog that have an effect in Icefloe, and its environment variables, with their meanings.
 
-Properties of Java's Iceberg without effect are in `unused_options.py`, those about storage in `io/storage_options.py`.
+Properties of Java's Iceberg that have no effect are in `unused_options.py`, properties of storage in `io/storage_options.py`.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ ENVIRONMENT = (
     ),
     Option("SPARK_CONF_DIR", "Folder of `spark-defaults.conf`.", "`conf` of Spark's own folder", java=False),
 )
-# Properties of catalogs and storage in PyIceberg and Java that are similar to others, and that Icefloe has no list of.
+# Properties of PyIceberg and Java that are in no list of Icefloe, and whose names could be mistaken for misspelt known ones.
 _OF_OTHERS = (
     "s3.signer",
     "s3.signer.uri",
@@ -101,20 +101,20 @@ _OF_OTHERS = (
 
 
 def check_names(properties: Mapping[str, str], catalog_name: str) -> None:
-    """Refuse properties of a catalog whose names seem misspelt; other unknown names are allowed, as they may be the user's own.
+    """Refuse properties whose names are similar to a known name, because they seem misspelt. Other unknown names are allowed: they may be the user's own.
 
     Args:
-        properties: The properties.
+        properties: The properties of a catalog.
         catalog_name: The name of the catalog, for the error.
 
     Raises:
-        InvalidPropertyError: The known name is its next step.
+        InvalidPropertyError: A name seems misspelt; the next step of the error contains the known name.
     """
     known_names = [
         option.name for option in (*CATALOG_OPTIONS, *REST_OPTIONS, *STORAGE_OPTIONS, *LOCATION_OPTIONS, *MANIFEST_CACHE_OPTIONS)
     ]
     known_names += [*(name.replace("_", "-") for name in known_names), *UNUSED_CATALOG_PROPERTIES, *_OF_OTHERS]
-    # Java reads these from Hadoop's configuration, whose settings a catalog has after `hadoop.`.
+    # A catalog property with the prefix `hadoop.` is a setting of Hadoop's configuration, from which Java reads some properties.
     given = [name for name in properties if name.removeprefix("hadoop.") not in known_names]
     misspelt = {name: similar for name in given if (similar := similar_name(name, known_names)) is not None}
     if misspelt:

@@ -1,7 +1,7 @@
 """`RestCatalog`: a catalog behind the REST catalog protocol, such as Lakekeeper, Polaris, Unity Catalog, Gravitino, S3 Tables or `icefloe serve`.
 
-Requests are `icefloe.stores.rest`. Which storage the tables of a server may use is decided here: a server elsewhere cannot lead this process to files of
-this machine, and the folders that it names are not trusted for that. Spec: REST catalog.
+`icefloe.stores.rest` sends the requests. This module restricts the storage of the server's tables: a server on another machine cannot make this process read or
+write files of this machine, and a location is not trusted just because the server sends it. Spec: REST catalog.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,12 +29,12 @@ from icefloe.table.table import Table
 from icefloe.view.view import View
 from icefloe.view.view_handle import UNPLACED
 
-# The folder of a new table whose folder the server chooses; it is never sent.
+# Placeholder for the folder of a new table if the server chooses the folder. It is never sent.
 _UNPLACED_TABLE = "memory://unplaced"
 
 
 class RestCatalog(Catalog):
-    """`RestCatalog(name, uri="https://host/catalog", warehouse="name", credential="id:secret")`. The server's configuration is read when it is opened.
+    """`RestCatalog(name, uri="https://host/catalog", warehouse="name", credential="id:secret")`. Opening it reads the server's configuration.
 
     Raises:
         InvalidPropertyError: a property has a wrong value.
@@ -84,7 +84,7 @@ class RestCatalog(Catalog):
         return isinstance(views, RestViews) and views.view_exists(self.resolve_name(identifier))
 
     def _create(self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None) -> Table:
-        """See `Catalog._create`: the server chooses the folder, unless one is given, and writes the metadata file."""
+        """Create a table, see `Catalog._create`. The server chooses the folder if `location` is None, and writes the metadata file."""
         sent, chosen = self.configured_properties(properties), _sent_location(location)
         stored = self.store.create_table(name, metadata, sent, location=chosen, is_staged=False)
         self._created.add(self._handle_at(stored), stored, chosen)
@@ -93,7 +93,7 @@ class RestCatalog(Catalog):
     def _prepare(
         self, name: Identifier, metadata: TableMetadata, location: str | None, properties: Mapping[str, str] | None
     ) -> tuple[TableHandle, TableMetadata]:
-        """See `Catalog._prepare`: the server prepares the table."""
+        """Let the server stage the creation of a table, see `Catalog._prepare`."""
         sent, chosen = self.configured_properties(properties), _sent_location(location)
         staged = self.store.create_table(name, metadata, sent, location=chosen, is_staged=True)
         self._created.add(self._handle_at(staged), staged, chosen)
@@ -106,7 +106,7 @@ class RestCatalog(Catalog):
         return _UNPLACED_TABLE
 
     def _register(self, name: Identifier, metadata_location: str, overwrite: bool) -> Table:
-        """See `Catalog._register`: the server reads the metadata file."""
+        """Register a table, see `Catalog._register`. The server reads the metadata file."""
         stored = self.store.register(name, metadata_location, overwrite=overwrite)
         self._created.add_registered(stored, metadata_location)
         return self._table_at(stored)
@@ -116,7 +116,7 @@ class RestCatalog(Catalog):
         self._created.rename(source, target)
 
     def _handle(self, identifier: Identifier, location: str, access: StorageAccess | None = None) -> TableHandle:
-        """See `Catalog._handle`; the folder in which this process created the table is the table's own."""
+        """Return the handle of a table, see `Catalog._handle`. A folder in which this process created the table counts as the table's own."""
         handle = super()._handle(identifier, location, access)
         return replace(handle, policy=replace(handle.policy, created=self._created.folder(identifier)))
 
@@ -133,14 +133,14 @@ class RestCatalog(Catalog):
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError: the name is taken.
             UnsupportedFeatureError: the server cannot register views.
-            IcefloeError: the server refuses it.
+            IcefloeError: the server refuses the request.
         """
         name = self.resolve_name(identifier)
         self._views().create(name, qualify(metadata_location))
         return self.load_view(name)
 
     def list_functions(self, namespace: Name) -> list[Identifier]:
-        """List the functions that the catalog keeps in a namespace.
+        """List the functions of a namespace.
 
         Args:
             namespace: its name, `"a.b"` or a tuple of levels.
@@ -150,22 +150,22 @@ class RestCatalog(Catalog):
 
         Raises:
             NoSuchNamespaceError: the namespace does not exist.
-            UnsupportedFeatureError: the server keeps no functions.
+            UnsupportedFeatureError: the server has no functions.
         """
         return list_functions(self.store.connection, self.levels(namespace))
 
     def load_function(self, identifier: Name) -> CatalogFunction:
-        """Load a function that the catalog keeps, to read its definitions. Icefloe does not run them.
+        """Load the definition of a function. Icefloe does not run functions of a catalog.
 
         Args:
-            identifier: its name.
+            identifier: the function's name, `"namespace.name"` or a tuple of levels.
 
         Returns:
             The function with all its overloads.
 
         Raises:
             NotFoundError: there is no such function.
-            UnsupportedFeatureError: the server keeps no functions.
+            UnsupportedFeatureError: the server has no functions.
         """
         return load_function(self.store.connection, self.resolve_name(identifier))
 
@@ -176,7 +176,7 @@ class RestCatalog(Catalog):
             identifier: the table's name.
 
         Returns:
-            The location of its last metadata file, by which `register_table` adds it again.
+            The location of its last metadata file, with which `register_table` can add the table again.
 
         Raises:
             NoSuchTableError: the table does not exist.
@@ -205,14 +205,14 @@ class RestCatalog(Catalog):
         return report
 
     def purge_table(self, identifier: Name, *, allow_outside: Iterable[str] = ()) -> PurgeReport:
-        """Remove a table's name and have the server delete its files; with `rest-catalog-purge=false` they are deleted here, as `Catalog.purge_table` does.
+        """Remove a table's name and let the server delete its files; with `rest-catalog-purge=false` this process deletes them, as `Catalog.purge_table` does.
 
         Args:
             identifier: the table's name.
-            allow_outside: folders outside the table's location whose files may be deleted too, where they are deleted here.
+            allow_outside: folders outside the table's location whose files may be deleted too, if this process deletes the files.
 
         Returns:
-            The files deleted here; a server does not report those that it deletes, which may be later.
+            The files that this process deleted. A server does not report its deletions, and may delete files later.
 
         Raises:
             NoSuchTableError: the table does not exist.
@@ -228,7 +228,7 @@ class RestCatalog(Catalog):
         return PurgeReport(table=dotted(name))
 
     def view_location(self, identifier: Name, location: str | None = None) -> str:  # noqa: ARG002  the server chooses by the name
-        """Return the folder that is sent with a new view; a placeholder where the server chooses it.
+        """Return the folder of a new view; a placeholder, which is not sent, if the server chooses it.
 
         Args:
             identifier: the view's name.
@@ -237,7 +237,7 @@ class RestCatalog(Catalog):
         return UNPLACED if location is None else qualify(location.rstrip("/"))
 
     def _file_io(self, location: str, access: StorageAccess | None = None) -> FileIO:
-        """Return the storage of a table. Raises `LocationNotAllowedError` for a file of this machine that a server elsewhere names."""
+        """Return the storage of a table. Raises `LocationNotAllowedError` for a location on this machine if the server is on another one."""
         own = self._own_properties()
         if scheme_of(location or UNPLACED) == "file" and not self._may_be_local(own):
             raise LocationNotAllowedError(
@@ -257,20 +257,20 @@ class RestCatalog(Catalog):
         )
 
     def location_policy(self) -> LocationPolicy:
-        """See `Catalog.location_policy`: of what the server sends nothing is trusted."""
+        """Return the locations that the user's configuration trusts; properties that the server sends are ignored."""
         own = self._own_properties()
         return LocationPolicy.of(self._with_warehouse({name: text for name, text in own.items() if name.startswith("io.")}))
 
     def warehouse_folder(self, namespace: Identifier) -> str | None:
-        """See `Catalog.warehouse_folder`; None where the warehouse is a name of the server."""
+        """Return the parent folder of new tables, see `Catalog.warehouse_folder`; None if the warehouse is a name on the server, not a location."""
         return super().warehouse_folder(namespace) if _is_location(self.properties.get(WAREHOUSE)) else None
 
     def _own_properties(self) -> Mapping[str, str]:
-        """Return the properties that the server does not set: the user's, and the policy of locations, which `icefloe serve` makes strict."""
+        """Return the properties that do not come from the server: the user's properties, and the `io.*` properties, which `icefloe serve` makes strict."""
         return {**self.store.connection.own_properties, **{name: text for name, text in self.properties.items() if name.startswith("io.")}}
 
     def _with_warehouse(self, properties: dict[str, str]) -> dict[str, str]:
-        """Return the properties with the user's warehouse, if it is a location; it is usually a name of the server."""
+        """Return the properties with the user's `warehouse`, if it is a location. In a REST catalog it is usually a name on the server."""
         warehouse = self.store.connection.own_properties.get(WAREHOUSE)
         return {**properties, WAREHOUSE: str(warehouse)} if _is_location(warehouse) else properties
 

@@ -13,9 +13,10 @@ from icefloe.stores.sql_store import SqlCatalogStore
 
 
 class SqlCatalog(Catalog):
-    """`SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`. The tables it needs are made at first use.
+    """`SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`. It creates its database tables when it is opened, if they are missing.
 
-    A database that another implementation created without the column for views is not changed and holds no views, unless `jdbc.schema-version` is `V1`.
+    If another implementation created the database tables without the column for views, the catalog has no views; with `jdbc.schema-version=V1` the column is
+    added.
 
     Two catalogs in one database are kept apart by `name`: use the same name to share tables.
 
@@ -46,11 +47,11 @@ class SqlCatalog(Catalog):
         return self.store.engine
 
     def create_tables(self) -> None:
-        """Create the two tables of the catalog where they are missing. A catalog does so when it is opened, unless `init_catalog_tables` is false."""
+        """Create the two database tables of the catalog if they are missing. Opening a catalog does this too, unless `init_catalog_tables` is false."""
         self.store.create_tables()
 
     def destroy_tables(self) -> None:
-        """Drop the two tables of the catalog, and with them the names of every catalog in the database. Files of Iceberg tables stay."""
+        """Drop the two database tables, and so the names of all catalogs in the database. Files of Iceberg tables stay."""
         self.store.drop_tables()
 
     def close(self) -> None:
@@ -59,7 +60,7 @@ class SqlCatalog(Catalog):
 
 
 def _wants_views(properties: Mapping[str, str]) -> bool:
-    """Return whether to add the column for views to a database without it. Raises `InvalidPropertyError`."""
+    """Return whether to add the column for views if the database tables lack it. Raises `InvalidPropertyError`."""
     schema_version = str(properties.get(SCHEMA_VERSION, "V0")).upper()
     if schema_version not in ("V0", "V1"):
         raise InvalidPropertyError(

@@ -1,4 +1,4 @@
-"""Properties of a catalog that Java's Iceberg has and Icefloe does not act on, each with the reason."""
+"""Properties of a catalog that Java's Iceberg has and that have no effect in Icefloe, each with the reason."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ UNUSED_CATALOG_PROPERTIES: Mapping[str, str] = {
 
 
 def warn_of_options(properties: Mapping[str, str], catalog_name: str) -> None:
-    """Warn of the properties of a catalog that have no effect, each once in this process."""
+    """Log a warning for each property of a catalog that has no effect, once in this process."""
     for name in properties:
         if name in UNUSED_CATALOG_PROPERTIES:
             warn_once("", "catalog property", name, f"{UNUSED_CATALOG_PROPERTIES[name]} (first met in catalog {catalog_name})")
