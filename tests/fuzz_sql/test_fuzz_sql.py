@@ -1,4 +1,4 @@
-"""300 statements of fixed tables; `make fuzz-sql` runs thousands."""
+"""150 statements of a fixed table, and more in `make test-all`; `make fuzz-sql` runs thousands."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,8 +35,12 @@ def small_statements(spark: SparkSession) -> Iterator[SparkSession]:
 # Nested and small, with changes of the schema and of rows; and partitioned by times of any year, with a time of day where Spark has one.
 @pytest.mark.parametrize(
     ("family", "number", "statements", "after_a_step", "labels"),
-    [(MIXED, 0, 300, 30, QUERIES | STEPS), pytest.param(PARTITIONED, 141, 65, 10, OVERWRITES, marks=pytest.mark.slow)],
-    ids=["mixed", "partitioned"],
+    [
+        (MIXED, 0, 150, 15, QUERIES | STEPS),
+        pytest.param(MIXED, 0, 300, 30, QUERIES | STEPS, marks=pytest.mark.slow),
+        pytest.param(PARTITIONED, 141, 65, 10, OVERWRITES, marks=pytest.mark.slow),
+    ],
+    ids=["mixed", "mixed with more statements", "partitioned"],
 )
 def test_random_statements_have_the_rows_of_plain_parquet(
     small_statements: SparkSession, tmp_path: Path, family: str, number: int, statements: int, after_a_step: int, labels: set[str]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.combinations import combinations
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append, stored
 
 from icefloe import SqlCatalog
 
@@ -41,9 +41,8 @@ def counts(lake: SqlCatalog) -> dict[str, str]:
 def test_the_summary_of_a_merge_counts_the_changed_rows(spark: SparkSession, sql: Run, lake: SqlCatalog, mode: str, case: str) -> None:
     clauses, (updated, deleted, inserted, unmatched_updated, unmatched_deleted) = CASES[case]
     sql(f"CREATE TABLE lake.db.t (id BIGINT, dep STRING) TBLPROPERTIES ('write.merge.mode' = '{mode}', 'format-version' = '2')")
-    spark.range(1, 8).selectExpr("id", "'x' AS dep").coalesce(1).writeTo("lake.db.t").append()
-    spark.createDataFrame([(1,), (2,), (3,), (4,), (9,)], "id bigint").selectExpr("id", "'s' AS dep").createOrReplaceTempView("source")
-    sql(f"MERGE INTO lake.db.t t USING source s ON t.id = s.id {clauses}")
+    append(lake, [(number, "x") for number in range(1, 8)])
+    sql(f"MERGE INTO lake.db.t t USING (SELECT explode(array(1L, 2L, 3L, 4L, 9L)) AS id, 's' AS dep) s ON t.id = s.id {clauses}")
     expected: dict[str, Any] = {
         "copied": 7 - updated - deleted if mode == "copy-on-write" else 0,
         "updated": updated,
@@ -58,6 +57,7 @@ def test_the_summary_of_a_merge_counts_the_changed_rows(spark: SparkSession, sql
             "not-matched-by-source-deleted": unmatched_deleted,
         }
     assert counts(lake) == {key: str(value) for key, value in expected.items()}
-    assert sql("SELECT count(*) FROM lake.db.t") == [(7 - deleted + inserted,)]
-    sql("UPDATE lake.db.t SET dep = 'z' WHERE id > 3")
-    assert counts(lake) == {}
+    assert len(stored(lake, "id")) == 7 - deleted + inserted
+    if case == "all":
+        sql("UPDATE lake.db.t SET dep = 'z' WHERE id > 3")
+        assert counts(lake) == {}
