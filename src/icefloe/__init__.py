@@ -191,5 +191,5 @@ else:
 
 # Every process imports this package, also the Python workers of Spark, and `spec` does not read environment variables.
 set_limits(limits_from_environment(os.environ))
-# `spec` does not import what displays its values either.
+# `spec` does not import the code that displays its values either.
 ShownInNotebooks.reports = _reports

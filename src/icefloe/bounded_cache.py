@@ -1,6 +1,6 @@
-"""`BoundedCache`: values by key, limited in number, cost and age; the least recently used value is dropped first.
+"""`BoundedCache`: a mapping with a limited number, cost and age of values. The least recently used value is dropped first.
 
-Every cache of this process whose entries are independent of each other is one. A subclass or owner decides what a key is and what a value costs.
+Every cache of this process whose entries are independent of each other is a `BoundedCache`. Its subclass or owner decides what a key is and what a value costs.
 """
 
 import threading
@@ -31,7 +31,7 @@ class _Load:
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Values by key. Any number of threads may use it; a pickled cache arrives empty, because another process loads for itself.
+    """A cache of values by key. Any number of threads may use it. A pickled cache arrives empty, because another process loads its own values.
 
     Args:
         most: The largest number of values; 0 keeps none, None sets no limit.
@@ -58,7 +58,7 @@ class BoundedCache(Generic[Key, Value]):
         self._cost = 0
         self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()
         self._loads: dict[Key, _Load] = {}
-        self.lock = threading.RLock()  # a caller holds it to make several calls one step
+        self.lock = threading.RLock()  # a caller can hold it to make several calls atomic
 
     def __reduce__(self) -> tuple[object, ...]:
         return _empty, (type(self), self._most, self._most_cost, self._largest, self._expiry_s, self._clock)
@@ -74,13 +74,13 @@ class BoundedCache(Generic[Key, Value]):
             return list(self._entries)
 
     def get(self, key: Key) -> Value | None:
-        """Return the value of a key, which is the most recently used one then; None if there is none, or it has expired."""
+        """Return the value of a key, and make it the most recently used one. Return None if the key has no value, or the value has expired."""
         with self.lock:
             entry = self._find(key)
             return None if entry is None else entry.value
 
     def put(self, key: Key, value: Value, cost: int = 0) -> None:
-        """Keep a value in place of an older one, unless it costs more than a value may; then the key has none."""
+        """Set the value of a key. A value that costs more than a single value may is not kept; the key then has no value."""
         with self.lock:
             self.pop(key)
             if self._largest is not None and cost > self._largest:
@@ -91,7 +91,7 @@ class BoundedCache(Generic[Key, Value]):
                 self.pop(next(iter(self._entries)))
 
     def pop(self, key: Key) -> Value | None:
-        """Drop the value of a key, and return it; None if there is none."""
+        """Drop the value of a key, and return it; None if the key has no value."""
         with self.lock:
             entry = self._entries.pop(key, None)
             if entry is None:
@@ -106,11 +106,11 @@ class BoundedCache(Generic[Key, Value]):
             self._cost = 0
 
     def get_or_load(self, key: Key, load: Callable[[], tuple[Value, int]]) -> Value:
-        """Return the value of a key. Threads that need it at the same time load it once; after a failure the next thread loads it again.
+        """Return the value of a key, and load it if necessary. One thread loads it while the others wait; after a failure the next thread tries.
 
         Args:
-            key: The key.
-            load: Returns the value and its cost. What it raises is raised here.
+            key: The key of the value.
+            load: Returns the value and its cost. Its errors are raised here.
         """
         with self.lock:
             entry = self._find(key)

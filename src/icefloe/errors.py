@@ -52,7 +52,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-# Characters that control a terminal, end a line of a log, or change the direction of text; not tab and line feed.
+# Characters that control a terminal, end a line of a log, or change the direction of text; tab and line feed are allowed.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
 
 

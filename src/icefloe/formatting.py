@@ -1,15 +1,15 @@
-"""Text of numbers, times and paths for readers.
+"""Conversion of numbers, times and paths to text for readers.
 
-Values of a table's own types are in `decoded.py`.
+`decoded.py` converts values of a table's own types.
 """
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Characters of a text that a value displays of itself, such as a column's comment.
+# The most characters of a displayed text, such as a column's comment.
 LONGEST_TEXT = 200
-# Columns or rows that a value displays of itself.
+# The most columns or rows of a displayed value.
 MOST_SHOWN = 20
 # Units of ages in milliseconds.
 _AGES = (
@@ -20,7 +20,7 @@ _AGES = (
     ("minute", 60_000),
     ("second", 1_000),
 )
-# Powers of 1024, as storage tools show them.
+# Units of sizes, each 1024 times the previous one, as storage tools show them.
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -59,7 +59,7 @@ def time_text(timestamp_ms: int | None) -> str:
 
 
 def age_text(milliseconds: int) -> str:
-    """Return the age of something as `3 days`, in the largest unit that gives a whole number of at least 1; `0 seconds` for the future."""
+    """Return an age as `3 days`, in the largest unit of which there is at least one; `0 seconds` for a time in the future."""
     for unit, size in _AGES:
         if milliseconds >= size:
             return count_text(milliseconds // size, unit)
@@ -67,24 +67,24 @@ def age_text(milliseconds: int) -> str:
 
 
 def within(path: str, location: str) -> str:
-    """Return a path relative to the table's folder if it is inside; otherwise unchanged. A path that a catalog's server leaves out is `not named`."""
+    """Return a path relative to the table's folder; a path outside of it unchanged, and `not named` for a path that a catalog's server left out."""
     if not location:
         return path
     return path.removeprefix(location.rstrip("/") + "/") or "not named"
 
 
 def short_text(text: str) -> str:
-    """Return a text of at most `LONGEST_TEXT` characters, for values that any writer may have made long."""
+    """Shorten a text to at most `LONGEST_TEXT` characters. Any writer of the table may have made the text long."""
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def snapshots_text(snapshot_ids: Sequence[int | None], *, dry_run: bool) -> str:
-    """Return the ids of the snapshots that an operation committed, or why there is none."""
+    """Return the ids of the snapshots that an operation committed as text, or the reason why there is none."""
     return ", ".join(str(snapshot_id) for snapshot_id in snapshot_ids if snapshot_id is not None) or (
         "none: nothing was changed" if dry_run else "none: there was nothing to do"
     )
 
 
 def file_name(path: str) -> str:
-    """Return the part of a path after its last slash; `not named` for a path that a catalog's server leaves out."""
+    """Return the part of a path after its last slash; `not named` for a path that a catalog's server left out."""
     return path.rpartition("/")[2] if path else "not named"

@@ -1,7 +1,7 @@
-"""Imports that happen at first use, so that a process pays only for the packages that it works with.
+"""Imports at first use, so that a process loads only the packages that it uses.
 
 `import icefloe` loads no Arrow, no SQLAlchemy and no SQL parser. There are two mechanisms: a public package exports its names through `lazy_exports`, and a
-module that only some of its calls need is a `lazy_module`. Both take the names of modules as text, which import-linter cannot read. The same imports are
+module that only some calls need is a `lazy_module`. Both take the names of modules as text, which import-linter cannot read. The same imports are
 therefore repeated under `if TYPE_CHECKING` for import-linter and mypy, and tests/architecture/test_lazy_imports.py compares the two.
 """
 
@@ -19,10 +19,10 @@ def lazy_exports(
 
     Args:
         package: The `__name__` of the package.
-        imports: By module, what is imported from it, as in an import statement: `"name, other as alias"`. An empty text is the module itself, a part of the
-            package.
-        unlisted: Names that `dir` leaves out until they are imported. `help` and `inspect.getmembers` read every name that is listed, so that one whose
-            import fails without an extra would end them.
+        imports: The imported names by module, written as in an import statement: `"name, other as alias"`. An empty text exports the module itself, which
+            must be a part of the package.
+        unlisted: Names that `dir` leaves out until they are imported. `help` and `inspect.getmembers` read every listed name, and would fail at a name
+            whose import needs an extra that is not installed.
 
     Returns:
         The two functions.
@@ -36,7 +36,7 @@ def lazy_exports(
             places[module.rpartition(".")[2]] = (module, "")
 
     def import_name(name: str) -> Any:
-        if name == "__all__":  # for `from package import *`: no part of the package, and no name that Python has itself, as `open`
+        if name == "__all__":  # for `from package import *`: without the package's modules and names of builtins, such as `open`
             return sorted(export for export, (_, attribute) in places.items() if attribute and not hasattr(builtins, export))
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -60,7 +60,7 @@ class _LazyModule:
         self._name = name
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        # Spark pickles a function that is defined in another one together with the modules that it names.
+        # Spark pickles a nested function together with the modules that it refers to.
         return lazy_module, (self._name,)
 
     def __getattr__(self, attribute: str) -> Any:
@@ -68,7 +68,7 @@ class _LazyModule:
 
 
 def lazy_module(name: str) -> Any:
-    """Return a proxy of a module, which is imported when one of its attributes is first read.
+    """Return a proxy of a module, which imports the module when one of its attributes is first read.
 
     Args:
         name: The full name of the module.

@@ -1,10 +1,10 @@
-"""`ShownInNotebooks`: a value of the format that notebooks display as HTML."""
+"""`ShownInNotebooks`: the base class of values that notebooks display as HTML."""
 
 from typing import Any, ClassVar
 
 
 class ShownInNotebooks:
-    """A value that notebooks display as HTML. `icefloe/__init__.py` sets `reports` to the module that makes it, which is above the values."""
+    """A value that notebooks display as HTML. `icefloe/__init__.py` sets `reports` to the module that makes the HTML, which values cannot import."""
 
     __slots__ = ()
     reports: ClassVar[Any]

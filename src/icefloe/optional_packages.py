@@ -1,7 +1,8 @@
-"""The extras of Icefloe: which feature needs which, and the command that installs one into the Python that runs.
+"""The extras of Icefloe: which feature needs which extra, and the command that installs an extra into the running Python.
 
-Without an extra Icefloe has what reading and writing with Arrow needs. Any other package is in an extra of `pyproject.toml`. Outside of `icefloe.spark`, such a
-package is imported through `optional_module` when its feature is used. Every error about a missing package is a `NotInstalledError` of this module.
+Without extras, Icefloe has the packages that reading and writing with Arrow needs. Every other package is in an extra of `pyproject.toml`. Outside of
+`icefloe.spark`, such a package is imported through `optional_module` when its feature is used. This module makes all errors about missing packages, which are
+`NotInstalledError`.
 """
 
 import os
@@ -44,11 +45,11 @@ def optional_module(name: str, *, extra: str | None, feature: str) -> ModuleType
 
     Args:
         name: The module, such as `pandas`.
-        extra: The extra of Icefloe that installs it; None if there is none.
-        feature: What needs it, as the subject of the error: "to_pandas()".
+        extra: The extra of Icefloe that installs the package; None if there is none.
+        feature: The feature that needs the package, as the subject of the error: "to_pandas()".
 
     Returns:
-        The module.
+        The imported module.
 
     Raises:
         NotInstalledError: The package is not installed, or cannot be imported.
@@ -60,20 +61,20 @@ def optional_module(name: str, *, extra: str | None, feature: str) -> ModuleType
 
 
 def not_installed(feature: str, package: str, *, extra: str | None, cause: BaseException | None = None) -> NotInstalledError:
-    """Return the error for a feature whose package is missing, with the command that installs it.
+    """Return the error for a feature whose package is missing, with the command that installs the package.
 
     Args:
-        feature: What needs the package, as the subject of a sentence.
+        feature: The feature that needs the package, as the subject of a sentence.
         package: The top-level module of the package.
-        extra: The extra of Icefloe that installs it; None if there is none.
+        extra: The extra of Icefloe that installs the package; None if there is none.
         cause: The failed import. Its text is in the message if the package is installed but cannot be imported.
 
     Returns:
-        The error, to be raised.
+        The error, to be raised by the caller.
     """
     is_missing = (isinstance(cause, ModuleNotFoundError) and cause.name == package) or not _is_installed(package)
     reason = "which is not installed" if cause is None or is_missing else f"which cannot be imported: {cause}"
-    # Without an extra there is no command: the name may come from a URI, and a package index may have anything under it.
+    # Without an extra no command is suggested: the name may come from a URI, and a package index may have a malicious package of this name.
     command = f"run {install_command(extra)}" if extra else f"install the Python package that brings the module {package}"
     return NotInstalledError(f"{feature} needs the package {package}, {reason}", next_step=command)
 
@@ -81,7 +82,8 @@ def not_installed(feature: str, package: str, *, extra: str | None, cause: BaseE
 def install_command(extra: str) -> str:
     """Return the shell command that installs an extra into the environment of the running Python.
 
-    It names uv where the environment has no pip, and the path of the interpreter where the shell's own `pip` or `uv pip` would install elsewhere.
+    The command uses uv if the environment has no pip. It names the interpreter by its path if `pip` or `uv pip` of the shell would install into another
+    environment.
 
     Args:
         extra: A key of `EXTRAS`.
@@ -94,7 +96,7 @@ def install_command(extra: str) -> str:
         return f"{_pip()} install {requirement}"
     if shutil.which("uv") is None and find_spec("ensurepip") is not None:
         return f"{_python()} -m ensurepip && {_python()} -m pip install {requirement}"
-    # uv installs into the activated environment; any other one has to be named.
+    # uv installs into the activated environment; any other environment must be named.
     is_active = os.environ.get("VIRTUAL_ENV") == sys.prefix
     return f"uv pip install {'' if is_active else f'--python {_quote(sys.executable)} '}{requirement}"
 
@@ -102,19 +104,19 @@ def install_command(extra: str) -> str:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # its import is blocked, or it is loaded without a spec
+    except (ImportError, ValueError):  # the import of pip is blocked, or pip was loaded without a module spec
         return False
 
 
 def _pip() -> str:
-    """Return `pip` if the shell finds the one of this environment, else the interpreter with `-m pip`."""
+    """Return `pip` if that is the shell's name for the pip of this environment; otherwise the interpreter with `-m pip`."""
     path = shutil.which("pip")
     in_this_environment = path is not None and _same_folder(path, sys.executable)
     return "pip" if in_this_environment else f"{_python()} -m pip"
 
 
 def _python() -> str:
-    """Return `python` or `python3` if the shell finds this interpreter by it, else its path."""
+    """Return `python` or `python3` if that is the shell's name for this interpreter; otherwise the path of the interpreter."""
     for name in ("python", "python3"):
         path = shutil.which(name)
         if path is not None and _same_folder(path, sys.executable) and os.path.realpath(path) == os.path.realpath(sys.executable):
@@ -123,7 +125,7 @@ def _python() -> str:
 
 
 def _same_folder(folder: str, other: str) -> bool:
-    # The folders are not resolved through the files: the interpreter of a virtual environment is a link to one that has other packages.
+    # Only folders are resolved, not the file: the interpreter of a virtual environment is a link to an interpreter that has other packages.
     return os.path.realpath(os.path.dirname(folder)) == os.path.realpath(os.path.dirname(other))
 
 

@@ -8,19 +8,22 @@ from icefloe.spec.types import BinaryType, FixedType, IcebergType, StringType, U
 
 __all__ = ["Schema", "assign_fresh_schema_ids", "promote"]
 
-# What a reader may use for another type although a column cannot change to it: both have the same bytes. Origin: PyIceberg.
+# Types as which a reader may read values of another type although no column can be promoted to it: both have the same bytes. Origin: PyIceberg.
 _SAME_BYTES = ((StringType(), BinaryType()), (BinaryType(), StringType()))
 
 
 def promote(file_type: IcebergType, read_type: IcebergType) -> IcebergType:
-    """Return the type that values of a file are read as.
+    """Return the type as which values of a file are read.
 
     Args:
-        file_type: the type in the file.
-        read_type: the type of the column.
+        file_type: The type of the column in the file.
+        read_type: The type of the table's column.
+
+    Returns:
+        The type `read_type`.
 
     Raises:
-        InvalidSchemaError: values of the one type are not values of the other.
+        InvalidSchemaError: Values of `file_type` cannot be read as values of `read_type`.
     """
     is_uuid = isinstance(file_type, FixedType) and file_type.length == 16 and isinstance(read_type, UUIDType)
     if (

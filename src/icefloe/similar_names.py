@@ -1,6 +1,7 @@
-"""Misspelt names of properties, options and settings.
+"""Detection of misspelt names of properties, options and settings.
 
-Users may add names of their own, so an unknown name is refused only where it is similar to a known one: ignored in silence, it would seem to have an effect.
+Users may add names of their own, so that an unknown name is refused only if it is similar to a known one. A misspelt name that is silently ignored would seem
+to have an effect.
 """
 
 from collections.abc import Iterable
@@ -11,17 +12,18 @@ LEAST_SIMILARITY = 0.85
 
 
 def similar_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that an unknown one seems to be a misspelling of.
+    """Return the known name of which an unknown name seems to be a misspelling.
 
-    Letter case, and underscores in place of hyphens, are differences that a misspelling may have. Where known names begin with the first part of the name, such
-    as `s3.`, only these are compared.
+    Names that differ only in letter case, or have underscores for hyphens, count as similar. If known names begin with the first part of the name, such as
+    `s3.`,
+    only these are compared.
 
     Args:
-        name: The name.
-        known: The known names; one that ends with a dot is the beginning of any number of names.
+        name: The unknown name.
+        known: The known names. A name that ends with a dot is the beginning of any number of names.
 
     Returns:
-        The known name; None if the name is known, or similar to none.
+        The known name; None if the name is known itself, or is not similar to any.
     """
     names = list(known)
     if name in names or any(prefix.endswith(".") and name.startswith(prefix) for prefix in names):
@@ -32,7 +34,7 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
     similar = get_close_matches(_plain(name), list(by_plain_name), 1, LEAST_SIMILARITY)
     if similar:
         return by_plain_name[similar[0]]
-    # The user's part of a name is no part of the comparison.
+    # The part of a name that the user chooses is not compared.
     prefixes = (prefix for prefix in by_plain_name if prefix.endswith("."))
     return next((by_plain_name[prefix] for prefix in prefixes if _begins_similarly(_plain(name), prefix)), None)
 

@@ -7,12 +7,15 @@ __all__ = ["parse"]
 
 
 def parse(expr: str) -> BooleanExpression:
-    """Return the filter of a text.
+    """Parse a filter.
 
     Args:
-        expr: the text, such as `"age > 5 AND city IN ('Oslo', 'Rome')"`.
+        expr: The text of the filter, such as `"age > 5 AND city IN ('Oslo', 'Rome')"`.
+
+    Returns:
+        The filter, not yet bound to a schema.
 
     Raises:
-        InvalidFilterError: the text is no filter.
+        InvalidFilterError: The text cannot be parsed as a filter.
     """
     return to_expression(expr)

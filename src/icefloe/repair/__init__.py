@@ -1,9 +1,9 @@
-"""Puts right what is wrong in stored tables: a plan first, then one commit, and one command that undoes it. A public package.
+"""Repair of stored tables that violate the specification: a plan first, then one commit, and one command that undoes it. A public package.
 
     from icefloe.repair import plan, undo
 
-`plan(table)` or `plan(catalog, "db.t")` returns a plan, also of a table that cannot be loaded: `print` it, and commit it with `.apply()`.
-What is wrong is found by `icefloe.checks`.
+`plan(table)` or `plan(catalog, "db.t")` returns a plan, even for a table that cannot be loaded. `print` the plan, and commit it with `.apply()`.
+`icefloe.checks` finds the violations.
 """
 
 from typing import TYPE_CHECKING

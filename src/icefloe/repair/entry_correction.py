@@ -1,6 +1,6 @@
-"""`EntryCorrection`: the fields of an entry that its file contradicts, measured again from the file's footer.
+"""`EntryCorrection`: new values for the fields of a manifest entry that its file contradicts, measured from the file's footer.
 
-What a footer does not show is removed from the entry: an engine reads a file whose bounds or counts are unknown, and misses no row.
+Values that the footer does not have are removed from the entry: an engine that lacks bounds or counts of a file reads the file, and misses no row.
 Spec: Data File Fields (column_sizes to split_offsets).
 """
 
@@ -25,15 +25,15 @@ _NAN = frozenset(("column-nan-count",))
 
 
 class EntryCorrection:
-    """Measures files of one table."""
+    """Computes the corrected fields of entries, by reading the files of one table."""
 
     def __init__(self, metadata: TableMetadata, io: FileIO, table: str) -> None:
-        """Prepare to measure.
+        """Prepare to read footers.
 
         Args:
-            metadata: The table.
-            io: Its storage.
-            table: Its name, for errors.
+            metadata: The metadata of the table.
+            io: The storage of the table.
+            table: The name of the table, for errors.
         """
         self._metadata = metadata
         request = FooterRequest(
@@ -47,11 +47,14 @@ class EntryCorrection:
         self._footers = FooterReader(request)
 
     def fields(self, file: DataFile, findings: Sequence[Finding]) -> dict[str, Any] | None:
-        """Return the fields of an entry that are set, by name; None if the file may be another one, or its rows would get row ids of others.
+        """Return the fields of an entry that must be changed, with their new values by name.
 
         Args:
-            file: The file as its entry states it.
+            file: The file as its entry describes it.
             findings: What is wrong with the entry.
+
+        Returns:
+            The values; None if the file may be cut, if a finding has no number to correct it by, or if the additional rows would get row ids of other files.
 
         Raises:
             DataFileFormatError, NoSuchFileError, StorageError: The file cannot be read.
@@ -64,7 +67,7 @@ class EntryCorrection:
                     return None
                 values[_NUMBERS[finding.rule]] = finding.expected
         if file.file_format is FileFormat.AVRO and {"file-size", "file-row-count"} <= rules:
-            return None  # it may have been cut between two blocks, and then looks whole
+            return None  # an Avro file that was cut between two blocks looks complete
         if self._takes_row_ids(file, values.get("record_count", file.record_count)):
             return None
         if rules <= {"file-size"}:
@@ -74,26 +77,26 @@ class EntryCorrection:
         return {**values, **_without(file, rules)}
 
     def _takes_row_ids(self, file: DataFile, rows: int) -> bool:
-        """Return whether more rows than were recorded would get the row ids of the next file."""
+        """Return whether a file has more rows than its entry states, so that the additional rows would get row ids of the next file."""
         return self._metadata.format_version >= ROW_LINEAGE_VERSION and file.content is FileContent.DATA and rows > file.record_count
 
     def _of_footer(self, file: DataFile, rules: set[str]) -> dict[str, Any]:
         try:
             stored = self._footers.read(file.file_path)
         except (InvalidInputError, UnsupportedError):
-            # The columns are those of an older schema, or the file is encrypted.
+            # The file has the columns of an older schema, or is encrypted.
             return _without(file, rules)
         measured = stored.data_file(file.spec_id, file.partition)
         names = ("record_count", "file_size_in_bytes", "split_offsets", "column_sizes", "value_counts", "null_value_counts", *_BOUNDS)
         values = {name: getattr(measured, name) for name in names}
-        # NaNs are in no footer: their counts stay where nothing contradicts them.
+        # Footers do not count NaNs: the counts of the entry are kept unless a finding contradicts them.
         is_known = not rules & {*_NAN, "metrics-count", "metrics-field", "file-row-count"}
         values["nan_value_counts"] = file.nan_value_counts if is_known else None
         return values
 
 
 def _without(file: DataFile, rules: set[str]) -> dict[str, Any]:
-    """Return the fields of an entry without those that a rule contradicts."""
+    """Return the fields of an entry that must be removed because a rule contradicts them, each with the value None."""
     others = rules - _OF_BOUNDS - _OF_OFFSETS - _NUMBERS.keys()
     values: dict[str, Any] = {}
     if rules & _OF_BOUNDS or "metrics-field" in rules:

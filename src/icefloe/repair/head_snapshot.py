@@ -1,4 +1,4 @@
-"""`HeadSnapshot`: the manifests of the snapshot that is repaired, each read once: its counts, and the places of chosen files in it.
+"""`HeadSnapshot`: the manifests of the snapshot that is repaired, with their counts and the places of chosen files. Each manifest is read once.
 
 Reading is as lenient as in validation: a manifest that cannot be read has no counts. Spec: Manifest Lists; Manifests.
 """
@@ -28,7 +28,14 @@ from icefloe.spec.ports import FileIO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePlace:
-    """The place of a live file: its manifest, the position of its entry, its data sequence number, and the offset of a deletion vector (or -1)."""
+    """The place of a live file in a snapshot.
+
+    Attributes:
+        manifest: The path of its manifest.
+        position: The position of its entry in the manifest.
+        sequence_number: Its data sequence number.
+        offset: The offset of a deletion vector in its Puffin file; -1 for any other file.
+    """
 
     manifest: str
     position: int
@@ -42,11 +49,11 @@ class HeadSnapshot:
 
     Attributes:
         snapshot: The snapshot.
-        manifests: Its manifests by path, each once, in the order of the list.
-        repeated: The paths of manifests that the list has more than once.
-        totals: The counts of live files by the path of the manifest; None for one that cannot be read.
+        manifests: The manifests by path, each once, in the order of the manifest list.
+        repeated: The paths of manifests that the manifest list has more than once.
+        totals: The counts of live files by the path of the manifest; None for a manifest that cannot be read.
         places: The places of the chosen files, by path.
-        is_whole: Whether the whole list could be read.
+        is_whole: Whether the whole manifest list could be read.
     """
 
     snapshot: Snapshot
@@ -58,7 +65,7 @@ class HeadSnapshot:
 
 
 def rows_of_list(io: FileIO, snapshot: Snapshot) -> tuple[list[ManifestRow], bool]:
-    """Return the entries of a snapshot's manifest list, and whether all of it could be read."""
+    """Return the entries of a snapshot's manifest list, and whether the whole list could be read."""
     location = snapshot.manifest_list
     if location is None:
         paths = snapshot.manifest_paths or ()
@@ -72,7 +79,7 @@ def rows_of_list(io: FileIO, snapshot: Snapshot) -> tuple[list[ManifestRow], boo
 
 
 def readable_manifests(io: FileIO, snapshot: Snapshot) -> tuple[ManifestFile, ...] | None:
-    """Return the manifests of a snapshot; None if its list cannot be read, or does not name one of them."""
+    """Return the manifests of a snapshot; None if a part of its manifest list cannot be read, or an entry has no valid path or content."""
     rows, is_whole = rows_of_list(io, snapshot)
     manifests = []
     for row in rows:
@@ -84,14 +91,14 @@ def readable_manifests(io: FileIO, snapshot: Snapshot) -> tuple[ManifestFile, ..
 
 
 def manifests_by_path(io: FileIO, snapshot: Snapshot) -> dict[str, ManifestFile]:
-    """Return the manifests of a snapshot that its list names, by path, as far as it can be read."""
+    """Return the manifests of a snapshot by path, as far as its manifest list can be read."""
     rows, _ = rows_of_list(io, snapshot)
     named = ((path_text(row), row) for row in rows if row.content in (None, 0, 1))
     return {path: row.manifest_file(path, row.partition_spec_id or 0) for path, row in named if path is not None}
 
 
 def lost_lists(io: FileIO, metadata: TableMetadata) -> dict[int, str]:
-    """Return the snapshots whose manifest list cannot be read, each with the id of the rule that this breaks."""
+    """Return the ids of the snapshots whose manifest list is missing or damaged, each with the id of the violated rule."""
     listed = [snapshot for snapshot in metadata.snapshots if snapshot.manifest_list is not None]
     rules = in_threads(lambda snapshot: _rule_of_list(io, snapshot), listed)
     return {snapshot.snapshot_id: rule for snapshot, rule in zip(listed, rules, strict=True) if rule is not None}
@@ -106,7 +113,7 @@ def _rule_of_list(io: FileIO, snapshot: Snapshot) -> str | None:
     except FormatError:
         return LIST_DAMAGED.id
     except UNREADABLE:
-        return None  # it is encrypted, or may not be read
+        return None  # the list is encrypted, or access is denied
     return None
 
 
@@ -115,9 +122,9 @@ def read_head(io: FileIO, metadata: TableMetadata, snapshot: Snapshot, paths: Co
 
     Args:
         io: The storage.
-        metadata: The table.
+        metadata: The metadata of the table.
         snapshot: The snapshot.
-        paths: The files whose places are returned.
+        paths: The paths of the files whose places are needed.
 
     Raises:
         StorageUnavailableError: The storage does not respond.

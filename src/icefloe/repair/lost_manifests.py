@@ -1,8 +1,8 @@
 """`LostManifests`: the entries of manifests that cannot be read, as far as other manifests or data files show them.
 
-A manifest list keeps of each manifest the snapshot that added it, and how many entries and rows of each status it has. What another source shows is taken
-only if it has exactly these numbers. From manifests that is certain: a manifest of a snapshot has what the replaced manifests of its parent had, and no
-other. From data files it is not, since a failed commit leaves files of the same form. Spec: Manifest Lists; Manifests.
+A manifest list states for each manifest the snapshot that added it, and how many entries and rows of each status it has. Entries of another source are taken
+only if they have exactly these counts. Other manifests are a certain source: a new manifest has the entries of the manifests of the parent that it replaced,
+and no others. Data files are not certain, because a failed commit leaves files of the same form. Spec: Manifest Lists; Manifests.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -28,27 +28,27 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.schema.name_mapping import NameMapping
 
-# Unreferenced files in the folder of a table from which none is compared: so many are no trace of one lost manifest.
+# If a table's folder has more unreferenced files than this, none is read: so many cannot be the files of one lost manifest.
 MOST_CANDIDATES = 100_000
 _Key = tuple[str, int | None]
 
 
 def key_of(file: DataFile) -> _Key:
-    """Return what identifies a file: deletion vectors of one Puffin file have different offsets."""
+    """Return what identifies a file: its path, and for a deletion vector its offset in the Puffin file."""
     return file.file_path, file.content_offset
 
 
 class LostManifests:
-    """The lost manifests of one snapshot, and what is known of their entries."""
+    """Finds the entries of the lost manifests of one snapshot."""
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, head: HeadSnapshot, lost: Collection[str]) -> None:
-        """Prepare.
+        """Prepare to search.
 
         Args:
             handle: The table.
-            metadata: Its metadata.
-            head: The snapshot.
-            lost: The paths of its manifests that cannot be read.
+            metadata: The metadata of the table.
+            head: The snapshot that has the lost manifests.
+            lost: The paths of the manifests that cannot be read.
         """
         self._handle = handle
         self._metadata = metadata
@@ -57,7 +57,11 @@ class LostManifests:
         self._entries: dict[str, list[ManifestEntry] | None] = {}
 
     def from_snapshots(self, manifest: ManifestFile) -> tuple[RebuiltManifest | None, str]:
-        """Return the entries of a lost manifest from manifests of other snapshots; None and the reason if these do not show all of them."""
+        """Rebuild a lost manifest from manifests of other snapshots.
+
+        Returns:
+            The rebuilt manifest and an empty text; or None and the reason, if the other manifests do not have all of its entries.
+        """
         if self._has_lost_sibling(manifest):
             return None, "its snapshot has lost several manifests, and which entry was in which is not known"
         existing, why = self._existing(manifest)
@@ -67,7 +71,11 @@ class LostManifests:
         return (None, why) if added is None else (_rebuilt(manifest, [*existing, *added]), "")
 
     def from_files(self, manifest: ManifestFile) -> tuple[RebuiltManifest | None, str]:
-        """Return the entries of a lost manifest with the added ones from unreferenced data files; None and the reason if these do not match its counts."""
+        """Rebuild a lost manifest, taking its added entries from unreferenced data files.
+
+        Returns:
+            The rebuilt manifest and an empty text; or None and the reason, if the files do not have the counts that the manifest list states.
+        """
         if manifest.content is not ManifestContent.DATA:
             return None, "of a manifest of deletes the sequence numbers and equality fields are in no file"
         if self._has_lost_sibling(manifest):
@@ -93,7 +101,7 @@ class LostManifests:
                 manifest.added_snapshot_id,
                 manifest.sequence_number,
                 manifest.sequence_number,
-                # The order of several files in the manifest, and so the row ids of each, are lost.
+                # If the manifest had several files, their order is lost, and with it the first row id of each.
                 replace(file, first_row_id=manifest.first_row_id if is_only else None),
             )
             for file in files
@@ -106,7 +114,7 @@ class LostManifests:
         return any(other is not manifest and _same_kind(other, manifest) and other.added_snapshot_id == added_by for other in lost)
 
     def _existing(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
-        """Return the entries of status EXISTING, which the replaced manifests of the parent had."""
+        """Return the entries of status EXISTING, which the replaced manifests of the parent snapshot had; or None and the reason."""
         count = manifest.existing_files_count
         if count == 0:
             return [], ""
@@ -140,7 +148,7 @@ class LostManifests:
         return chosen, ""
 
     def _entries_still_in_use(self, manifest: ManifestFile) -> tuple[list[ManifestEntry] | None, str]:
-        """Return the entries of status ADDED, which later snapshots or other branches still have."""
+        """Return the entries of status ADDED, which later snapshots or other branches still have; or None and the reason."""
         count = manifest.added_files_count
         if count == 0:
             return [], ""
@@ -162,7 +170,7 @@ class LostManifests:
         return chosen, ""
 
     def _unreferenced_files(self, manifest: ManifestFile) -> tuple[list[DataFile] | None, str]:
-        """Return the data files in the table's folder that no readable manifest names, with their partitions."""
+        """Return the data files in the table's folder that no readable manifest names, with their partitions; or None and the reason."""
         metadata, handle = self._metadata, self._handle
         own = own_location(handle, metadata.location, handle.store.load(handle.identifier).metadata_location)
         folder = place_of_folder(data_folder(metadata))
@@ -196,13 +204,13 @@ class LostManifests:
             except StorageUnavailableError:
                 raise
             except IcefloeError:
-                return None  # a delete file, a file of another format, or one whose partition is not certain
+                return None  # the file is a delete file, has another format, or its partition is not certain
 
         return [file for file in in_threads(read_data_file, sorted(paths)) if file is not None], ""
 
     @cached_property
     def _all_manifests(self) -> dict[str, ManifestFile]:
-        """The manifests of all snapshots by path, without the lost ones."""
+        """The manifests of all snapshots by path, without the lost manifests."""
         manifests = dict(self._head.manifests)
         for snapshot in self._metadata.snapshots:
             manifests.update({manifest.manifest_path: manifest for manifest in readable_manifests(self._handle.io, snapshot) or ()})
@@ -219,7 +227,7 @@ class LostManifests:
 
 
 def _same_bounds(some: Sequence[PartitionFieldSummary], others: Sequence[PartitionFieldSummary]) -> bool:
-    """Return whether summaries are equal, but for NaN, which not every writer records."""
+    """Return whether partition summaries are equal apart from NaN, which not every writer records."""
     return [(summary.contains_null, summary.lower_bound, summary.upper_bound) for summary in some] == [
         (summary.contains_null, summary.lower_bound, summary.upper_bound) for summary in others
     ]

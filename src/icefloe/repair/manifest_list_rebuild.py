@@ -1,8 +1,8 @@
-"""`ManifestListRebuild`: the manifest lists of snapshots that cannot be read, from their manifests and from the lists of other snapshots.
+"""`ManifestListRebuild`: rebuilds manifest lists that cannot be read from the manifests, and from the manifest lists of other snapshots.
 
-A snapshot has the manifests that it created, and those of its parent whose entries are in none of them; or those of its child that the child did not create.
-A rebuilt list counts as that of the snapshot only if the totals of the snapshot's summary are those of its manifests. Other snapshots and the rows of this one
-do not change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
+A snapshot has the manifests that it created, and those of its parent whose live files the new manifests do not replace. It also has those manifests of a child
+snapshot that the child did not create. A rebuilt list is accepted only if its manifests have the totals of the snapshot's summary. Rows of snapshots do not
+change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
 """
 
 import re
@@ -31,15 +31,15 @@ from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 _LIST_NAME = re.compile(r"snap-\d+-\d+-(?P<commit>[0-9a-fA-F-]{36})\.avro")
-# The totals without which a rebuilt list is not known to be whole.
+# The totals that a summary must have, so that a rebuilt list can be checked for completeness.
 _NEEDED = ("total-data-files", "total-records", "total-delete-files")
-# Manifests in the metadata folder that are compared with one lost list; a commit writes a few.
+# The most manifests of one commit in the metadata folder that are read; a commit writes a few.
 MOST_MANIFESTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltList:
-    """A manifest list that was rebuilt, not written yet."""
+    """A manifest list that was rebuilt, but is not written yet."""
 
     snapshot: Snapshot
     manifests: tuple[ManifestFile, ...]
@@ -47,15 +47,15 @@ class RebuiltList:
 
 
 class ManifestListRebuild:
-    """The rebuilding of the lost lists of one table."""
+    """Rebuilds the lost manifest lists of one table."""
 
     def __init__(self, handle: TableHandle, metadata: TableMetadata, lost: Sequence[int]) -> None:
-        """Prepare.
+        """Prepare to rebuild.
 
         Args:
             handle: The table.
-            metadata: Its metadata.
-            lost: The ids of snapshots whose list cannot be read.
+            metadata: The metadata of the table.
+            lost: The ids of the snapshots whose manifest list cannot be read.
         """
         self._handle = handle
         self._metadata = metadata
@@ -65,7 +65,9 @@ class ManifestListRebuild:
         self.why: dict[int, str] = {}
 
     def rebuilt(self) -> list[RebuiltList]:
-        """Return the lists that are certain, in the order in which they were found. `why` has the reason of each other snapshot.
+        """Return the manifest lists that could be rebuilt with certainty, in the order in which they were found.
+
+        `why` has, by snapshot id, the reason for each lost list that could not be rebuilt.
 
         Raises:
             StorageUnavailableError: The storage does not respond.
@@ -75,7 +77,7 @@ class ManifestListRebuild:
             if manifests is not None:
                 self._lists[snapshot.snapshot_id] = manifests
         lists: list[RebuiltList] = []
-        # A rebuilt list is the neighbour of another lost one.
+        # A rebuilt list can be the parent or child from which another lost list is rebuilt.
         while True:
             step = [rebuilt for rebuilt in map(self._one, [i for i in self._lost if i not in self._lists]) if rebuilt is not None]
             for rebuilt in step:
@@ -92,7 +94,7 @@ class ManifestListRebuild:
         if any(count_of(snapshot.summary.get(key)) is None for key in _NEEDED):
             self.why[snapshot_id] = "the summary of the snapshot has no totals by which a list could be checked"
             return None
-        # A list with other totals than the summary may have been cut, but the manifests that it names are those of the snapshot.
+        # A list whose totals differ from the summary may have been cut. The manifests that it still names belong to the snapshot.
         named = {manifest.manifest_path for manifest in readable_manifests(self._handle.io, snapshot) or ()}
         for manifests in self._candidates(snapshot):
             if named <= {manifest.manifest_path for manifest in manifests} and self._has_totals(snapshot, manifests):
@@ -128,7 +130,11 @@ class ManifestListRebuild:
                 yield manifest
 
     def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFile] | None:
-        """Return the manifests that a snapshot created: from lists of other snapshots, and from the metadata folder by the name of the commit."""
+        """Return the manifests that a snapshot created. They are in manifest lists of other snapshots, or in the metadata folder under the name of the commit.
+
+        Returns:
+            The manifests; None if one in the folder cannot be read, or the folder has too many.
+        """
         created = {
             manifest.manifest_path: manifest
             for listed in self._lists.values()
@@ -152,7 +158,7 @@ class ManifestListRebuild:
 
     @cached_property
     def _names(self) -> list[str]:
-        """The names of files in the metadata folder; none where it cannot be listed."""
+        """The names of the files in the metadata folder; an empty list if it cannot be listed."""
         folder = metadata_folder(self._metadata)
         try:
             return sorted(
@@ -164,7 +170,15 @@ class ManifestListRebuild:
             return []
 
     def _describe(self, path: str, snapshot: Snapshot) -> ManifestFile | None:
-        """Return a manifest of the folder as the list of the snapshot that created it has it; None if it cannot be one of it."""
+        """Return the manifest list entry of a manifest in the metadata folder, as the snapshot that created the manifest had it.
+
+        Args:
+            path: The location of the manifest.
+            snapshot: The snapshot.
+
+        Returns:
+            The entry; None if the manifest cannot be read, or another snapshot created it.
+        """
         try:
             content = self._handle.io.read(path)
             header = open_container(content, path).metadata
@@ -208,7 +222,7 @@ class ManifestListRebuild:
         return all(number is None or number == int(expected[key]) for key, number in stated.items())
 
     def _with_row_ids(self, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> tuple[ManifestFile, ...] | None:
-        """Return the manifests with their first row ids; None where several new ones shared the ids of the snapshot in an order that is lost."""
+        """Return the manifests with their first row ids; None if several new manifests need one, because the order in which they got theirs is lost."""
         if self._metadata.format_version < 3 or snapshot.first_row_id is None:
             return tuple(manifests)
         without = [manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.first_row_id is None]

@@ -1,7 +1,7 @@
-"""`commit_document`: a repaired metadata file in the place of the one that the catalog names, by one compare-and-swap.
+"""`commit_document`: replaces the metadata file that the catalog names by a repaired one, by one compare-and-swap.
 
-The commit loop needs metadata that can be loaded, and changes it by updates; here the JSON itself is changed, because what is repaired may be neither.
-The file that is replaced stays, and the new one names it, so that `undo` can go back. Spec: Table Metadata; Metastore Tables.
+The commit loop needs metadata that can be loaded, and changes it by updates. A repair changes the JSON itself, because damaged metadata may not be loadable, or
+no update may correct it. The replaced file stays, and the new one names it, so that `undo` can return to it. Spec: Table Metadata; Metastore Tables.
 """
 
 import json
@@ -30,7 +30,7 @@ from icefloe.spec.metadata.metadata_reader import read_table_metadata
 from icefloe.spec.metadata.table_metadata import LISTS, TableMetadata
 from icefloe.stores.replace_location import replace_location
 
-# The property of a repaired metadata file with the location of the file that it replaced.
+# The table property that a repair sets to the location of the metadata file that it replaced.
 REPLACED_KEY = "icefloe.repair.replaced-metadata"
 
 
@@ -39,10 +39,10 @@ class RepairedDocument:
     """A repaired metadata file that is not written yet.
 
     Attributes:
-        document: Its JSON, without the entries of the commit.
-        replaced: The file that the catalog names.
-        predecessors: Earlier files that the log does not name yet, each with its time in milliseconds.
-        files: Further files that it names, to be written before it.
+        document: The JSON of the file, without the fields that the commit sets.
+        replaced: The location of the metadata file that the catalog names.
+        predecessors: Earlier metadata files that the log does not have yet, each as its time in milliseconds and its location.
+        files: Further new files that the metadata file names, which are written before it.
     """
 
     document: Mapping[str, Any]
@@ -52,12 +52,20 @@ class RepairedDocument:
 
 
 def as_metadata(document: Mapping[str, Any], location: str) -> TableMetadata:
-    """Return JSON as metadata, by the rules of the strict reader. Raises `MetadataFormatError`."""
+    """Convert JSON to metadata by the rules of the strict reader.
+
+    Raises:
+        MetadataFormatError: The JSON violates a rule of the format.
+    """
     return decode_whole(read_table_metadata(json.dumps(document).encode(), location))
 
 
 def decode_whole(metadata: TableMetadata) -> TableMetadata:
-    """Return metadata after each entry of its lists was decoded, which the reader leaves to first use. Raises `MetadataFormatError`."""
+    """Decode every entry of the lists of metadata, which the reader leaves to first use, and return the metadata.
+
+    Raises:
+        MetadataFormatError: An entry violates a rule of the format.
+    """
     for name in LISTS:
         deque(getattr(metadata, name), maxlen=0)
     return metadata
@@ -68,18 +76,18 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
 
     Args:
         handle: The table.
-        repaired: The file.
+        repaired: The new metadata file.
 
     Returns:
         The location of the new file.
 
     Raises:
-        CommitInvalidatedError: The catalog names another file than the one that was planned for. Nothing was changed.
-        CommitConflictError: As above, and the other writer was faster by an instant.
+        CommitInvalidatedError: The catalog names a different metadata file than the plan was made for. Nothing was changed.
+        CommitConflictError: Another writer committed between the check of the catalog's entry and the swap. Nothing was changed.
         CommitUnknownError: The catalog's reply was lost.
-        UnsupportedFeatureError: The catalog takes no metadata file.
+        UnsupportedFeatureError: The catalog does not accept a metadata file.
         LocationNotAllowedError: The file claims a folder that is not the table's own.
-        MetadataFormatError: The repaired file breaks a rule of the strict reader.
+        MetadataFormatError: The repaired file violates a rule of the strict reader.
     """
     check_unchanged(handle, repaired.replaced)
     if handle.store.writes_metadata:
@@ -105,19 +113,24 @@ def commit_document(handle: TableHandle, repaired: RepairedDocument) -> str:
         delete_quietly(handle, [file.location for file in files])
         raise
     try:
-        # Once the swap is begun, files are deleted only if the table is known not to have them: never after Ctrl-C or a lost reply.
+        # After the start of the swap, files are deleted only if the table certainly does not refer to them: never after Ctrl-C or a lost reply.
         stored = replace_location(handle.store, handle.identifier, location, expected=repaired.replaced)
     except (CommitConflictError, StorageError):
         if _is_without(handle, location):
             delete_quietly(handle, [file.location for file in files])
         raise
-    if stored != location:  # a catalog of folders has published a copy, and two files of one version would make a later search uncertain
+    if stored != location:  # a folder catalog published a copy: two files of one version would confuse a search
         delete_quietly(handle, [location])
     return stored
 
 
 def check_unchanged(handle: TableHandle, location: str) -> None:
-    """Check that the catalog still names a file. Raises `CommitInvalidatedError`, and `NoSuchTableError` for a dropped table."""
+    """Check that the catalog still names a metadata file.
+
+    Raises:
+        CommitInvalidatedError: The catalog names a different file.
+        NoSuchTableError: The table was dropped.
+    """
     current = handle.store.load(handle.identifier).metadata_location
     if current != location:
         raise CommitInvalidatedError(
@@ -133,7 +146,7 @@ def check_unchanged(handle: TableHandle, location: str) -> None:
 
 
 def _is_without(handle: TableHandle, location: str) -> bool:
-    """Return whether the table neither is at a metadata file nor has it in its log; False if that is not known."""
+    """Return whether the table certainly does not refer to a metadata file, neither as its current file nor in its log."""
     try:
         loaded = load_metadata(handle)
     except IcefloeError:
@@ -142,19 +155,23 @@ def _is_without(handle: TableHandle, location: str) -> bool:
 
 
 def _check_location(handle: TableHandle, metadata: TableMetadata, repaired: RepairedDocument) -> None:
-    """Check that a file of the table vouches for its location. Raises `LocationNotAllowedError`."""
+    """Check that one of the metadata files that the repaired file replaces or succeeds confirms the location of the table.
+
+    Raises:
+        LocationNotAllowedError: No file confirms it.
+    """
     *others, last = (repaired.replaced, *(location for _, location in repaired.predecessors))
     for location in others:
         try:
             check_location_is_own(handle, metadata, metadata, location)
         except LocationNotAllowedError:
-            continue  # a lost file vouches for nothing; the one before it may
+            continue  # a lost file cannot confirm a location; the file before it may
         return
     check_location_is_own(handle, metadata, metadata, last)
 
 
 def _with_commit(repaired: RepairedDocument, now_ms: int) -> dict[str, Any]:
-    """Return the JSON with the time of the commit, the replaced file as property, and the log."""
+    """Return the JSON with the fields that the commit sets: the time, the metadata log, and the property that names the replaced file."""
     document = dict(repaired.document)
     updated = document.get("last-updated-ms")
     last_ms = updated if isinstance(updated, int) else 0

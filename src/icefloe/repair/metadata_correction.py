@@ -1,6 +1,6 @@
-"""Corrections of a metadata file's own fields: counters, logs, branches and tags without snapshot, statistics that cannot be used.
+"""Corrections of a metadata file's own fields: counters, logs, branches and tags without a snapshot, and statistics files that cannot be used.
 
-Each function takes the findings of one repair and returns the JSON with them mended; what snapshots hold does not change.
+Each function receives the findings of one repair and returns the corrected JSON. The rows of snapshots do not change.
 Spec: Table Metadata Fields; Table Statistics; Partition Statistics.
 """
 
@@ -25,7 +25,7 @@ Document = Mapping[str, Any]
 
 
 def corrected_fields(document: Document, findings: Sequence[Finding]) -> Document:
-    """Return the metadata with counters that are not below what it holds, and logs in order."""
+    """Return the metadata with counters that are high enough, and logs in the order of time."""
     changed = dict(document)
     for finding in findings:
         key = _COUNTERS.get(finding.rule)
@@ -40,13 +40,13 @@ def corrected_fields(document: Document, findings: Sequence[Finding]) -> Documen
 
 
 def _list(document: Document, key: str) -> list[Any]:
-    """Return a list of the metadata; an empty one where it has another value."""
+    """Return a list of the metadata; an empty list if the field is missing or is not a list."""
     value = document.get(key)
     return value if isinstance(value, list) else []
 
 
 def _id(entry: Mapping[str, Any]) -> int | None:
-    """Return the snapshot id of an entry; None where it is no number."""
+    """Return the snapshot id of an entry; None if it is not a number."""
     value = entry.get("snapshot-id")
     return value if isinstance(value, int) else None
 
@@ -56,7 +56,7 @@ def _snapshot_ids(document: Document) -> set[int | None]:
 
 
 def _in_order(log: Sequence[Any]) -> list[Any]:
-    """Return the entries that are not later than one after them; the newest entry always stays."""
+    """Return a log without the entries that are later than an entry after them. The last entry always stays."""
     kept: list[Any] = []
     for entry in reversed(log):
         if not kept or _time(entry) <= _time(kept[-1]) + CLOCK_TOLERANCE_MS:
@@ -70,7 +70,10 @@ def _time(entry: Any) -> int:
 
 
 def _log_of_snapshots(document: Document) -> list[Any]:
-    """Return the snapshot log after its last entry of a snapshot that is not there, so that time travel skips none, with the current snapshot at its end."""
+    """Return the snapshot log without the entries up to the last one whose snapshot is missing, so that time travel skips no snapshot.
+
+    If the remaining log does not end with the current snapshot, an entry for it is added.
+    """
     known = _snapshot_ids(document)
     log = [entry for entry in _list(document, "snapshot-log") if isinstance(entry, dict)]
     unknown = [position for position, entry in enumerate(log) if _id(entry) not in known]
@@ -83,7 +86,7 @@ def _log_of_snapshots(document: Document) -> list[Any]:
 
 
 def without_broken_refs(document: Document, findings: Sequence[Finding]) -> Document:
-    """Return the metadata without branches and tags that name no snapshot. The branch main is that of the current snapshot, and stays."""
+    """Return the metadata without branches and tags whose snapshot does not exist. The branch main is kept, because it follows the current snapshot."""
     known = _snapshot_ids(document)
     refs = document.get("refs")
     if not findings or not isinstance(refs, dict):
@@ -93,7 +96,7 @@ def without_broken_refs(document: Document, findings: Sequence[Finding]) -> Docu
 
 
 def without_statistics(document: Document, findings: Sequence[Finding]) -> Document:
-    """Return the metadata without the statistics files of findings."""
+    """Return the metadata without the statistics files that the findings are about."""
     dropped: dict[str, set[int]] = {"statistics": set(), "partition-statistics": set()}
     paths = set()
     for finding in findings:

@@ -1,7 +1,7 @@
-"""`rebuild_document`: a metadata file from the manifest lists and manifests of a metadata folder, on top of an older file where there is one.
+"""`rebuild_document`: rebuilds a metadata file from the manifest lists and manifests of a metadata folder, based on an older metadata file if there is one.
 
-Each manifest list names its snapshot, that snapshot's parent and its sequence number, so that the lists form the history; schemas and partition specs are in
-the manifests. What no file of the folder has is lost: properties, branches, tags, columns that were dropped, sort orders, times.
+Each manifest list names its snapshot, the snapshot's parent and its sequence number, so that the lists show the history. Manifests have the schema and the
+partition spec. Everything that no file of the folder has is lost: properties, branches, tags, dropped columns, sort orders, times.
 Spec: Table Metadata Fields; Manifest Lists; Manifests.
 """
 
@@ -20,15 +20,15 @@ from icefloe.spec.manifest_list.manifest_list_reader import read_manifest_list
 from icefloe.spec.metadata.snapshot import Operation
 from icefloe.spec.schema.schema_json import schema_from_json
 
-# Manifest lists of a folder that are read.
+# The most manifest lists of a folder that are read.
 MOST_LISTS = 10_000
-_NEVER_ASSIGNED = 999  # the last partition id of a table without partition fields
+_NEVER_ASSIGNED = 999  # `last-partition-id` of a table that never had partition fields
 _UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredList:
-    """A manifest list of the folder: its snapshot by its header, and its manifests."""
+    """A manifest list in the metadata folder: its snapshot, as its header describes it, and its manifests. `time_ms` is the time of the snapshot."""
 
     path: str
     snapshot_id: int
@@ -41,11 +41,11 @@ class StoredList:
 
 
 def rebuild_document(handle: TableHandle, location: str, search: MetadataSearch) -> tuple[dict[str, Any] | None, list[StoredList], str]:
-    """Rebuild a metadata file.
+    """Rebuild a lost metadata file.
 
     Args:
         handle: The table.
-        location: The lost file.
+        location: The location of the lost file.
         search: The files of the metadata folder.
 
     Returns:
@@ -99,11 +99,11 @@ def _read_list(handle: TableHandle, search: MetadataSearch, name: str) -> Stored
 
 
 def _chain(lists: Sequence[StoredList], head: int | None, has_base: bool) -> tuple[list[StoredList], str]:
-    """Return the manifest lists of one history, from the oldest to the newest, and an empty text; or no list and the reason.
+    """Return the manifest lists of one linear history from the oldest to the newest, and an empty text; or an empty list and the reason.
 
     Args:
         lists: The manifest lists to order.
-        head: The current snapshot of the newest metadata file; the lists of its descendants are returned.
+        head: The current snapshot of the newest metadata file. Only the lists of its descendants are returned.
         has_base: Whether there is a metadata file; without one, the lists of a whole history are returned.
     """
     by_id = {listed.snapshot_id: listed for listed in lists}
@@ -140,7 +140,7 @@ def _descends(stored_list: StoredList, head: int | None, by_id: Mapping[int, Sto
 
 
 def _with_snapshot(document: Mapping[str, Any], stored_list: StoredList) -> dict[str, Any]:
-    """Return the metadata with the snapshot of a list as the current one."""
+    """Return the metadata with the snapshot of a manifest list added as the current snapshot."""
     changed = dict(document)
     time_ms = max(stored_list.time_ms, document.get("last-updated-ms", 0))
     snapshot: dict[str, Any] = {
@@ -173,7 +173,7 @@ def _end_of_row_ids(manifest: ManifestFile) -> int:
 
 
 def _operation(stored_list: StoredList) -> Operation:
-    """Return the operation that the created manifests show: a rewrite of files counts as an overwrite, which promises less."""
+    """Derive the operation of a snapshot from the manifests that it created. A rewrite of files counts as an overwrite, of which readers assume less."""
     created = [manifest for manifest in stored_list.manifests if manifest.added_snapshot_id == stored_list.snapshot_id]
     adds = any(manifest.has_added_files and manifest.content is ManifestContent.DATA for manifest in created)
     removes = any(manifest.has_deleted_files or manifest.content is ManifestContent.DELETES for manifest in created)
@@ -183,7 +183,7 @@ def _operation(stored_list: StoredList) -> Operation:
 
 
 def _headers(handle: TableHandle, chain: Sequence[StoredList]) -> list[Mapping[str, str]]:
-    """Return the properties of the manifests of lists, the newest list last."""
+    """Return the properties of the manifests of several manifest lists, those of the newest list last. Manifests that cannot be read are skipped."""
     paths = dict.fromkeys(manifest.manifest_path for stored_list in chain for manifest in reversed(stored_list.manifests))
     headers: list[Mapping[str, str]] = []
     for path in paths:
@@ -195,7 +195,7 @@ def _headers(handle: TableHandle, chain: Sequence[StoredList]) -> list[Mapping[s
 
 
 def _check_schemas(handle: TableHandle, document: dict[str, Any], chain: Sequence[StoredList]) -> None:
-    """Add the schemas and specs of manifests that the metadata does not have. The last schema of the newest manifests becomes the current one."""
+    """Add the schemas and partition specs of manifests that the metadata does not have. The last added ones become the current schema and the default spec."""
     schemas = {schema["schema-id"]: schema for schema in document["schemas"]}
     specs = {spec["spec-id"]: spec for spec in document["partition-specs"]}
     for header in _headers(handle, chain):
@@ -220,7 +220,7 @@ def _check_schemas(handle: TableHandle, document: dict[str, Any], chain: Sequenc
 
 
 def _first_document(handle: TableHandle, search: MetadataSearch, chain: Sequence[StoredList]) -> dict[str, Any]:
-    """Return metadata without snapshots, from the manifests of the newest list and the folder that they are in. The uuid of the table is lost."""
+    """Return metadata without snapshots, from the manifests of the newest list and the location of their folder. The uuid is new: that of the table is lost."""
     headers = _headers(handle, chain)
     newest = headers[-1]
     schema = json.loads(newest["schema"])

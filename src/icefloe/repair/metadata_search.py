@@ -1,7 +1,9 @@
-"""`MetadataSearch`: the metadata files from which a table can go on whose own file is lost: in the folder of that file, or in that of the table's name.
+"""`MetadataSearch`: the search for a metadata file with which a table can continue whose own metadata file is lost.
 
-A folder may have files of failed commits, of other tables, and of a table of the same name that was dropped. A file counts only if it is whole, claims the
-folder that it is in, and is of the one table that the folder has. Spec: Table Metadata; Metastore Tables.
+It searches the folder of the lost file and the folder of the table's name. A folder may have files of failed commits, of other tables, and of a dropped table
+of
+the same name. A file counts only if it is complete, claims the folder that it is in, and all files of the folder are of one table.
+Spec: Table Metadata; Metastore Tables.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,14 +31,14 @@ from icefloe.spec.metadata.naming import metadata_version
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import other_tables
 
-# Metadata files of a folder that are read, newest first.
+# The most metadata files of a folder that are read, newest first.
 MOST_FILES = 200
 _UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError, InvalidInputError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMetadata:
-    """A whole metadata file: its location, version, value and JSON."""
+    """A complete metadata file: its location, version, decoded metadata and JSON."""
 
     location: str
     version: int
@@ -46,7 +48,7 @@ class FoundMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A whole metadata file of the folder: its location and version, the table, and the files of its log."""
+    """A complete metadata file of the folder: its location and version, the uuid of its table, and the files in its metadata log."""
 
     location: str
     version: int
@@ -60,9 +62,9 @@ class MetadataSearch:
 
     Attributes:
         folder: The metadata folder that was searched; empty if there is none.
-        names: The names of all files in it, with the time of the last change in milliseconds where it is known.
-        newest: The file to go on from; None if there is none, or more than one could be it.
-        why: Why there is none.
+        names: The names of all files in the folder, each with the time of its last change in milliseconds; None if the time is unknown.
+        newest: The file with which the table can continue; None if there is none, or if several could be it.
+        why: The reason if `newest` is None.
     """
 
     folder: str = ""
@@ -72,11 +74,11 @@ class MetadataSearch:
 
 
 def search_metadata(handle: TableHandle, location: str) -> MetadataSearch:
-    """Search for the newest metadata file before a lost one.
+    """Search for the newest metadata file that is older than a lost one.
 
     Args:
         handle: The table.
-        location: The file that the catalog names.
+        location: The lost file, which the catalog names.
 
     Raises:
         StorageUnavailableError: The storage does not respond.
@@ -121,7 +123,7 @@ def _list_names(handle: TableHandle, folder: str) -> dict[str, int | None]:
 
 
 def _other_owner(handle: TableHandle, folder: str) -> str | None:
-    """Return another table of the catalog whose metadata file is in the folder."""
+    """Return the name of a different table of the catalog whose metadata file is in the folder; None if there is none."""
     place = place_of_folder(folder)
     for table in other_tables(handle.store, handle.identifier, folder.rpartition("/")[2]):
         if place_of_folder(table.metadata_location.rpartition("/")[0]) == place:
@@ -145,7 +147,7 @@ def _choose(handle: TableHandle, location: str, search: MetadataSearch) -> None:
     if len({candidate.table_uuid for candidate in readable}) > 1:
         search.why = "its metadata folder has files of several tables"
         return
-    # A file of the lost version or a later one is of a commit that failed, unless the catalog is older than it.
+    # A file with the version of the lost file or a later one is probably of a failed commit, because the catalog does not name it.
     earlier = [candidate for candidate in readable if lost_version is None or candidate.version < lost_version]
     newest = [candidate for candidate in earlier if candidate.version == earlier[0].version]
     if len(newest) > 1:
@@ -162,7 +164,7 @@ def _choose(handle: TableHandle, location: str, search: MetadataSearch) -> None:
 
 
 def _candidate(handle: TableHandle, folder: str, version: int, name: str) -> _Candidate | None:
-    """Return what has to be kept of a metadata file, of which a folder can have many large ones."""
+    """Return the few values of a metadata file that the choice needs, because a folder can have many large files; None if it is not usable."""
     document = _read(handle, folder, version, name)
     if document is None:
         return None
@@ -171,7 +173,7 @@ def _candidate(handle: TableHandle, folder: str, version: int, name: str) -> _Ca
 
 
 def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMetadata | None:
-    """Return a metadata file of the folder; None if it is damaged, or claims another folder."""
+    """Return a metadata file of the folder; None if it is damaged, or claims a different folder."""
     path = f"{folder}/{name}"
     try:
         content = handle.io.read(path)
@@ -185,7 +187,7 @@ def _read(handle: TableHandle, folder: str, version: int, name: str) -> FoundMet
 
 
 def lists_of_lost_commits(search: MetadataSearch, known: Sequence[int]) -> list[str]:
-    """Return the names of manifest lists in the folder that are of no known snapshot."""
+    """Return the names of the manifest lists in the folder whose snapshot is not among the known ones."""
     ids = set(known)
     return sorted(name for name in search.names if name.startswith("snap-") and name.endswith(".avro") and _snapshot_id(name) not in ids)
 

@@ -1,6 +1,6 @@
-"""`RepairPlan`: what is wrong in a table, what each repair would change, and how it is undone. Nothing is changed until `apply`.
+"""`RepairPlan`: what is wrong in a table, what each repair would change, and how it can be undone. Nothing is changed until `apply`.
 
-The plan is the only way to a repair: what `apply` commits is what the plan shows, or nothing, if another writer has changed the table since.
+Every repair begins with a plan: `apply` commits exactly what the plan shows, or nothing if another writer has changed the table since.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable, json_ready
 from icefloe.formatting import count_text, short_text
 
-# Changes of one repair that a plan lists; the others are counted.
+# The most changes of one repair that a plan lists; further ones are only counted.
 MOST_CHANGES = 1_000
 
 
@@ -24,10 +24,10 @@ class RepairChange:
 
     Attributes:
         what: What changes, in words.
-        path: The file.
-        partition: Its partition as a folder name; empty where there is none.
-        rows_lost: Rows that no reader gets any more, by the counts of the entry.
-        rows_back: Deleted rows that readers get again, at most.
+        path: The location of the changed file.
+        partition: The partition of the file as a folder name; empty if it has none.
+        rows_lost: The number of rows that readers no longer get, by the counts of the entry.
+        rows_back: The greatest number of deleted rows that readers get again.
     """
 
     what: str
@@ -42,14 +42,14 @@ class PlannedRepair:
     """A repair of a plan.
 
     Attributes:
-        repair: The id of its kind.
-        rules: The rules whose breaks it mends.
-        is_chosen: Whether `apply` does it.
-        text: What it does here, in words.
-        count: How many places it changes.
+        repair: The id of the kind of repair.
+        rules: The ids of the rules whose violations the repair corrects.
+        is_chosen: Whether `apply` does the repair.
+        text: What the repair does to this table, in words.
+        count: The number of places that the repair changes.
         changes: These places, at most `MOST_CHANGES`.
-        rows_lost: Rows that are lost, by partition.
-        rows_back: Deleted rows that come back, at most, by partition.
+        rows_lost: The number of lost rows, by partition.
+        rows_back: The greatest number of deleted rows that come back, by partition.
     """
 
     repair: str
@@ -63,24 +63,24 @@ class PlannedRepair:
 
     @property
     def named_because(self) -> str:
-        """Why it has to be named; empty if it is done by default."""
+        """Why the repair is done only if the user names it; empty if it is done by default."""
         return REPAIR_BY_ID[self.repair].named_because
 
     @property
     def scope(self) -> Scope:
-        """What its commit writes."""
+        """What the commit of the repair writes."""
         return REPAIR_BY_ID[self.repair].scope
 
 
 def planned_repair(repair: str, changes: list[RepairChange], rules: set[str], *, is_chosen: bool, text: str = "") -> PlannedRepair:
-    """Return a repair with its rows counted by partition.
+    """Return a planned repair, with its lost and returning rows summed by partition.
 
     Args:
-        repair: The id of its kind.
-        changes: All places that it changes.
-        rules: The rules that are broken there.
-        is_chosen: Whether it is done.
-        text: What it does here; by default what its kind does.
+        repair: The id of the kind of repair.
+        changes: All places that the repair changes.
+        rules: The ids of the rules that are violated there.
+        is_chosen: Whether `apply` does the repair.
+        text: What the repair does to this table; by default the title of its kind.
     """
     lost: dict[str, int] = {}
     back: dict[str, int] = {}
@@ -106,13 +106,13 @@ def planned_repair(repair: str, changes: list[RepairChange], rules: set[str], *,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftFinding:
-    """Findings of one rule that no repair of the plan mends.
+    """Findings of one rule that remain after the plan is applied.
 
     Attributes:
-        rule: The rule.
-        count: How many findings there are.
-        why: Why they are left.
-        next_step: What a user can do.
+        rule: The id of the rule.
+        count: The number of findings.
+        why: Why no repair corrects them.
+        next_step: What a user can do about them.
     """
 
     rule: str
@@ -123,17 +123,17 @@ class LeftFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RepairResult(Reportable):
-    """A repair that was committed, or undone.
+    """The result of a repair that was committed or undone.
 
     Attributes:
-        table: The table.
+        table: The name of the table.
         repairs: The ids of the repairs.
-        snapshot_id: The snapshot that was committed; None for a change of metadata only.
-        metadata_location: The metadata file that the catalog names now; None if the name was dropped.
-        rows_lost: Rows that are lost.
-        rows_back: Deleted rows that came back, at most.
-        undo: The command that undoes it; empty if there is none.
-        next_step: What is to be done then; empty if nothing is.
+        snapshot_id: The snapshot that was committed; None if only metadata changed.
+        metadata_location: The metadata file that the catalog names now; None if the table was dropped from the catalog.
+        rows_lost: The number of lost rows.
+        rows_back: The greatest number of deleted rows that came back.
+        undo: The command that undoes the repair; empty if there is none.
+        next_step: What the user should do next; empty if nothing.
     """
 
     table: str
@@ -161,16 +161,16 @@ class RepairResult(Reportable):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RepairPlan(Reportable):
-    """What is wrong in a table and what would be done about it.
+    """What is wrong in a table, and what `apply` would do about it.
 
     Attributes:
-        table: The table.
-        metadata_location: The metadata file that the plan is of.
+        table: The name of the table.
+        metadata_location: The metadata file for which the plan was made.
         branch: The branch whose newest snapshot is repaired.
-        snapshot_id: That snapshot; None if there is none, or the metadata cannot be read.
-        repairs: The repairs, those of one commit first.
-        left: What no repair of the plan mends.
-        undo: The command that undoes the chosen repairs once they are applied; empty if none is chosen.
+        snapshot_id: The newest snapshot of the branch; None if there is none, or the metadata cannot be read.
+        repairs: The repairs. Those that one commit does together come first.
+        left: The findings that remain after the plan is applied.
+        undo: The command that undoes the chosen repairs after `apply`; empty if none is chosen.
     """
 
     table: str
@@ -189,19 +189,19 @@ class RepairPlan(Reportable):
 
     @property
     def has_faults(self) -> bool:
-        """True if the plan is not empty: something is wrong with the table."""
+        """Whether something is wrong with the table, so that the plan is not empty."""
         return bool(self.repairs or self.left)
 
     def apply(self) -> RepairResult:
         """Commit the chosen repairs, all or none, as one snapshot or one metadata file. No file is deleted.
 
         Returns:
-            What was committed, and the command that undoes it; without a chosen repair nothing is.
+            What was committed, and the command that undoes it. If no repair is chosen, nothing is committed.
 
         Raises:
             CommitInvalidatedError: Another writer has changed the table since it was planned. Nothing was changed: plan again.
-            CommitConflictError: As above, and the other writer was faster by an instant.
-            CommitUnknownError: The catalog's reply was lost; the repair may or may not have happened.
+            CommitConflictError: Another writer changed the table during the commit. Nothing was changed: plan again.
+            CommitUnknownError: The catalog's reply was lost; the repair may or may not have been committed.
         """
         if self._apply is None:
             return RepairResult(table=self.table, repairs=(), metadata_location=self.metadata_location)
@@ -211,7 +211,7 @@ class RepairPlan(Reportable):
         return Report(f"repair of {self.table}", tuple(self._parts(most)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field, JSON-ready."""
+        """Return every field of the plan, ready for JSON."""
         repairs = [
             {**json_ready(repair), "scope": repair.scope.value, "named_because": repair.named_because or None} for repair in self.repairs
         ]
@@ -253,5 +253,5 @@ def _repair_parts(repair: PlannedRepair, most: int | None) -> Iterator[Part]:
 
 
 def left_finding(rule_id: str, count: int, why: str) -> LeftFinding:
-    """Return findings that no repair mends, with the next step of their rule."""
+    """Return the findings of a rule that no repair corrects, with the next step of the rule."""
     return LeftFinding(rule=rule_id, count=count, why=why, next_step=rule_named(rule_id).next_step)

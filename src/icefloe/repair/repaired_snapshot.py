@@ -1,7 +1,7 @@
-"""`RepairedSnapshot`: the commit that puts right entries and manifests of a branch's newest snapshot, as one snapshot on top of it.
+"""`RepairedSnapshot`: the commit that corrects entries and manifests of a branch's newest snapshot, as one snapshot on top of it.
 
-What is changed was planned for exactly that snapshot (`snapshot_planner.py`): on any other the action refuses. A manifest is written again only if one of its
-entries changes; a kept entry keeps its sequence numbers, so that deletes apply to it as before. Spec: Snapshots; Manifests; Sequence Numbers.
+The changes were planned for exactly that snapshot (`snapshot_planner.py`), so that the action refuses any other. A manifest is written again only if one of its
+entries changes. A kept entry keeps its sequence numbers, so that deletes apply to it as before. Spec: Snapshots; Manifests; Sequence Numbers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
-# The entry of a repair's snapshot summary with the ids of what was done.
+# The key in the summary of a repair's snapshot that has the ids of the repairs.
 REPAIR_KEY = "icefloe.repair"
 _TOTAL_KEYS = {
     "total-data-files": "data_files",
@@ -38,13 +38,13 @@ _TOTAL_KEYS = {
 
 @dataclass(slots=True)
 class ManifestEdits:
-    """What changes in one manifest, by the position of an entry. A manifest without any change in here is written again as it is.
+    """The changes in one manifest; keys are the positions of its entries. A manifest whose edits are empty is written again unchanged.
 
     Attributes:
-        removed: Entries that become DELETED: their files leave the table.
-        left_out: Entries without which the manifest is written: their files stay in the table by another entry.
-        values: Fields of files that are set.
-        moved: Entries that go to a manifest of another spec, with that spec and the partition.
+        removed: Entries that become DELETED: their files are removed from the table.
+        left_out: Entries that the new manifest does not have: their files stay in the table through another entry.
+        values: New values for fields of files, by the name of the field.
+        moved: Entries that move to a manifest of another partition spec, with the id of the spec and the partition.
     """
 
     removed: set[int] = field(default_factory=set)
@@ -55,7 +55,7 @@ class ManifestEdits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltManifest:
-    """The live entries of a manifest that is lost, with their own sequence numbers."""
+    """The live entries of a lost manifest, each with its own sequence numbers."""
 
     lost: ManifestFile
     entries: tuple[ManifestEntry, ...]
@@ -63,17 +63,17 @@ class RebuiltManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotEdits:
-    """What changes in a snapshot.
+    """The changes in a snapshot.
 
     Attributes:
-        snapshot_id: The snapshot.
+        snapshot_id: The id of the snapshot that is repaired.
         repairs: The ids of the repairs.
         operation: The operation of the new snapshot.
-        manifests: The manifests of the snapshot, each once, in order.
-        totals: The counts of the live files of each, by path; None for one that cannot be read.
-        edits: The changes by the path of the manifest.
-        dropped: The paths of manifests that are left out as a whole.
-        rebuilt: Manifests that are written in the place of lost ones.
+        manifests: The manifests of the snapshot, each once, in the order of its manifest list.
+        totals: The counts of the live files of each manifest, by its path; None for a manifest that cannot be read.
+        edits: The changes in each manifest, by its path.
+        dropped: The paths of manifests that the new snapshot does not have.
+        rebuilt: Manifests that replace lost ones.
     """
 
     snapshot_id: int
@@ -87,7 +87,7 @@ class SnapshotEdits:
 
     @property
     def replaced(self) -> set[str]:
-        """The paths of manifests that are no longer listed."""
+        """The paths of the manifests that the new snapshot no longer has."""
         return {*self.edits, *self.dropped, *(rebuilt.lost.manifest_path for rebuilt in self.rebuilt)}
 
 
@@ -102,7 +102,16 @@ class _Built:
 
 
 def entries_of(manifest: ManifestFile, base: TableMetadata, read: Read) -> list[ManifestEntry]:
-    """Return the entries of a manifest, whatever its list states of it. Raises as `read_entries`."""
+    """Return the entries of a manifest, without regard to the counts and the length that its manifest list states.
+
+    Args:
+        manifest: The manifest.
+        base: The metadata of the table.
+        read: Returns the bytes of a manifest.
+
+    Raises:
+        AvroFormatError, ManifestFormatError: The manifest cannot be read.
+    """
     content = read(manifest.manifest_path)
     return read_entries(content, without_counts(manifest, len(content)), spec_partition_type(base, manifest.partition_spec_id))
 
@@ -126,19 +135,19 @@ def totals_of_files(files: Iterable[DataFile]) -> FileTotals:
 
 
 def totals_in_summary(totals: FileTotals) -> dict[str, str]:
-    """Return the totals by the keys of a summary."""
+    """Return the totals as entries of a snapshot summary."""
     return {key: str(getattr(totals, name)) for key, name in _TOTAL_KEYS.items()}
 
 
 class RepairedSnapshot:
-    """The action of the commit loop. JAVA has none."""
+    """The action of the commit loop that commits a repair. JAVA has no such action."""
 
     def __init__(self, context: CommitContext, edits: SnapshotEdits) -> None:
         """Create the action.
 
         Args:
             context: The ids and the branch of the commit.
-            edits: What changes.
+            edits: The changes in the snapshot.
         """
         self._context = replace(context, snapshot_properties={**context.snapshot_properties, REPAIR_KEY: ",".join(edits.repairs)})
         self._edits = edits
@@ -149,10 +158,10 @@ class RepairedSnapshot:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:
-        """See `Action.attempt`.
+        """Build the repaired snapshot on the current metadata, as `Action.attempt` requires.
 
         Raises:
-            CommitInvalidatedError: The branch has another snapshot than the repair was planned for.
+            CommitInvalidatedError: The newest snapshot of the branch is not the one for which the repair was planned.
         """
         check_head(base, self._context.branch, self._edits.snapshot_id)
         if self._built is None or self._built[0] != base.format_version:
@@ -178,21 +187,21 @@ class RepairedSnapshot:
         )
 
     def _totals(self, built: _Built, kept: Iterable[ManifestFile]) -> dict[str, str]:
-        """Return the counted totals; none if a manifest stays that cannot be read, so that those of the parent are carried on."""
+        """Return the totals of the new summary; empty if a manifest stays that cannot be read, so that the totals are computed from the parent's."""
         counts = [self._edits.totals.get(manifest.manifest_path) for manifest in kept]
         return {} if None in counts else totals_in_summary(total_of([*counts, *built.totals]))
 
 
 class UndoneSnapshot:
-    """The action that sets a branch back to the snapshot before a repair, if the repair still is its newest."""
+    """The action that sets a branch back to the snapshot before a repair, if the repair still is the branch's newest snapshot."""
 
     def __init__(self, branch: str, snapshot_id: int, parent_id: int) -> None:
         """Create the action.
 
         Args:
-            branch: The branch.
-            snapshot_id: The snapshot of the repair.
-            parent_id: The snapshot before it.
+            branch: The name of the branch.
+            snapshot_id: The id of the repair's snapshot.
+            parent_id: The id of the snapshot before it.
         """
         self._branch = branch
         self._snapshot_id = snapshot_id
@@ -201,8 +210,12 @@ class UndoneSnapshot:
     def new_data_files(self) -> Sequence[str]:
         return ()
 
-    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:  # noqa: ARG002  nothing is read
-        """See `Action.attempt`. Raises `CommitInvalidatedError` if the branch has another snapshot by now."""
+    def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt:  # noqa: ARG002  no manifest is read
+        """Set the branch back, as `Action.attempt` requires.
+
+        Raises:
+            CommitInvalidatedError: The repair is no longer the newest snapshot of the branch.
+        """
         check_head(base, self._branch, self._snapshot_id)
         return Attempt(
             updates=(SetSnapshotRef(self._branch, replace(base.refs[self._branch], snapshot_id=self._parent_id)),),
@@ -211,7 +224,11 @@ class UndoneSnapshot:
 
 
 def check_head(base: TableMetadata, branch: str, snapshot_id: int) -> None:
-    """Check that a branch still has the snapshot that was planned for. Raises `CommitInvalidatedError`."""
+    """Check that the newest snapshot of a branch is the one for which the repair was planned.
+
+    Raises:
+        CommitInvalidatedError: The branch has another snapshot.
+    """
     ref = base.refs.get(branch)
     if ref is not None and ref.snapshot_id == snapshot_id:
         return
@@ -227,17 +244,17 @@ def check_head(base: TableMetadata, branch: str, snapshot_id: int) -> None:
 
 
 def build_manifests(base: TableMetadata, edits: SnapshotEdits, context: CommitContext, numbers: ManifestNumbers, read: Read) -> _Built:
-    """Write the manifests of a repaired snapshot in memory.
+    """Build the manifests of a repaired snapshot in memory.
 
     Args:
-        base: The table.
-        edits: What changes.
+        base: The metadata of the table.
+        edits: The changes in the snapshot.
         context: The ids of the commit.
-        numbers: The counter for names of manifests.
+        numbers: The counter for the names of manifests.
         read: Returns the bytes of a manifest.
 
     Raises:
-        AvroFormatError, ManifestFormatError: A manifest that is to be written again cannot be read.
+        AvroFormatError, ManifestFormatError: A manifest that must be written again cannot be read.
     """
     built = _Built()
     moved: dict[tuple[ManifestContent, int], list[ManifestEntry]] = {}
@@ -282,7 +299,7 @@ def build_manifests(base: TableMetadata, edits: SnapshotEdits, context: CommitCo
 
 
 def _edit_entries(entries: Sequence[ManifestEntry], edits: ManifestEdits, snapshot_id: int) -> Iterable[ManifestEntry]:
-    """Yield the entries of the new manifest; entries that older snapshots deleted are left out."""
+    """Yield the entries of the new manifest. Entries that older snapshots deleted are left out."""
     for position, entry in enumerate(entries):
         if not entry.is_live or position in edits.left_out or position in edits.moved:
             continue

@@ -1,4 +1,4 @@
-"""`plan` and `undo`: the repair of one table, for users."""
+"""`plan` and `undo`: the repair of one table, as users call it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,13 +14,13 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 
 
 class TablesByName(Protocol):
-    """A catalog, of which a repair needs the tables' entries only: a table that is repaired need not be loadable."""
+    """A catalog, as far as a repair needs it: the entries of tables, which need not be loadable."""
 
     def handle_of(self, identifier: str) -> tuple[TableHandle, str]:
-        """Return the entry of a table, and the metadata file that the catalog names."""
+        """Return the handle of a table, and the location of the metadata file that the catalog names."""
 
     def new_handle(self, identifier: str, location: str) -> TableHandle:
-        """Return the entry of a table that the catalog does not have."""
+        """Return the handle of a table at a location that the catalog does not have."""
 
 
 def plan(
@@ -37,11 +37,11 @@ def plan(
 
     Args:
         source: The table, or its catalog.
-        name: Of a catalog only: the table, which need not be loadable.
-        only: Ids of repairs, or of rules whose default repairs are meant; by default all repairs that need not be named.
+        name: The name of the table, if `source` is a catalog. The table need not be loadable.
+        only: Ids of repairs; the id of a rule chooses the rule's default repairs. If empty, all default repairs are chosen.
         branch: The branch whose newest snapshot is repaired.
-        files: Check that each data file and delete file exists and has its size: one request for each.
-        data: Check also what footers, delete files and statistics files have, so that wrong counts and bounds are found.
+        files: Check that each data file and delete file exists and has the stated size, by one request for each.
+        data: Check footers of data files, and the content of delete files and statistics files too, which finds wrong counts and bounds.
         progress: Is updated while the table is validated.
 
     Returns:
@@ -50,7 +50,7 @@ def plan(
     Raises:
         NoSuchTableError: The catalog has no such table.
         NoSuchSnapshotError: The table has no such branch.
-        InvalidInputError: `only` names no repair, or a catalog is given without a name.
+        InvalidInputError: `only` has a name that is not a repair's or rule's, or `source` is a catalog and `name` is missing.
         StorageUnavailableError: The storage does not respond.
     """
     handle, location = _locate(source, name)
@@ -65,7 +65,7 @@ def undo(
 
     Args:
         source: The table, or its catalog.
-        name: Of a catalog only: the table.
+        name: The name of the table, if `source` is a catalog.
         branch: The branch that was repaired.
         metadata_file: The metadata file of a table that a repair dropped from the catalog.
 
@@ -73,9 +73,9 @@ def undo(
         What was undone.
 
     Raises:
-        InvalidInputError: The last commit was no repair.
-        TableAlreadyExistsError: With a metadata file, the name is taken.
-        CommitConflictError: Another writer changed the table meanwhile.
+        InvalidInputError: The last commit was not a repair.
+        TableAlreadyExistsError: `metadata_file` is given, but the catalog has a table of this name.
+        CommitConflictError: Another writer changed the table during the undo.
         NoSuchTableError: The catalog has no such table.
     """
     if metadata_file is not None and not isinstance(source, LoadedTable) and name is not None:
@@ -85,7 +85,7 @@ def undo(
 
 
 def _locate(source: LoadedTable | TablesByName, name: str | None) -> tuple[TableHandle, str]:
-    """Return the table and the metadata file that the catalog names now."""
+    """Return the handle of the table and the location of the metadata file that the catalog names."""
     if isinstance(source, LoadedTable):
         return source.handle, source.handle.store.load(source.handle.identifier).metadata_location
     if name is None:

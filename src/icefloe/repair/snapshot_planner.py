@@ -1,7 +1,7 @@
-"""`SnapshotPlanner`: turns the findings of a branch's newest snapshot into changes of its entries and manifests, repair by repair.
+"""`SnapshotPlanner`: converts the findings about a branch's newest snapshot to changes of its entries and manifests, repair by repair.
 
-Each handler reads the entry that a finding names and records what its repair changes there. A repair that is not chosen is recorded for the plan only.
-Deletes that apply to nothing once data files are dropped are dropped with them. Spec: Snapshots; Manifests; Scan Planning.
+Each handler reads the entry that a finding names and records what its repair changes there. The changes of a repair that is not chosen are only listed in the
+plan. If data files are dropped, deletes that apply to no other file are dropped with them. Spec: Snapshots; Manifests; Scan Planning.
 """
 
 from collections import defaultdict
@@ -41,7 +41,7 @@ from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFi
 from icefloe.spec.metadata.snapshot import Operation, Snapshot
 from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 
-# Repairs after which a scan returns other rows than the snapshot before, beside those that lost files had.
+# Repairs that change which rows a scan returns, apart from the loss of the rows of lost files.
 _ROWS_CHANGE = frozenset(
     kind.id
     for kind in (
@@ -53,32 +53,32 @@ _ROWS_CHANGE = frozenset(
         kinds.CORRECT_ROW_COUNTS,
     )
 )
-# Repairs by which delete files can lose the last data file that they apply to.
+# Repairs that can drop the last data file to which a delete file applies.
 _DROPS = (kinds.DROP_LOST_DATA_FILES, kinds.DROP_UNREACHABLE_DATA_FILES, kinds.DROP_DAMAGED_FILES, kinds.DROP_LOST_MANIFESTS)
 _EntryPlace = tuple[str, int]
-_Use = tuple[bool, int, Hashable]  # whether an entry is of a delete file, the offset of its vector, and the partition that it applies to
+_Use = tuple[bool, int, Hashable]  # is it a delete file, the offset of its deletion vector, the partition to which it applies
 
 
 @dataclass(slots=True)
 class Recorded:
-    """What one repair changes, and the rules that are broken there."""
+    """What one repair changes, and the ids of the rules that are violated there."""
 
     changes: list[RepairChange] = field(default_factory=list)
     rules: set[str] = field(default_factory=set)
 
 
 class SnapshotPlanner:
-    """The planning of the repairs of one snapshot."""
+    """Plans the repairs of one snapshot."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata, branch: str, snapshot: Snapshot, chosen: frozenset[str]) -> None:
         """Prepare to plan.
 
         Args:
             handle: The table.
-            loaded: Its metadata.
-            branch: The branch.
+            loaded: The metadata of the table.
+            branch: The name of the branch.
             snapshot: The newest snapshot of the branch.
-            chosen: The ids of the repairs that are done.
+            chosen: The ids of the chosen repairs.
         """
         self._handle = handle
         self._metadata = loaded.metadata
@@ -95,13 +95,13 @@ class SnapshotPlanner:
         self.left: dict[str, list[str]] = defaultdict(list)
 
     def plan(self, findings: Sequence[Finding]) -> SnapshotEdits | None:
-        """Record the repairs of findings.
+        """Record the repairs of findings in `recorded`, and the reasons why findings are not repaired in `left`.
 
         Args:
             findings: What is wrong with the snapshot.
 
         Returns:
-            What the chosen repairs change; None if they change nothing.
+            The changes of the chosen repairs; None if they change nothing.
 
         Raises:
             StorageUnavailableError: The storage does not respond.
@@ -144,7 +144,7 @@ class SnapshotPlanner:
         )
 
     def _record(self, kind: RepairKind, rule: str, change: RepairChange) -> bool:
-        """Record a change; return whether it is done."""
+        """Record a change for the plan, and return whether its repair is chosen."""
         recorded = self.recorded.setdefault(kind.id, Recorded())
         recorded.changes.append(change)
         recorded.rules.add(rule)
@@ -154,7 +154,7 @@ class SnapshotPlanner:
         return self._edits.setdefault(manifest, ManifestEdits())
 
     def _entry(self, finding: Finding) -> tuple[_EntryPlace, ManifestEntry] | None:
-        """Return the entry of a finding; None if it or its manifest cannot be read, or the entry is not live."""
+        """Return the place and the entry that a finding is about; None if it is not live, or if its manifest cannot be read or written again."""
         if finding.file is None or finding.entry is None:
             return None
         entries = self._entries_of(finding.file)
@@ -175,7 +175,7 @@ class SnapshotPlanner:
         return self._entries[path]
 
     def _can_be_written(self, manifest: ManifestFile) -> bool:
-        """Return whether a manifest can be written again: it is neither encrypted nor of a spec with an unknown transform."""
+        """Return whether a manifest can be written again: it is not encrypted, and its partition spec has no unknown transform."""
         return manifest.key_metadata is None and manifest.partition_spec_id not in merge_rules(self._metadata).unmergeable_specs
 
     def _folder(self, file: DataFile) -> str:
@@ -241,12 +241,12 @@ class SnapshotPlanner:
             self.left[rule] += reasons
 
     def _rewritten(self, by_rule: Mapping[str, Sequence[Finding]]) -> None:
-        # A file of Avro that is cut between two blocks looks whole, with fewer entries.
+        # An Avro file that was cut between two blocks looks complete, with fewer entries.
         lengths, counts = ({finding.file for finding in by_rule.get(rule, ())} for rule in ("manifest-length", "manifest-file-count"))
         cut = lengths & counts
         for rule in kinds.REWRITE_MANIFESTS.rules:
             for finding in by_rule.get(rule, ()):
-                # A finding of a list's entry names the list, and the manifest as its path.
+                # A finding about an entry of a manifest list has the list as `file`, and the manifest as `path`.
                 path = next((path for path in (finding.path, finding.file) if path in self._head.manifests), None)
                 if path is None or self._entries_of(path) is None:
                     self.left[rule].append("its manifest cannot be read")
@@ -258,7 +258,7 @@ class SnapshotPlanner:
     # Entries
 
     def _paths_to_find(self, by_rule: Mapping[str, Sequence[Finding]]) -> set[str]:
-        """Return the files whose entries have to be found in any manifest of the snapshot."""
+        """Return the paths of the files whose entries must be searched in all manifests of the snapshot."""
         chosen_paths = {finding.path for finding in by_rule.get("file-twice", ()) if finding.path is not None}
         for finding in by_rule.get("delete-partition", ()):
             target = self._target_of_finding(finding)
@@ -268,7 +268,7 @@ class SnapshotPlanner:
     def _target_of_finding(self, finding: Finding) -> str | None:
         if finding.file is None or finding.entry is None:
             return None
-        # The head is not read yet: its manifests are read by their paths.
+        # The first finding reads the manifest list, because the entry is read through its manifest.
         if not self._head.manifests:
             self._head = read_head(self._handle.io, self._metadata, self._snapshot, ())
         manifest_entry = self._entry(finding)
@@ -279,20 +279,23 @@ class SnapshotPlanner:
             if self._record(
                 kinds.DROP_DUPLICATE_ENTRIES, "manifest-twice", RepairChange(what="the list names the manifest twice", path=path)
             ):
-                continue  # the new list has each manifest once in any case
+                continue  # every new manifest list has each manifest once
         for path in dict.fromkeys(finding.path for finding in by_rule.get("file-twice", ()) if finding.path is not None):
             by_use: dict[_Use, list[LivePlace]] = defaultdict(list)
             for place in self._head.places.get(path, ()):
                 by_use[self._use_of(place)].append(place)
             for (is_delete, _, _), places in by_use.items():
-                # Of a data file the oldest entry stays, to which every delete since applies; of a delete file the newest, which applies to the most data files.
+                # The oldest entry of a data file is kept, because all later deletes apply to it; of a delete file the newest, which applies to most files.
                 sign = -1 if is_delete else 1
                 self._duplicate(path, sorted(places, key=lambda place: (sign * place.sequence_number, place.manifest, place.position)))
             if all(len(places) == 1 for places in by_use.values()):
                 self.left["file-twice"].append("its entries are for different partitions, or their manifests cannot be written again")
 
     def _use_of(self, place: LivePlace) -> _Use:
-        """Return what an entry is for: entries of a delete file in different partitions apply to different data files, and neither replaces the other."""
+        """Return a key of what an entry is used for. Only entries with equal keys are duplicates.
+
+        Entries of a delete file in different partitions apply to different data files, so that neither can replace the other.
+        """
         if self._head.manifests[place.manifest].content is ManifestContent.DATA:
             return False, place.offset, None
         entries = self._entries_of(place.manifest)
@@ -334,14 +337,14 @@ class SnapshotPlanner:
                     self._edits_of(place[0]).removed.add(place[1])
 
     def _kind_of_lost(self, files: Sequence[DataFile]) -> RepairKind:
-        """Return the repair for data files that do not exist: another one where it is likely that their storage is only out of reach."""
+        """Return the repair for data files that do not exist: one that must be named if their storage is probably only out of reach."""
         total = total_of(self._head.totals.values()).data_files
         location = LocationScope(folders_of([self._metadata.location]))
         are_inside = all(location.each(file.file_path for file in files))
         return kinds.DROP_LOST_DATA_FILES if are_inside and 2 * len(files) <= total else kinds.DROP_UNREACHABLE_DATA_FILES
 
     def _is_gone(self, path: str) -> bool:
-        """Return whether a file does not exist, by another request than that of the finding. A place that may not be read is not known to be empty."""
+        """Confirm by a new request that a file does not exist. If access is denied, the file may exist."""
         try:
             self._handle.io.size(path)
         except NoSuchFileError:
@@ -385,7 +388,10 @@ class SnapshotPlanner:
             self.recorded[kind.id].rules.update(rules)
 
     def _is_same_file(self, rules: set[str]) -> bool:
-        """Return whether a file is the one that was committed: it has its rows, or at least its size, and no positions that may be those of another file."""
+        """Return whether a file certainly is the one that was committed.
+
+        A wrong row count raises doubts, unless the file has the stated size and the snapshot has no position deletes, which could apply to wrong rows.
+        """
         if "file-row-count" not in rules:
             return True
         totals = self._head.totals.values()
@@ -432,7 +438,7 @@ class SnapshotPlanner:
             self._edits_of(place[0]).removed.add(place[1])
 
     def _dangling_then(self) -> None:
-        """Drop the deletes that apply to nothing once the data files are dropped: the manifests are built in memory, and checked."""
+        """Drop the delete files that apply to no data file after the chosen drops. The new manifests are built in memory and checked for such delete files."""
         cause = next((kind for kind in _DROPS if kind.id in self.recorded and kind.id in self._chosen), None)
         is_whole = all(self._head.totals.get(path) is not None or self._is_replaced(path) for path in self._head.manifests)
         if cause is None or not is_whole:
@@ -459,7 +465,13 @@ class SnapshotPlanner:
         return path in self._dropped or any(rebuilt.lost.manifest_path == path for rebuilt in self._rebuilt)
 
     def _drop_by_path(self, source: str, finding: Finding, cause: RepairKind) -> None:
-        """Drop the delete file of a finding, whose position is that in the new manifest, as part of the repair that is the cause."""
+        """Drop the delete file of a finding about a new manifest, as part of another repair.
+
+        Args:
+            source: The path of the old manifest that the new one replaces.
+            finding: The finding. Its `entry` is the position in the new manifest.
+            cause: The repair that made the delete file useless.
+        """
         kept = list(self._kept(source))
         if finding.entry is None or finding.entry >= len(kept):
             return
@@ -471,7 +483,7 @@ class SnapshotPlanner:
             self._edits_of(place[0]).removed.add(place[1])
 
     def _kept(self, source: str) -> Iterator[tuple[_EntryPlace, ManifestEntry]]:
-        """Yield the entries of a manifest as the manifest has them that is written for it; all of one that is kept."""
+        """Yield the old entries that the new manifest has, in its order; all entries if the manifest is not written again."""
         edits = self._edits.get(source)
         for position, entry in enumerate(self._entries_of(source) or ()):
             if edits is None or (entry.is_live and position not in edits.left_out and position not in edits.moved):

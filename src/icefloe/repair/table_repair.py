@@ -1,7 +1,7 @@
-"""`plan_table` and `undo_table`: the plan of the repairs of one table, their commit, and the way back.
+"""`plan_table` and `undo_table`: the plan of the repairs of one table, their commit, and its undoing.
 
-A validation finds what is wrong; what the metadata file needs is repaired first, as one metadata file, because the snapshot's repairs build on it; the others
-are one snapshot of the branch. Spec: Table Metadata; Snapshots; Optimistic Concurrency.
+A validation finds what is wrong. Repairs of the metadata file are done first, as one new metadata file, because repairs of the snapshot build on it. The
+repairs of the snapshot are one new snapshot of the branch. Spec: Table Metadata; Snapshots; Optimistic Concurrency.
 """
 
 import shlex
@@ -51,7 +51,7 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.replace_location import replace_location
 
-# Findings of one rule that one plan acts on; the others are left to the next one.
+# The most findings of one rule that one plan repairs; further ones are left to the next plan.
 MOST_REPAIRED = 100_000
 _UNREADABLE = (FormatError, UnsupportedError, NoSuchFileError, StoragePermissionError, InvalidInputError)
 _LOST = frozenset(("metadata-missing", "metadata-damaged"))
@@ -59,13 +59,13 @@ _LOST = frozenset(("metadata-missing", "metadata-damaged"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairOptions:
-    """What a plan looks at, and which repairs it chooses.
+    """What a plan checks, and which repairs it chooses.
 
     Attributes:
-        only: Ids of repairs, or of rules whose default repairs are meant; none chooses all repairs that need not be named.
+        only: Ids of repairs; the id of a rule chooses the rule's default repairs. If empty, all default repairs are chosen.
         branch: The branch whose newest snapshot is repaired.
-        files: Check that each file exists and has its size.
-        data: Check also footers of data files, delete files and statistics files.
+        files: Check that each file exists and has the stated size.
+        data: Check footers of data files, delete files and statistics files too.
     """
 
     only: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class RepairOptions:
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan under way: its repairs, what is left and why, and what applying it does."""
+    """A plan that is being made: the findings, the repairs, why findings are left, and the function that applies the plan."""
 
     findings: list[Finding]
     counts: Counter[str]
@@ -91,11 +91,11 @@ class _Draft:
     undo: str = ""
 
     def of(self, kind: RepairKind) -> list[Finding]:
-        """Return the findings that a kind mends."""
+        """Return the findings that a kind of repair corrects."""
         return [finding for finding in self.findings if finding.rule in kind.rules]
 
     def left(self) -> tuple[LeftFinding, ...]:
-        """Return the findings of rules that no chosen repair mends, and those of others for which a reason is known."""
+        """Return, by rule, the findings that no chosen repair corrects, and the corrected ones that are left in part for a known reason."""
         planned = {rule for repair in self.repairs for rule in repair.rules}
         mended = {rule for repair in self.repairs if repair.is_chosen for rule in repair.rules}
         left = []
@@ -113,13 +113,13 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
     Args:
         handle: The table, which need not be loadable.
         location: The metadata file that the catalog names.
-        options: What is looked at and chosen.
+        options: What is checked, and which repairs are chosen.
         progress: Is updated during the validation.
 
     Raises:
-        InvalidInputError: `only` names no repair.
+        InvalidInputError: `only` has a name that is not a repair's or rule's.
         NoSuchSnapshotError: The table has no such branch.
-        UnsupportedError, StoragePermissionError: The metadata file is of a later format version, or may not be read.
+        UnsupportedError, StoragePermissionError: The metadata file has a later format version, or access to it is denied.
         StorageUnavailableError: The storage does not respond.
     """
     chosen = chosen_kinds(options.only)
@@ -154,7 +154,13 @@ def plan_table(handle: TableHandle, location: str, options: RepairOptions, progr
 
 
 def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "") -> str:
-    """Return the command that undoes the last repair of a table, or with a metadata file that of the dropped table."""
+    """Return the command that undoes the last repair of a table.
+
+    Args:
+        handle: The table.
+        branch: The branch that was repaired.
+        metadata_file: The metadata file of a table that the repair dropped from the catalog; otherwise empty.
+    """
     words = ["icefloe", "repair", dotted(handle.identifier), "--catalog", handle.store.name, "--undo"]
     words += ["--branch", branch] if branch != MAIN else []
     words += ["--metadata-file", metadata_file] if metadata_file else []
@@ -162,7 +168,11 @@ def undo_command(handle: TableHandle, branch: str = MAIN, metadata_file: str = "
 
 
 def _load_metadata(handle: TableHandle, location: str) -> LoadedMetadata | None:
-    """Return the metadata of a table; None if it is lost. A file that may not be read, or is of a later format version, is not lost: its error is raised."""
+    """Return the metadata of a table; None if the file is missing or damaged.
+
+    Raises:
+        UnsupportedError, StoragePermissionError: The file has a later format version, or access to it is denied, so that it is not lost.
+    """
     try:
         stored = handle.store.load(handle.identifier)
         loaded = metadata_of(handle.io, stored) if stored.metadata_location == location else read_metadata_at(handle.io, location)
@@ -173,7 +183,7 @@ def _load_metadata(handle: TableHandle, location: str) -> LoadedMetadata | None:
 
 
 def _document(handle: TableHandle, location: str) -> dict[str, Any] | None:
-    """Return the JSON of a metadata file; None if it is missing or damaged."""
+    """Return the JSON of a metadata file; None if the file is missing or damaged."""
     try:
         document = parse_json(inflate(handle.io.read(location), location), location)
     except _UNREADABLE:
@@ -199,7 +209,7 @@ def _validate(
     progress: ValidationProgress | None,
     metadata: TableMetadata | None,
 ) -> _Draft:
-    """Return the findings of the branch's newest snapshot, and of the lists of all snapshots."""
+    """Validate the branch's newest snapshot and the metadata file, and begin a draft with the findings."""
     arguments = ValidationArguments(
         snapshot=None if snapshot is None else str(snapshot.snapshot_id), depths=options.depths, most_findings=MOST_REPAIRED
     )
@@ -216,7 +226,7 @@ def _validate(
 
 
 def _measure(handle: TableHandle, location: str, draft: _Draft, sizes: Sequence[Finding]) -> None:
-    """Read the footers of files of another size than their entries state: one of them may be damaged, and not only its entry wrong."""
+    """Add the findings about the content of files whose size is wrong: such a file may be damaged, or only its entry may be wrong."""
     document = _document(handle, location)
     if document is None:
         return
@@ -254,7 +264,7 @@ def _add(draft: _Draft, kind: RepairKind, changes: list[RepairChange], rules: It
 def _plan_metadata(
     handle: TableHandle, location: str, document: dict[str, Any], loaded: LoadedMetadata | None, draft: _Draft, chosen: frozenset[str]
 ) -> None:
-    """Plan the corrections of the metadata file's own fields, and the manifest lists of all snapshots."""
+    """Plan the corrections of the metadata file's own fields, and the rebuilding of lost manifest lists of all snapshots."""
     changed: Mapping[str, Any] = document
     done: list[str] = []
     planned: list[tuple[RepairKind, list[RepairChange], set[str]]] = []
@@ -285,9 +295,13 @@ def _plan_metadata(
 def _rebuilt_lists(
     handle: TableHandle, loaded: LoadedMetadata, document: Mapping[str, Any], draft: _Draft, *, is_chosen: bool
 ) -> tuple[Mapping[str, Any], list[NewFile], list[RepairChange]]:
-    """Return the metadata with new manifest lists in the place of lost ones, the lists, and what changes."""
+    """Rebuild the lost manifest lists of all snapshots, as far as possible.
+
+    Returns:
+        The metadata with the new manifest lists, the files of these lists, and the changes for the plan.
+    """
     lost = lost_lists(handle.io, loaded.metadata)
-    # Totals that differ can show that the list was cut between two blocks: then a rebuilt one has them.
+    # Wrong totals can mean that the manifest list was cut between two blocks. A rebuilt list has the right totals then.
     suspects = {
         finding.snapshot_id: finding.rule
         for finding in draft.findings
@@ -345,7 +359,7 @@ def _set_metadata_commit(handle: TableHandle, draft: _Draft, repaired: RepairedD
 
 
 def _plan_restore(handle: TableHandle, location: str, draft: _Draft, chosen: frozenset[str], *, is_lost: bool) -> None:
-    """Plan the ways out of a metadata file that cannot be loaded, or is not the newest."""
+    """Plan the alternative repairs of a metadata file that cannot be loaded, or is not the newest."""
     rules = {rule for rule in kinds.RESTORE_METADATA.rules if draft.counts[rule]} or (set(_LOST) if is_lost else set())
     if not is_lost:
         _plan_newer(handle, location, draft, chosen)
@@ -383,7 +397,11 @@ def _plan_restore(handle: TableHandle, location: str, draft: _Draft, chosen: fro
 
 
 def _choose_one(draft: _Draft, ways: Sequence[tuple[RepairKind, Callable[[], None]]], chosen: frozenset[str]) -> None:
-    """Choose the one way that is named. Raises `InvalidInputError` if several are."""
+    """Choose the one alternative that the user named.
+
+    Raises:
+        InvalidInputError: The user named several.
+    """
     named = [(kind, choose) for kind, choose in ways if kind.id in chosen]
     if len(named) > 1:
         raise InvalidInputError(
@@ -417,7 +435,7 @@ def _set_dropped(handle: TableHandle, location: str, draft: _Draft) -> None:
 
 
 def _plan_newer(handle: TableHandle, location: str, draft: _Draft, chosen: frozenset[str]) -> None:
-    """Plan to go on from the newest file that follows the catalog's."""
+    """Plan to continue with the newest metadata file that succeeds the one of the catalog."""
     newer = next(finding for finding in draft.findings if finding.rule == "metadata-newer")
     document = None if newer.path is None else _document(handle, newer.path)
     if newer.path is None or document is None or not _is_readable(document, newer.path):
@@ -438,7 +456,7 @@ def _plan_newer(handle: TableHandle, location: str, draft: _Draft, chosen: froze
 def _plan_snapshot(
     handle: TableHandle, loaded: LoadedMetadata, snapshot: Snapshot, options: RepairOptions, draft: _Draft, chosen: frozenset[str]
 ) -> None:
-    """Plan the repairs of the branch's newest snapshot; where the metadata file is repaired first, for the next run."""
+    """Plan the repairs of the branch's newest snapshot. If the metadata file is repaired first, they are planned for the next run."""
     is_next = draft.apply is not None
     planner = SnapshotPlanner(handle, loaded, options.branch, snapshot, chosen)
     edits = planner.plan(draft.findings)
@@ -474,7 +492,7 @@ def _set_snapshot_commit(handle: TableHandle, loaded: LoadedMetadata, branch: st
     draft.apply, draft.undo = apply, undo
 
 
-# The way back
+# Undo
 
 
 def undo_table(handle: TableHandle, *, branch: str = MAIN, metadata_file: str | None = None) -> RepairResult:
@@ -489,9 +507,9 @@ def undo_table(handle: TableHandle, *, branch: str = MAIN, metadata_file: str | 
         The repair that was undone.
 
     Raises:
-        InvalidInputError: The last commit was no repair.
-        TableAlreadyExistsError: With a metadata file, the name is taken.
-        CommitInvalidatedError, CommitConflictError: Another writer changed the table meanwhile.
+        InvalidInputError: The last commit was not a repair.
+        TableAlreadyExistsError: `metadata_file` is given, but the catalog has a table of this name.
+        CommitInvalidatedError, CommitConflictError: Another writer changed the table during the undo.
     """
     if metadata_file is not None:
         return _undo_drop(handle, metadata_file)
