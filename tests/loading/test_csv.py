@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.loading.conftest import Load, rows_of, types_of
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidInputError, InvalidSchemaError
 from icefloe.loading import csv_input, text_types
@@ -51,7 +52,7 @@ def test_quoted_values_have_separators_line_breaks_and_doubled_quotes(load: Load
 
 def test_every_text_that_the_standard_library_writes_is_read_in_blocks_of_any_size() -> None:
     chance = random.Random(1)
-    for _ in range(400):
+    for _ in range(examples(400)):
         values = [["".join(chance.choices('a,"\n\r x', k=chance.randint(0, 4))) for _ in range(3)] for _ in range(5)]
         written = io.StringIO(newline="")
         csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator=chance.choice(["\n", "\r\n", "\r"])).writerows(values)
@@ -62,7 +63,7 @@ def test_every_text_that_the_standard_library_writes_is_read_in_blocks_of_any_si
 
 def test_any_text_is_split_equally_in_blocks_of_any_size() -> None:
     chance = random.Random(2)
-    for _ in range(600):
+    for _ in range(examples(600)):
         text = bytes(chance.choices(b'a,"\n\r,"x\n', k=chance.randint(0, 40)))
         whole = split(text)
         for size in (1, 2, 3, 5, 7, 11):
