@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.checks.file_breaks import FILE_BREAKS, VALUES, written_files
+from tests.combinations import repetitions
 
 from icefloe.operations.available_engines import EngineChoice, choosing_engines
 from icefloe.spark.spark_engine import SparkEngine
@@ -12,7 +13,9 @@ from icefloe.spark.spark_engine import SparkEngine
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("rule_id", ["file-damaged", "column-bounds", "vector-damaged", "partition-value"])
+@pytest.mark.parametrize(
+    "rule_id", repetitions(["file-damaged", "column-bounds", "vector-damaged", "partition-value"], "file-damaged", "column-bounds")
+)
 def test_a_spark_job_finds_what_this_process_finds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule_id: str
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.checks.breaks import BREAKS
 from tests.checks.stored_table import StoredTable, written_table
+from tests.combinations import repetitions
 
 from icefloe import SqlCatalog
 from icefloe.operations.available_engines import EngineChoice, choosing_engines
@@ -15,7 +16,15 @@ from icefloe.spark.spark_engine import SparkEngine
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("rule_id", ["manifest-missing", "bound-order", "file-twice", "row-ids-overlap", "summary-total"])
+@pytest.mark.parametrize(
+    "rule_id",
+    repetitions(
+        ["manifest-missing", "bound-order", "file-twice", "row-ids-overlap", "summary-total"],
+        "manifest-missing",
+        "file-twice",
+        "summary-total",
+    ),
+)
 def test_a_spark_job_finds_what_this_process_finds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule_id: str
 ) -> None:

@@ -124,7 +124,7 @@ def test_every_type_is_written_and_read_back(spark: SparkSession, lake: SqlCatal
     assert [row["u"] for row in table.scan().to_spark().orderBy("i").collect()] == [None, str(key)]
 
 
-@pytest.mark.parametrize("mode", [None, "none", "hash", "range"])
+@pytest.mark.parametrize("mode", repetitions([None, "none", "hash", "range"], None, "none", "range"))
 def test_each_partition_s_rows_are_in_its_own_files(spark: SparkSession, tmp_path: Path, mode: str | None) -> None:
     spec = partition_spec_from_text(EVENTS, ["kind", "bucket(4, id)", "month(at)"])
     properties = {} if mode is None else {"write.distribution-mode": mode}
