@@ -1,4 +1,4 @@
-"""The live data files of a snapshot with their delete files, and the rows that one snapshot has of a file and another one has not.
+"""The live data files of a snapshot with their delete files, and the rows of a file that are live in one snapshot and not in another.
 
 Spec: Scan Planning; Row-level Deletes.
 """
@@ -22,13 +22,16 @@ from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import POS
 from icefloe.spec.schema.schema import Schema
 
-# A file to read, and the same file in the other snapshot, whose rows are left out.
+# The task of a file, and the task of the same file in the other snapshot, whose live rows are left out; None if all live rows are read.
 FilePair = tuple[FileScanTask, FileScanTask | None]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A data file that is live in a snapshot, by its position in a plan; `deletes` are the names of its delete files."""
+    """A live data file of a snapshot: row number `row` of the plan's part `part`.
+
+    `deletes` are the paths of its delete files, each with the offset of its deletion vector or None. `added_by` is the id of the snapshot that added it.
+    """
 
     part: PlannedFiles
     row: int
@@ -41,7 +44,7 @@ class LiveFile:
 
 
 def live_files(plan: ScanPlan) -> Iterator[tuple[str, LiveFile]]:
-    """Yield the files of a plan by their paths."""
+    """Yield the files of a plan, each after its path."""
     for part in plan.parts:
         paths, added_by = part.entries["file_path"].to_pylist(), part.entries["snapshot_id"].to_pylist()
         names = [(file.file_path, file.content_offset) for file in part.delete_files]
@@ -57,10 +60,10 @@ def _delete_names(part: PlannedFiles, row: int, names: Sequence[tuple[str, int |
 
 
 class FileRows:
-    """A reader of the rows of single files of one table."""
+    """A reader of the live rows of a table's files, one file at a time."""
 
     def __init__(self, table: TableReader, schema: Schema, projection: Schema) -> None:
-        """Start a reader.
+        """Create a reader.
 
         Args:
             table: The table.
@@ -73,7 +76,7 @@ class FileRows:
         self._deletes = DeleteLoader(table.io, schemas=table.metadata.schemas)
 
     def rows(self, task: FileScanTask, other: FileScanTask | None) -> Any:
-        """Return the live rows of a file; without those that are live in another task of the same file.
+        """Return the live rows of a file, without those that are also live in `other`, a task of the same file in another snapshot.
 
         Raises:
             NoSuchFileError: The file, or a delete file, does not exist.

@@ -2,7 +2,8 @@
 
 A snapshot is compared with its parent: a row is added if it is live in the snapshot only, removed if it is live in the parent only. This covers added and
 removed data files, and rows that position deletes, deletion vectors and equality deletes removed from files that remain.
-`row_pairs.py` finds rows that were only copied, and pairs that are updates. Spec: Snapshots; Reserved Field IDs; Row-level Deletes.
+`row_pairs.py` finds rows that were only copied to other files, and pairs of a removed and an added row that are an update. Spec: Snapshots; Reserved Field IDs;
+Row-level Deletes.
 """
 
 from collections.abc import Sequence
@@ -27,14 +28,14 @@ from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import CHANGE_ORDINAL, CHANGE_TYPE, COMMIT_SNAPSHOT_ID, DELETED
 from icefloe.spec.schema.schema import Schema
 
-_REPLACE = "replace"  # the operation of snapshots that change files and no rows
+_REPLACE = "replace"  # the operation of snapshots that replace files without changing rows
 _OWN = frozenset([CHANGE_TYPE.name, CHANGE_ORDINAL.name, COMMIT_SNAPSHOT_ID.name])
 # Keys of a snapshot's summary that count removed rows.
 _REMOVALS = ("deleted-data-files", "added-delete-files")
 
 
 def current_changes(request: Request) -> Any:
-    """Return `changes` from the first snapshot to the requested one, with rows that were only copied. `changes` below has more parameters."""
+    """Return the rows of `changes` from the beginning of the table up to the requested snapshot, including rows that were only copied."""
     snapshot_id = None if request.snapshot is None else request.snapshot.snapshot_id
     if snapshot_id is None:
         return schema_to_arrow(request.schema).empty_table()
@@ -51,26 +52,26 @@ def changes(
     carry_overs: bool = True,
     identifier_columns: Sequence[str] = (),
 ) -> Any:
-    """Return the rows added and removed after one snapshot up to another as a `pyarrow.Table`, oldest changes first.
+    """Return the rows that the snapshots between two snapshots added and removed as a `pyarrow.Table`, oldest changes first.
 
-    The columns are the table's and three more: `_change_type` is INSERT or DELETE; `_change_ordinal` counts the snapshots from 0; `_commit_snapshot_id` is the
-    snapshot that made the change. Snapshots that only replaced files are skipped.
+    The table's columns are followed by three others: `_change_type` is INSERT or DELETE; `_change_ordinal` counts the snapshots from 0; `_commit_snapshot_id`
+    is the snapshot that made the change. Snapshots that only replaced files are skipped.
 
     Args:
         table: The table.
         start_snapshot_id: The snapshot after which changes begin, exclusive; None for the beginning of the table.
         end_snapshot_id: The last snapshot, inclusive; None for the current one.
-        columns: Names of the columns to return; None for the table's columns and the three above. `_file`, `_pos`, `_spec_id` and `_partition` of the data file
-            of the row may be named too, and `_deleted`, which is false: a row that an older snapshot had deleted is not a change.
+        columns: Names of the columns to return; None for the table's columns and the three above. The metadata columns `_file`, `_pos`, `_spec_id` and
+            `_partition` describe the data file of the row; `_deleted` is always false, because only live rows are compared.
         row_filter: Filter on columns of the table; None for all rows.
-        carry_overs: Whether to return rows that a snapshot removed and added unchanged, as copying a file does.
-        identifier_columns: If given, a removed and an added row of one snapshot with equal values in these columns are UPDATE_BEFORE and UPDATE_AFTER, and
-            carried over rows are left out.
+        carry_overs: Whether to return rows that a snapshot both removed and added unchanged, because it copied their file.
+        identifier_columns: Names of columns. If given, a row that a snapshot removed and a row that it added, with equal values in these columns, become
+            UPDATE_BEFORE and UPDATE_AFTER, and rows that were only copied are left out.
 
     Raises:
         NoSuchSnapshotError: A snapshot does not exist.
-        InvalidInputError: The start is not an ancestor of the end; a snapshot removed rows of an expired parent; a column does not exist; or a snapshot has
-            several rows with equal identifier columns.
+        InvalidInputError: The start is not an ancestor of the end; a snapshot removed rows, and its parent is expired; a column does not exist; or a snapshot
+            changed several rows with equal values in the identifier columns.
         InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
         NoSuchFileError: A file that the metadata names does not exist.
         FormatError: A file is damaged, or violates the format.
@@ -85,13 +86,13 @@ def changes(
             table=table.full_name,
             next_step=f"the columns are {', '.join(schema.names)}",
         )
-    # Rows are compared in all of their columns.
+    # All columns are read, because copied rows are recognized by equal values in all of them.
     compared = not carry_overs or bool(identifier_columns)
     read = {*by_default.names, *returned} if compared else set(returned)
     fields = table.schema().fields
-    # Rows without any column cannot be counted.
+    # At least one column is read, because an Arrow table without columns has no row count.
     table_columns = [field for field in fields if field.name in read or (read <= _OWN and field is fields[0])]
-    # Reading `_deleted` would return deleted rows, too.
+    # `_deleted` is not read: a scan with this column returns deleted rows too.
     places = [field for field in schema.fields[len(by_default.fields) :] if field.name in read and field.field_id != DELETED.field_id]
     projection = Schema(*table_columns, *places)
     condition = AlwaysTrue() if row_filter is None else to_expression(row_filter)
@@ -114,12 +115,12 @@ def changes(
 
 
 def _snapshots(table: TableReader, start: int | None, end: int | None) -> list[Snapshot]:
-    """Return the snapshots whose changes are returned, oldest first."""
+    """Return the snapshots after `start` up to `end`, oldest first, without those that only replaced files."""
     metadata = table.metadata
     last = metadata.current_snapshot() if end is None else metadata.snapshot_by_id(end)
     line = snapshots_between(metadata, start, None if last is None else last.snapshot_id)
     for snapshot_id in (start, end):
-        # The start may be expired if its child is not.
+        # An expired start is allowed as long as its child still exists.
         if snapshot_id is not None and (line is None or snapshot_id == end) and metadata.snapshot_by_id(snapshot_id) is None:
             raise NoSuchSnapshotError(
                 f"{table.full_name} has no snapshot {snapshot_id}",
@@ -146,7 +147,7 @@ def _with_change_columns(rows: Any, change: str, ordinal: int, snapshot: Snapsho
 
 
 class _Reader:
-    """A reader of the changes of snapshots. It caches the files of the last snapshot, since they are those of the next one's parent."""
+    """A reader of the changes of one snapshot after the other. It caches the files of the last snapshot, which is usually the parent of the next."""
 
     def __init__(self, table: TableReader, projection: Schema, row_filter: BooleanExpression) -> None:
         self._table = table
@@ -172,7 +173,7 @@ class _Reader:
         return self._rows(removed), self._rows(added)
 
     def _before(self, snapshot: Snapshot) -> dict[str, LiveFile] | None:
-        """Return the live files of the parent; None if the parent is expired and none of its rows were removed."""
+        """Return the live files of the snapshot's parent; None if the parent is expired, which is allowed only if no row was removed."""
         parent = snapshot.parent_snapshot_id
         if parent is None:
             return {}
@@ -188,14 +189,14 @@ class _Reader:
         return None
 
     def _files(self, snapshot_id: int) -> dict[str, LiveFile]:
-        """Return the live data files of a snapshot that may contain rows of the filter, by path."""
+        """Return the live data files of a snapshot that may contain rows that match the filter, by path."""
         if self._cached[0] == snapshot_id:
             return self._cached[1]
         scan = replace(self._table.scan(self._row_filter, snapshot_id=snapshot_id), by_table_schema=True)
         return dict(live_files(scan.planned_here().plan()))
 
     def _rows(self, tasks: Sequence[FilePair]) -> Any:
-        """Return the rows of the first task of each pair that are not rows of the second."""
+        """Return, for each pair, the live rows of the first task that are not live in the second."""
         target = schema_to_arrow(self._projection)
         rows = [table for table in in_threads(lambda pair: self._file_rows.rows(*pair), tasks) if len(table)]
         return pa.concat_tables(rows) if rows else target.empty_table()

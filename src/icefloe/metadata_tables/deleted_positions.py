@@ -33,7 +33,7 @@ from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH, DELETE_POS, D
 from icefloe.spec.schema.schema import Schema
 
 _POSITIONS = frozenset([DELETE_FILE_PATH.name, DELETE_POS.name, DELETE_ROW_NAME])
-# Columns of manifests that are read: those of the metadata table, and those needed to open a delete file.
+# The columns that are read from manifests: for the rows of the metadata table, and to open the delete files.
 _FILE_COLUMNS = (
     "file_path",
     "file_format",
@@ -50,7 +50,7 @@ _OWN_NAMES = {"delete_file_path": "file_path"}
 
 
 def position_delete_rows(request: Request) -> Any:
-    """Return `position_deletes`: one row for each deleted position. Delete files are opened only if more than their own columns is requested.
+    """Return the rows of `position_deletes`, one for each deleted position. If only columns that describe delete files are requested, these are not opened.
 
     Raises:
         NoSuchFileError: A delete file does not exist.
@@ -85,7 +85,8 @@ def position_delete_rows(request: Request) -> Any:
 def _in_type(array: Any, target: pa.DataType) -> Any:
     """Return an array cast to a type.
 
-    An array of the type is returned as it is: Arrow's cast refuses a null struct whose members are required, as `row` is of most delete files.
+    An array that has the type already is returned unchanged: Arrow's cast refuses null structs with required members, such as the column `row` of most delete
+    files.
     """
     return array if array.type == target else array.cast(target)
 
@@ -103,12 +104,12 @@ def _delete_files(request: Request) -> Any:
 
 
 def _puffin_files(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the Puffin files of the deletion vectors, each once: many vectors share a footer."""
+    """Return the distinct Puffin files of the deletion vectors, since one file can contain many vectors."""
     return list(dict.fromkeys(row["file_path"] for row in described if row["file_format"] == FileFormat.PUFFIN))
 
 
 def _positions(request: Request, row: Mapping[str, Any], footers: Mapping[str, Mapping[int, VectorLocation]]) -> Any:
-    """Return the deleted positions of one delete file: the path of the data file, the position, and the row if it is requested."""
+    """Return the deleted positions of one delete file as a table: the path of the data file, the position, and the deleted row if it is requested."""
     file = DataFile(
         content=FileContent.POSITION_DELETES,
         **{**{name: value for name, value in row.items() if name != "spec_id"}, "file_format": FileFormat(row["file_format"])},

@@ -1,4 +1,4 @@
-"""`rows_of_manifest`: the entries of one manifest as rows of the metadata tables of files and entries. Bytes in, Arrow out; any process can run it.
+"""`rows_of_manifest`: converts the bytes of one manifest to Arrow rows of the metadata tables of files and entries. Any process can run it.
 
 `file_tables.py` selects the manifests and reads them in parallel.
 Spec: Manifests; Data File Fields; Manifest Entry Fields; Sequence Number Inheritance; First Row ID Inheritance.
@@ -31,10 +31,15 @@ from icefloe.spec.types import NestedField, StructType, children
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRowSelection:
-    """Which rows and columns to make of manifests: `schema` has the columns to fill, `table_schema` those of the data. It can be pickled.
+    """Which rows and columns of a metadata table are made from manifests. It can be pickled.
 
-    Without `with_deleted`, entries of status DELETED are left out. `contents` are the kinds of files to return, all by default. Rows that do not match
-    `row_filter` are left out; it is bound to the metadata table, of which `filtered` has the columns that it tests.
+    Attributes:
+        schema: The columns of the metadata table to return.
+        table_schema: The schema of the table's data.
+        with_deleted: Whether entries with status DELETED become rows.
+        contents: The kinds of files to return; all by default.
+        row_filter: The filter, bound to the metadata table; rows that do not match are left out.
+        filtered: The columns of the metadata table that the filter tests.
     """
 
     schema: Schema
@@ -52,7 +57,7 @@ def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: Str
         content: The bytes of the manifest.
         manifest: Its entry in the manifest list.
         partition_type: The partition type of its spec.
-        selection: The rows and columns to return; of the manifest's maps only those that they need are decoded.
+        selection: The rows and columns to return. Of the manifest's maps, such as `lower_bounds`, only the needed ones are decoded.
 
     Returns:
         A `pyarrow.Table` of `selection.schema`.
@@ -65,18 +70,18 @@ def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: Str
 
 
 def selected_entries(content: bytes, manifest: ManifestFile, partition_type: StructType, selection: FileRowSelection) -> Any:
-    """Return the entries that become rows, as `read_columns` returns them, with only the maps that are needed. Raises as `rows_of_manifest`."""
+    """Return the manifest entries that become rows, in the form of `read_columns`, with only the needed maps. Raises as `rows_of_manifest`."""
     maps = _maps_of(selection.schema) | _maps_of(selection.filtered)
     columns = read_columns(content, manifest, partition_type, whole=True, only=maps)
     return _filter(columns.entries, selection)
 
 
 def rows_of_entries(entries: Any, spec_id: int, selection: FileRowSelection) -> Any:
-    """Return the rows of `selected_entries`, of one manifest or of several of one partition spec.
+    """Return the rows for the result of `selected_entries`, or for several results with the same partition spec.
 
-    Making the columns takes some milliseconds regardless of the number of entries; so the rows of small manifests are made in one call.
+    Building the columns takes some milliseconds regardless of the number of entries, so callers combine the entries of small manifests.
     """
-    if selection.filtered.fields:  # most columns are made of the matching entries only
+    if selection.filtered.fields:  # so that most columns are built only for the matching entries
         entries = entries.filter(arrow_mask(selection.row_filter, _columns(entries, spec_id, selection.filtered, selection.table_schema)))
     return _columns(entries, spec_id, selection.schema, selection.table_schema)
 
@@ -87,7 +92,7 @@ def _columns(entries: Any, spec_id: int, schema: Schema, table_schema: Schema) -
 
 
 def _maps_of(schema: Schema) -> frozenset[str]:
-    """Return the manifest's maps that the columns need."""
+    """Return the names of the manifest's maps that the columns of the schema are computed from."""
     inner = {field.name for top in schema.fields if top.name == DATA_FILE for field in children(top.field_type)}
     named = frozenset(schema.names) | inner
     return (named & WHOLE_NAMES) | (METRICS_MAPS if READABLE_METRICS in named else frozenset())
@@ -104,7 +109,7 @@ def _filter(entries: Any, selection: FileRowSelection) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ColumnBuilder:
-    """Builder of columns for the entries of one partition spec, each in the type of the metadata table."""
+    """Builder of the metadata table's columns from entries of one partition spec."""
 
     entries: Any
     spec_id: int
@@ -129,7 +134,10 @@ class _ColumnBuilder:
         return pa.StructArray.from_arrays(arrays, fields=[field_to_arrow(member) for member in kind.fields])
 
     def _split_offsets(self, column: Any) -> Any:
-        """Return split offsets; those whose last offset is beyond the end of the file are damaged, and null. JAVA: BaseFile.splitOffsets."""
+        """Return the split offsets of each file; null if the last offset is beyond the end of the file, because such offsets are damaged.
+
+        JAVA: BaseFile.splitOffsets.
+        """
         lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
         last = (
             column.flatten().take(pa.array(np.maximum(np.cumsum(lengths) - 1, 0))) if lengths.sum() else pa.nulls(len(column), pa.int64())

@@ -1,6 +1,6 @@
-"""The metadata tables of files and entries: `entries`, `files`, `data_files`, `delete_files`, and the same of all snapshots.
+"""The metadata tables of files and entries: `entries`, `files`, `data_files`, `delete_files`, and the `all_*` tables, which cover all snapshots.
 
-The rows of one manifest are made in `file_rows.py`. Spec: Manifests; Snapshots.
+`file_rows.py` makes the rows of one manifest. Spec: Manifests; Snapshots.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import StructType
 
 _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
-# Maximum number of entries that become rows in one call, unless one manifest has more.
+# Entries are converted to rows in groups of at most this number, except that a larger manifest is a group of its own.
 _MAX_ROWS_OF_A_CALL = 2**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRows:
-    """The rows of manifests in their order, not read yet. It can be pickled: another process may read a part."""
+    """The rows of some manifests, in the order of the manifests. They are read on demand. It can be pickled, so that other processes can read parts."""
 
     manifests: tuple[ManifestFile, ...]
     selection: FileRowSelection
@@ -44,7 +44,7 @@ class ManifestRows:
         return sum(manifest.manifest_length for manifest in self.manifests)
 
     def arrow(self) -> Any:
-        """Return the rows as a `pyarrow.Table`; manifests are read in parallel, and the rows of small ones are made in one call.
+        """Read the manifests in parallel, and return the rows as a `pyarrow.Table`.
 
         Raises:
             NoSuchFileError: A manifest does not exist.
@@ -57,7 +57,7 @@ class ManifestRows:
         )
 
     def parts(self, most_bytes: int) -> list["ManifestRows"]:
-        """Split the rows into parts, each of manifests with at most `most_bytes` in total, or of one manifest."""
+        """Split the rows into parts. The manifests of a part have at most `most_bytes` bytes in total; a larger manifest is a part of its own."""
         groups: list[list[ManifestFile]] = []
         size = 0
         for manifest in self.manifests:
@@ -87,17 +87,20 @@ def all_entry_rows(request: Request) -> ManifestRows:
 
 
 def file_rows(*contents: FileContent) -> Rows:
-    """Return the function of `files`, `data_files` or `delete_files`; it returns a snapshot's live files with these contents."""
+    """Return the row function of `files`, `data_files` or `delete_files`: it returns the live files of a snapshot that have one of these contents."""
     return lambda request: _rows(request, snapshots_of(request), contents, with_deleted=False)
 
 
 def all_file_rows(*contents: FileContent) -> Rows:
-    """Return the function of `all_files`, `all_data_files` or `all_delete_files`; it returns the live files of every manifest, some of them several times."""
+    """Return the row function of `all_files`, `all_data_files` or `all_delete_files`.
+
+    It returns the live files of every manifest of every snapshot; a file that several manifests contain occurs several times.
+    """
     return lambda request: _rows(request, request.metadata.snapshots, contents, with_deleted=False)
 
 
 def snapshots_of(request: Request) -> Sequence[Snapshot]:
-    """Return the requested snapshot, if there is one."""
+    """Return the requested snapshot in a sequence, which is empty if the table has no snapshot."""
     return () if request.snapshot is None else (request.snapshot,)
 
 
@@ -110,7 +113,9 @@ def rows_of_manifests(request: Request, manifests: Sequence[ManifestFile], selec
 
 def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[FileContent], *, with_deleted: bool) -> ManifestRows:
     names = {predicate.path[0] for predicate in predicates(request.row_filter)}
-    tests_rows = names <= set(request.whole_schema.names)  # else it tests a metadata column such as `_file`, which these rows do not have
+    tests_rows = names <= set(
+        request.whole_schema.names
+    )  # a filter on a metadata column such as `_file`, which these rows do not have, is not applied
     selection = FileRowSelection(
         schema=request.schema,
         table_schema=request.metadata.schema(),
@@ -124,7 +129,7 @@ def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[Fi
 
 
 def _rows_in_groups(manifests: Sequence[ManifestFile], entries: Iterable[Any], selection: FileRowSelection) -> Iterator[Any]:
-    """Yield rows; entries of successive manifests with the same partition spec are made into rows in one call."""
+    """Yield tables of rows, each for the entries of successive manifests with the same partition spec."""
     waiting: list[Any] = []
     count, spec_id = 0, 0
     for manifest, table in zip(manifests, entries, strict=True):

@@ -1,4 +1,4 @@
-"""Selection of the manifests that a metadata table reads: those of one snapshot or of all, without those that a filter excludes.
+"""Selection of the manifests that a metadata table reads: those of one or of all snapshots, except manifests without rows that match the filter.
 
 Spec: Manifest Lists; Scan Planning.
 """
@@ -27,7 +27,7 @@ _CONTENT_ID, _SPEC_ID = 134, 141
 
 
 def manifests_of(request: Request, snapshots: Sequence[Snapshot]) -> list[ManifestFile]:
-    """Return the manifests of some snapshots, each once, that may contain entries matching the filter.
+    """Return the distinct manifests of some snapshots that may contain entries that match the filter.
 
     Raises:
         NoSuchFileError: A manifest list does not exist.
@@ -37,13 +37,14 @@ def manifests_of(request: Request, snapshots: Sequence[Snapshot]) -> list[Manife
     by_path: dict[str, ManifestFile] = {}
     for manifests in in_threads(lambda snapshot: read_manifests(snapshot, request.table.io.read), snapshots):
         for manifest in manifests:
-            # The newest list wins: manifests got row ids when the table was upgraded to version 3.
+            # If several lists have a manifest, the line of the newest list is used, because older lines lack the row ids that the upgrade to version 3
+            # assigned.
             by_path[manifest.manifest_path] = manifest
     return filter_manifests(list(by_path.values()), request)
 
 
 def filter_manifests(manifests: Sequence[ManifestFile], request: Request) -> list[ManifestFile]:
-    """Return the manifests that may have matching entries, by predicates on `partition`, `spec_id` and `content`."""
+    """Return the manifests that may have entries that match the filter. Only predicates on `partition`, `spec_id` and `content` exclude any."""
     specs = {spec.spec_id: spec for spec in request.metadata.partition_specs}
     by_kind: dict[tuple[int, ManifestContent], list[int]] = {}
     for place, manifest in enumerate(manifests):
@@ -59,8 +60,8 @@ def filter_manifests(manifests: Sequence[ManifestFile], request: Request) -> lis
 
 
 def _mask(expression: BooleanExpression, manifests: Sequence[ManifestFile], spec: PartitionSpec, content: ManifestContent) -> Mask:
-    """Return the mask of kept manifests for manifests of one spec and content."""
-    # Values of an unknown transform are text in this table; their bounds are not.
+    """Return a mask of the manifests, all of one spec and content, that may have matching entries."""
+    # Values of an unknown transform are text in the metadata table, and cannot be compared with the bounds in manifest lists.
     known_fields = {field.field_id for field in spec.fields if not isinstance(field.transform, UnknownTransform)}
     partitions = ManifestEvaluator(np.arange(len(manifests)), spec, AlwaysTrue(), [summaries_of(manifest, spec) for manifest in manifests])
 

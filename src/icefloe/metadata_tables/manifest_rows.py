@@ -1,4 +1,4 @@
-"""The metadata tables of manifests: `manifests` of a snapshot, and `all_manifests` with the snapshot whose manifest list names each.
+"""The metadata tables of manifests: `manifests` of one snapshot, and `all_manifests`, where each row also has the snapshot whose manifest list it is from.
 
 Spec: Manifest Lists.
 """
@@ -27,19 +27,19 @@ _REFERENCE = "reference_snapshot_id"
 
 
 def manifest_rows(request: Request) -> Any:
-    """Return `manifests`: the manifest list of a snapshot."""
+    """Return the rows of `manifests`: the manifest list of a snapshot."""
     return _rows(request, snapshots_of(request))
 
 
 def all_manifest_rows(request: Request) -> Any:
-    """Return `all_manifests`: the manifest lists of all snapshots; a manifest has one row for each snapshot that names it."""
+    """Return the rows of `all_manifests`: the manifest lists of all snapshots. A manifest has one row for each snapshot whose list contains it."""
     snapshots = list(request.metadata.snapshots)
     kept = _named_by_filter(request, [snapshot.snapshot_id for snapshot in snapshots])
     return _rows(request, [snapshot for snapshot, is_kept in zip(snapshots, kept.tolist(), strict=True) if is_kept])
 
 
 def _named_by_filter(request: Request, snapshot_ids: Sequence[int]) -> Mask:
-    """Return for each snapshot whether the filter may match its manifests, by predicates on `reference_snapshot_id`."""
+    """Return a mask of the snapshots whose manifests may match the filter. Only predicates on `reference_snapshot_id` exclude any."""
     values = range_of_values(LongType(), physical_array(LongType(), list(snapshot_ids)))
 
     def leaf(predicate: BoundPredicate) -> Mask:
@@ -76,13 +76,13 @@ def _rows(request: Request, snapshots: Sequence[Snapshot]) -> Any:
 
 
 def _summaries(request: Request, manifests: Sequence[ManifestFile]) -> list[Any]:
-    """Return each manifest's partition summaries; None where the list has none."""
+    """Return the partition summaries of each manifest as Python values; None for a manifest without summaries in the list."""
     texts = _SummaryTexts(request)
     return [None if manifest.partitions is None else texts.of(manifest.partition_spec_id, manifest.partitions) for manifest in manifests]
 
 
 class _SummaryTexts:
-    """Partition summaries with their bounds as text of partition folders, cached: manifests of one spec often have the same."""
+    """A cached conversion of partition summaries, with bounds as the text of partition folders. Manifests of one spec often have equal summaries."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -108,7 +108,7 @@ def _summary(field: PartitionField, typed: NestedField, summary: PartitionFieldS
 
 
 def _bound_text(field: PartitionField, typed: NestedField, data: bytes | None) -> str | None:
-    """Return a bound as text: `null` if there is none, as in Java; None if the bytes are not a value of the field's type."""
+    """Return a bound as text: the text `null` if the bound is missing, as in Java; None if its bytes are not a value of the field's type."""
     if isinstance(field.transform, UnknownTransform):
         return None if data is not None else "null"
     kind = primitive(typed.field_type)

@@ -36,9 +36,13 @@ _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How the rows of a metadata table are made: as Arrow, or as `ManifestRows`.
+    """The definition of a metadata table.
 
-    `of_one_snapshot`: the rows are those of one snapshot; other metadata tables describe the whole table.
+    Attributes:
+        schema: Returns its schema for a table.
+        rows: Returns its rows, as Arrow or as `ManifestRows`.
+        of_one_snapshot: Whether its rows are those of one snapshot, not of the whole table.
+        takes_filter: Whether `rows` uses the row filter of the request.
     """
 
     schema: Callable[[TableMetadata], Schema]
@@ -66,7 +70,7 @@ _KINDS: Mapping[str, _Kind] = {
     "position_deletes": _Kind(schemas.position_deletes_schema, position_delete_rows, of_one_snapshot=True),
     "changes": _Kind(schemas.changes_schema, current_changes, of_one_snapshot=True),
 }
-# Names in Java's order, then `changes`.
+# The names of the metadata tables: Java's, in Java's order, then `changes`.
 METADATA_TABLES: tuple[str, ...] = tuple(_KINDS)
 
 
@@ -85,11 +89,11 @@ class MetadataTable:
 
         Args:
             columns: Names of top-level columns; None for all. The result has the order of the schema.
-            row_filter: A filter on the columns of `schema`. It only allows to skip files: rows that do not match may be returned.
+            row_filter: A filter on the columns of `schema`. It is used only to read less: rows that do not match may be returned.
             snapshot_id: The snapshot; None for the current one.
 
         Raises:
-            InvalidInputError: A column does not exist, or the metadata table is of all snapshots and `snapshot_id` is given.
+            InvalidInputError: A column does not exist, or `snapshot_id` is given for a metadata table that does not describe a single snapshot.
             InvalidFilterError: The filter names a column that does not exist, or compares it with a value of another type.
             NoSuchSnapshotError: The snapshot does not exist.
             NoSuchFileError: A manifest list, manifest or delete file does not exist.
@@ -126,7 +130,7 @@ class MetadataTable:
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
-        """Return the rows as `to_arrow` does, with at least one column; for tables of files and entries as `ManifestRows`, not read yet.
+        """Return the rows with at least one column: for tables of files and entries as `ManifestRows`, which are read later; for others as a `pyarrow.Table`.
 
         Args:
             columns: As `to_arrow`.
@@ -137,7 +141,7 @@ class MetadataTable:
             IcefloeError: As `to_arrow`; errors of manifests are raised when the rows are read.
         """
         if columns is not None and not columns:
-            # An Arrow table without columns has no length; the spec id is the cheapest column.
+            # An Arrow table without columns has no row count. The spec id is the cheapest column to read.
             columns = ["spec_id" if "spec_id" in self.schema.names else self.schema.names[0]]
         kind = _KINDS[self.name]
         if snapshot_id is not None and not kind.of_one_snapshot:

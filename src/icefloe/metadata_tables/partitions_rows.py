@@ -1,6 +1,6 @@
-"""The metadata table `partitions`: the live files of a snapshot counted by partition, over all partition specs.
+"""The metadata table `partitions`: counts of a snapshot's live files and rows for each partition, over all partition specs.
 
-`spec/statistics/partition_statistics_rows.py` counts entries, for partition statistics too. Spec: Partitioning; Partition Evolution.
+`spec/statistics/partition_statistics_rows.py` does the counting, which partition statistics use too. Spec: Partitioning; Partition Evolution.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from icefloe.spec.statistics import partition_statistics_schema as names
 from icefloe.spec.statistics.partition_statistics_rows import manifest_statistics_rows
 from icefloe.spec.types import StructType
 
-# Number of the partition fields that a file's spec has: a missing field of one spec differs from a null value of another.
+# An added column: the number of partition fields of the file's spec, so that a field that the spec lacks differs from a field with a null value.
 _KNOWN_FIELDS = "known fields"
 
 
 def partition_rows(request: Request) -> Any:
-    """Return `partitions`: one row for each partition with files; for a table that was never partitioned one row, or none without files.
+    """Return the rows of `partitions`: one for each partition that has files. A table that was never partitioned has one row, or no row if it has no files.
 
     Raises:
         NoSuchFileError: A manifest does not exist.
@@ -54,7 +54,7 @@ def partition_rows(request: Request) -> Any:
 
 def _count_by_partition(parts: Sequence[Any], partition_type: StructType, request: Request) -> Any:
     keys = [str(field.field_id) for field in partition_type.fields]
-    # The newest change of a partition is first, so that its time, snapshot and spec come from one row.
+    # The newest change of each partition is sorted first, so that the time, the snapshot and the spec are taken from the same change.
     entries = pa.concat_tables(parts).sort_by([(names.UPDATED_AT, "descending")])
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
     firsts = (names.UPDATED_AT, names.UPDATED_BY, names.SPEC_ID)
@@ -71,7 +71,7 @@ def _count_by_partition(parts: Sequence[Any], partition_type: StructType, reques
 def _columns(rows: Any, partition_type: StructType) -> dict[str, Any]:
     members = [rows[str(field.field_id)].combine_chunks() for field in partition_type.fields]
     updated = pc.multiply(rows[names.UPDATED_AT], MICROS_PER_MS).cast(pa.timestamp("us", tz="UTC"))
-    # JAVA: a partition whose changes are all of expired snapshots has spec 0.
+    # JAVA: a partition that was changed only by snapshots that have expired has spec 0.
     spec_id = pc.if_else(pc.is_valid(rows[names.UPDATED_AT]), rows[names.SPEC_ID], pa.scalar(0, pa.int32()))
     columns = {
         "spec_id": spec_id,

@@ -1,4 +1,4 @@
-"""The column `readable_metrics`: the metrics of a file's columns, one struct a column, with bounds as values of the column's type.
+"""The column `readable_metrics`: one struct for each column of the table, with the metrics of that column in a file. Bounds are values of the column's type.
 
 Spec: Data File Fields; Appendix D, binary single-value serialization.
 """
@@ -20,7 +20,7 @@ from icefloe.spec.types import GeographyType, GeometryType, LongType, NestedFiel
 from icefloe.spec.values import bounds_to_array
 
 READABLE_METRICS = "readable_metrics"
-# Members of each column's struct, with the map that has the values and a description.
+# The members of each struct: the name, the manifest's map with the values, and the documentation.
 _COUNTS = (
     ("column_size", "column_sizes", "Bytes on disk"),
     ("value_count", "value_counts", "Values, nulls and NaN too"),
@@ -28,7 +28,7 @@ _COUNTS = (
     ("nan_value_count", "nan_value_counts", "NaNs"),
 )
 _BOUNDS = (("lower_bound", "lower_bounds", "Lower bound"), ("upper_bound", "upper_bounds", "Upper bound"))
-# Columns of a manifest that are read.
+# The columns that are read from manifests.
 METRICS_MAPS = frozenset(name for _, name, _ in (*_COUNTS, *_BOUNDS))
 _SHAPES = (GeometryType, GeographyType)
 
@@ -36,13 +36,13 @@ _Values = Callable[[str, int], Any]
 
 
 def readable_metrics_field(schema: Schema, first_id: int) -> NestedField:
-    """Return the column, with a struct for each primitive column of a table, sorted by dotted name.
+    """Return the field of `readable_metrics`: a struct for each primitive column of a table, sorted by dotted name.
 
-    Bounds of a geometry are corners of a box, not shapes, and are text.
+    Bounds of geometry columns are text, because they are the corners of a box, not geometries.
 
     Args:
         schema: The table's schema.
-        first_id: The first field id; ids count up from it.
+        first_id: The first field id of the column and its members; the others follow it.
     """
     ids = count(first_id)
     columns = [_column_field(ids, name, column) for name, column in sorted(_columns(schema).items())]
@@ -63,7 +63,7 @@ def _column_field(ids: Iterator[int], name: str, column: NestedField) -> NestedF
 
 
 def readable_metrics(entries: Any, schema: Schema, target: NestedField) -> Any:
-    """Return the column for entries that were read with all maps (`manifest_reader.read_columns`); `target` is the field of `readable_metrics_field`."""
+    """Return the values of the column for entries read with all maps by `manifest_reader.read_columns`; `target` is the result of `readable_metrics_field`."""
     values = _values_by_column(entries)
     columns = _columns(schema)
     rows = len(entries)
@@ -84,7 +84,7 @@ def _column_struct(column: NestedField, target: NestedField, values: _Values, ro
 
 
 def _bounds(column: NestedField, stored: Any) -> Any | None:
-    """Return bounds as values of the column's type; null if the bytes are not a value."""
+    """Return the bounds of a column as values of its type; null if the stored bytes are not a value of the type."""
     kind = column.field_type
     if stored is None or not isinstance(kind, PrimitiveType):
         return None
@@ -104,7 +104,7 @@ def _corner(data: bytes | None) -> str | None:
 
 
 def _values_by_column(entries: Any) -> _Values:
-    """Return a function from a column to its values in the maps: one value a row, null if a map has none; None if no row has one.
+    """Return a function that returns the values of a map for one column: one value for each entry, null if its map lacks the column; None if all lack it.
 
     Each map's keys are sorted once, so that a table of many columns costs only as much as its entries.
     """
@@ -113,7 +113,7 @@ def _values_by_column(entries: Any) -> _Values:
 
 
 class _SortedMap:
-    """An Arrow map array from number to value, its entries sorted by key."""
+    """An Arrow array of maps from field ids to values, with all entries sorted by field id."""
 
     def __init__(self, maps: Any) -> None:
         offsets = offsets_of(maps) if len(maps) else np.zeros(1, np.int32)
@@ -126,7 +126,7 @@ class _SortedMap:
         self._items = maps.items[entries]
 
     def values_of(self, field_id: int) -> Any | None:
-        """Return the values of a column; None if no row has one."""
+        """Return one value for each map, null if it lacks the field id; None if all maps lack it."""
         start, stop = np.searchsorted(self._keys, [field_id, field_id + 1])
         if start == stop:
             return None

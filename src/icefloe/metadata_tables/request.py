@@ -1,4 +1,4 @@
-"""`Request`: the parameters of one read of a metadata table, and helpers that all metadata tables use."""
+"""`Request`: the parameters of one read of a metadata table; and functions that build the result, which all metadata tables use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,9 @@ MICROS_PER_MS = 1000
 class Request:
     """One read of a metadata table.
 
-    `schema` has the requested columns only, `whole_schema` all. `row_filter` is bound to `whole_schema`; rows that do not match may be left out.
-    `snapshot` is the snapshot to read: None for a table without snapshots, and for metadata tables of all snapshots.
+    `schema` has only the requested columns, `whole_schema` all columns of the metadata table. `row_filter` is bound to `whole_schema`; rows that do not match
+    may be left out, but need not be. `snapshot` is the snapshot to read; it is None if the table has no snapshots, or if the metadata table is of all
+    snapshots.
     """
 
     table: TableReader
@@ -43,7 +44,7 @@ class Request:
 
 
 def empty_rows(request: Request) -> Any:
-    """Return no rows, with the requested columns."""
+    """Return an empty Arrow table with the requested columns."""
     return schema_to_arrow(request.schema).empty_table()
 
 
@@ -55,6 +56,6 @@ def table_of_columns(request: Request, columns: Mapping[str, Sequence[Any]]) -> 
 
 
 def micros(milliseconds: Sequence[int | None]) -> Any:
-    """Return times in milliseconds as an Arrow array of microseconds in UTC."""
+    """Return times, in milliseconds since 1970-01-01 UTC, as an Arrow array of timestamps in microseconds with the time zone UTC."""
     numbers = [None if value is None else value * MICROS_PER_MS for value in milliseconds]
     return array_of(numbers, pa.int64()).cast(pa.timestamp("us", tz="UTC"))

@@ -1,4 +1,4 @@
-"""Pairs among the rows that one snapshot removed and added: rows that were only copied, and rows that were updated.
+"""Pairs of a row that a snapshot removed and a row that it added: equal rows were only copied, rows with equal identifier columns were updated.
 
 Spec: Reserved Field IDs (`_change_type`).
 """
@@ -21,7 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 def without_carry_overs(rows: Any, columns: Sequence[str]) -> Any:
-    """Return the changes of one snapshot without pairs of a removed and an added row that are equal in `columns`; an excess of one side remains."""
+    """Return the changes of one snapshot without pairs of a removed and an added row that are equal in `columns`. Rows without a partner remain."""
     numbers, removed = _row_numbers(rows, columns), _is_removed(rows)
     counts = np.minimum(_counts(numbers, removed), _counts(numbers, ~removed))
     kept = np.ones(len(rows), np.bool_)
@@ -31,16 +31,16 @@ def without_carry_overs(rows: Any, columns: Sequence[str]) -> Any:
 
 
 def with_updates(rows: Any, identifier_columns: Sequence[str], table_name: str, snapshot_id: int) -> Any:
-    """Return the changes of one snapshot, with each removed row and the added row of equal identifier columns as an update.
+    """Return the changes of one snapshot. A removed and an added row with equal identifier columns become UPDATE_BEFORE and UPDATE_AFTER.
 
     Args:
-        rows: The changes.
-        identifier_columns: Columns that identify a row.
+        rows: The changes, an Arrow table with the column `_change_type`.
+        identifier_columns: Names of the columns that identify a row.
         table_name: The table, for the error.
         snapshot_id: The snapshot, for the error.
 
     Raises:
-        InvalidInputError: Several removed or added rows have equal identifier columns, and a row of the other side has them too.
+        InvalidInputError: Rows cannot be paired: several removed or added rows, and at least one row of the other side, have equal identifier columns.
     """
     numbers, removed = _row_numbers(rows, identifier_columns), _is_removed(rows)
     before, after = _counts(numbers, removed), _counts(numbers, ~removed)
@@ -69,12 +69,12 @@ def _is_removed(rows: Any) -> NDArray[np.bool_]:
 
 
 def _counts(numbers: Numbers, chosen: NDArray[np.bool_]) -> Numbers:
-    """Return for each row how many of the chosen rows have its number."""
+    """Return for each number, from 0 to the greatest, how many of the chosen rows have it."""
     return np.bincount(numbers[chosen], minlength=int(numbers.max(initial=-1)) + 1)
 
 
 def _rank(numbers: Numbers) -> Numbers:
-    """Return for each row how many rows before it have its number."""
+    """Return for each row how many earlier rows have the same number."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     is_first = np.ones(len(numbers), np.bool_)
@@ -86,7 +86,7 @@ def _rank(numbers: Numbers) -> Numbers:
 
 
 def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
-    """Return a number for each row, the same for rows that are equal in the columns: nulls are equal, floats are compared by their bits."""
+    """Return a number for each row. Rows have the same number if they are equal in the columns; null equals null, and floats are compared by their bits."""
     numbers: Numbers = np.zeros(len(rows), np.int64)
     for name in columns:
         codes = _codes(array_of_chunks(rows[name]))
@@ -95,7 +95,7 @@ def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
 
 
 def _codes(column: Any) -> Numbers:
-    """Return a number for each value of a column, the same for equal values."""
+    """Return a number for each value of a column. Equal values have the same number."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.zeros(len(column), np.int64)
@@ -112,12 +112,12 @@ def _codes(column: Any) -> Numbers:
 
 
 def text_of_nested(value: Any) -> str:
-    """Return a nested value as text, different for different values; the order of a map's entries does not matter."""
+    """Return a nested value as text. Different values have different texts; the order of a map's entries does not matter."""
     if isinstance(value, dict):
         return "{" + ",".join(sorted(f"{key!r}:{text_of_nested(item)}" for key, item in value.items())) + "}"
     return "[" + ",".join(map(text_of_nested, value)) + "]" if isinstance(value, list) else repr(value)
 
 
 def _renumber(numbers: Numbers) -> Numbers:
-    """Return the numbers renumbered from 0, equal where they were equal."""
+    """Replace the distinct numbers by 0, 1, 2, ...; equal numbers stay equal."""
     return np.unique(numbers, return_inverse=True)[1].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Schemas of the metadata tables: names, field ids, types and order are those of Java.
+"""Schemas of the metadata tables. Names, field ids, types and order of the columns are those of Java.
 
 The metrics of columns are in `readable_metrics.py`. Spec: Data File Fields; Manifest Entry Fields; Position Delete Files.
 """
@@ -43,7 +43,7 @@ from icefloe.spec.types import (
 DATA_FILE = "data_file"
 PARTITION = "partition"
 PARTITION_ID = 102
-# Java gives the columns of a vector's offset and size in `position_deletes` ids beyond those of the format; in manifests they have the format's ids.
+# Java's own field ids for the offset and size of a deletion vector in `position_deletes`. In manifests these columns have the ids of the specification.
 _VECTOR_OFFSET_ID, _VECTOR_SIZE_ID = 144, 145
 _FIRST_VERSION_WITH_VECTORS = 3
 
@@ -64,7 +64,7 @@ def partition_struct(metadata: TableMetadata) -> StructType:
     """Return the type of `partition`: every partition field of every spec whose source column the table still has. JAVA: Partitioning.partitionType.
 
     Raises:
-        InvalidPartitionSpecError: No schema of the table has the source column of a field, so that the type of its values is unknown.
+        InvalidPartitionSpecError: No schema of the table has the source column of a partition field, so that the type of the field is unknown.
     """
     schema = metadata.schema()
     kept = {field.field_id for spec in metadata.partition_specs for field in spec.fields if field.source_id in schema}
@@ -76,7 +76,7 @@ def partition_struct(metadata: TableMetadata) -> StructType:
 
 
 def _file_fields(partition: StructType) -> list[NestedField]:
-    """Return the fields of a file in a manifest, in the order of Java's table; without `partition` if no spec has a field."""
+    """Return the columns that describe a file, in the order of Java's table; without `partition` if no spec has a partition field."""
     fields = [
         _optional(134, "content", IntegerType(), "0: data, 1: position deletes, 2: equality deletes"),
         _required_field(100, "file_path", StringType(), "Location of the file"),
@@ -112,7 +112,7 @@ def _with_metrics(metadata: TableMetadata, fields: list[NestedField]) -> Schema:
 
 
 def files_schema(metadata: TableMetadata) -> Schema:
-    """Return the schema of `files`, `data_files`, `delete_files` and the same of all snapshots."""
+    """Return the schema of `files`, `data_files`, `delete_files`, `all_files`, `all_data_files` and `all_delete_files`."""
     return _with_metrics(metadata, _file_fields(partition_struct(metadata)))
 
 
@@ -164,12 +164,12 @@ def position_deletes_schema(metadata: TableMetadata) -> Schema:
 
 
 def changes_schema(metadata: TableMetadata) -> Schema:
-    """Return the schema of `changes`: the table's columns, and the operation on the row."""
+    """Return the schema of `changes`: the table's columns, then the kind, the ordinal and the snapshot of the change."""
     return Schema(*metadata.schema().fields, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID)
 
 
 def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
-    """Return the metadata columns of the file of a changed row, which `changes` has only on request. A table column of the same name takes precedence."""
+    """Return the metadata columns that `changes` has only on request, such as `_file`, without those whose name the table uses for a column of its own."""
     own = metadata.schema().names
     columns = (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)))
     return [column for column in columns if column.name not in own]

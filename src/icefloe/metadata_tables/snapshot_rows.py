@@ -10,7 +10,7 @@ from icefloe.spec.metadata.table_history import MetadataLogEntry, ancestors, sna
 
 
 def history_rows(request: Request) -> Any:
-    """Return `history`: the snapshots by the time from which they were current, oldest first; after a rollback some are not ancestors."""
+    """Return the rows of `history`: each time at which a snapshot became current, oldest first. After a rollback some of them are not current ancestors."""
     metadata = request.metadata
     log = list(metadata.snapshot_log)
     current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}
@@ -27,9 +27,9 @@ def history_rows(request: Request) -> Any:
 
 
 def metadata_log_rows(request: Request) -> Any:
-    """Return `metadata_log_entries`: the earlier metadata files that are still in the log, and the current one last.
+    """Return the rows of `metadata_log_entries`: the earlier metadata files that are still in the log, then the current metadata file.
 
-    The snapshot beside each is the one that was current at its time, by the snapshot log.
+    Each row has the snapshot that was current at the time of the file, according to the snapshot log.
     """
     metadata = request.metadata
     files = [*metadata.metadata_log, MetadataLogEntry(metadata.last_updated_ms, request.table.metadata_location)]
@@ -47,7 +47,7 @@ def metadata_log_rows(request: Request) -> Any:
 
 
 def _logged_id(request: Request, timestamp_ms: int) -> int | None:
-    """Return the snapshot id that the snapshot log has for a time, also of an expired snapshot."""
+    """Return the id of the snapshot that was current at a time, according to the snapshot log; the snapshot may have expired."""
     snapshot_id = None
     for entry in request.metadata.snapshot_log:
         if entry.timestamp_ms <= timestamp_ms:
@@ -56,7 +56,7 @@ def _logged_id(request: Request, timestamp_ms: int) -> int | None:
 
 
 def snapshot_rows(request: Request) -> Any:
-    """Return `snapshots`: every snapshot of the table, with its summary without the operation, which has its own column."""
+    """Return the rows of `snapshots`: every snapshot of the table. The operation has a column of its own, and is not in `summary`."""
     snapshots = list(request.metadata.snapshots)
     summaries = [{key: value for key, value in snapshot.summary.items() if key != "operation"} for snapshot in snapshots]
     return table_of_columns(
@@ -75,7 +75,7 @@ def snapshot_rows(request: Request) -> Any:
 
 
 def ref_rows(request: Request) -> Any:
-    """Return `refs`: every branch and tag, by name."""
+    """Return the rows of `refs`: every branch and tag, sorted by name."""
     refs = sorted(request.metadata.refs.items())
     return table_of_columns(
         request,

@@ -1,4 +1,4 @@
-"""`table.inspect`: the metadata tables as Arrow, under the names of PyIceberg. Their rows and columns are `metadata_tables`; they are Java's."""
+"""`table.inspect`: the metadata tables as Arrow, with the method names of PyIceberg and the rows and columns of Java's metadata tables."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from icefloe.spec.temporal_arrays import as_numbers
 class TableInspection:
     """The metadata tables of a table, each as a `pyarrow.Table`.
 
-    Methods without a snapshot are about the whole table. Errors are those of `MetadataTable.to_arrow`.
+    Methods without the parameter `snapshot_id` return rows of the whole table. All methods raise the errors of `MetadataTable.to_arrow`.
     """
 
     def __init__(self, tbl: TableReader) -> None:
@@ -37,7 +37,7 @@ class TableInspection:
         return self._rows("refs")
 
     def metadata_log_entries(self) -> Any:
-        """Return the metadata files."""
+        """Return the earlier metadata files that are still in the log, and the current metadata file."""
         return self._rows("metadata_log_entries")
 
     def partitions(
@@ -123,10 +123,10 @@ class TableInspection:
         return self._rows("all_entries")
 
     def validate(self, **options: Any) -> Validation:
-        """Find what breaks the rules of the specification in the table, as `icefloe.inspect.validate`, whose options it takes.
+        """Find violations of the specification in the table's metadata and files. See `icefloe.inspect.validate`.
 
         Args:
-            **options: the options, such as `current_only=True` or `data=True`.
+            **options: the keyword arguments of `icefloe.inspect.validate`, such as `current_only=True` or `data=True`.
         """
         return validate_loaded(self.tbl, **options)
 
@@ -134,7 +134,7 @@ class TableInspection:
         return metadata_table(self.tbl, name).to_arrow(snapshot_id=snapshot_id)
 
     def _of_filter(self, rows: Any, expression: BooleanExpression, snapshot_id: int | None, case_sensitive: bool) -> Any:
-        """Keep the partitions of the files that a scan with the filter plans."""
+        """Return those rows of `partitions` whose partition has a file that a scan with the filter would read."""
         scan = self.tbl.scan(expression, case_sensitive=case_sensitive, snapshot_id=snapshot_id)
         planned = {task.file.file_path for task in scan.plan_files()}
         files = self._rows("files", snapshot_id)

@@ -1,1 +1,1 @@
-"""Scan planning: from a snapshot and a filter to the data files to read, and why each was kept or skipped."""
+"""Scan planning: finds the data files of a snapshot that may have rows that match a filter, and explains why each file was kept or skipped."""

@@ -1,7 +1,7 @@
 """Decisions: why a scan reads or skips each manifest, data file and delete file, for users who explain a plan.
 
-A plan of a million files has columns only, an explained one too: decisions are made for the page that is shown. The sources of the
-decisions are `DecisionList`, a list, and `DecidedFiles`, columns. `pruning.py` and `live_deletes.py` make them, `pruning_explanation.py` writes the texts.
+A plan of a million files consists of columns, so `Decision` objects are created only for the decisions that are shown. Their sources are `DecisionList`, a list
+of objects, and `DecidedFiles`, columns of files. `pruning.py` and `live_deletes.py` make the decisions, `pruning_explanation.py` writes the texts.
 Spec: Scan Planning.
 """
 
@@ -47,10 +47,10 @@ class Decision:
         path: Location of the file.
         kept: True if the scan reads it.
         reason: The rule that decided.
-        explanation: The bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`; empty where the file is kept, except that a delete file has
-            the number of data files that it applies to.
-        bytes: Length of the file; of a deletion vector only the vector's.
-        records: Rows of the file; for a manifest the live rows that its manifest list counts, 0 where unknown.
+        explanation: The bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`. It is empty for a file that is kept; for a kept delete file
+            it is the number of data files that the delete file applies to.
+        bytes: Length of the file; for a deletion vector, the length of the vector only.
+        records: Rows of the file; for a manifest, the number of live rows according to the manifest list, 0 if unknown.
         partition: The partition in folder form, such as `origin=JFK`.
     """
 
@@ -69,9 +69,9 @@ class Decision:
         )
 
 
-# Decisions that become objects in one step: enough to make the cost per step negligible, few enough to keep little.
+# How many decisions become objects in one step: enough to make the cost per step negligible, and few enough to need little memory.
 _STEP = 1024
-# Returns the reason and explanation for some files, given as rows of a table, and their numbers.
+# A function that explains some files. It receives their rows as a table, and the numbers of these rows; it returns a reason and an explanation for each.
 Explained = Callable[[Any, NDArray[np.int64]], Iterable[tuple[Reason, str]]]
 
 
@@ -84,39 +84,39 @@ class DecisionSource(Protocol):
 
     @property
     def kept(self) -> Mask:
-        """Which of them the scan reads."""
+        """A mask of the manifests or files that the scan reads, in the order of the decisions."""
 
     def decisions(self, rows: NDArray[np.int64]) -> Sequence[Decision]:
-        """Return the decisions with these numbers."""
+        """Return the decisions at these positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionList:
-    """Decisions that are objects already."""
+    """A source of decisions that are objects already."""
 
     level: str
     entries: Sequence[Decision]
 
     @property
     def kept(self) -> Mask:
-        """Which of them the scan reads."""
+        """A mask of the manifests or files that the scan reads, in the order of the decisions."""
         return np.array([decision.kept for decision in self.entries], dtype=bool)
 
     def decisions(self, rows: NDArray[np.int64]) -> Sequence[Decision]:
-        """Return the decisions with these numbers."""
+        """Return the decisions at these positions."""
         return [self.entries[row] for row in rows.tolist()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedFiles:
-    """Files that were tested together, as columns, with what is needed to explain the outcome for any of them.
+    """Columns of files that were tested together, and functions that explain the outcome for any of them.
 
     Attributes:
         level: The level, see `Decision`.
         files: A `pyarrow.Table` of the files: path, length, record count, and the columns that `explained` and `partitions` use.
-        kept: Which of them the scan reads.
-        explained: Explains the outcome for some of them, given as rows of `files`.
-        partitions: Returns their partitions in folder form.
+        kept: A mask of the files that the scan reads.
+        explained: Returns a reason and an explanation for each of some rows of `files`.
+        partitions: Returns the partitions of some rows of `files` in folder form.
     """
 
     level: str
@@ -126,7 +126,7 @@ class DecidedFiles:
     partitions: Callable[[Any], Iterable[str]]
 
     def decisions(self, rows: NDArray[np.int64]) -> Sequence[Decision]:
-        """Return the decisions about the files with these numbers."""
+        """Return the decisions about the files at these rows."""
         files = self.files.take(numbers_array(rows, pa.int64())).combine_chunks()
         sizes = files["file_size_in_bytes"]
         if "content_size_in_bytes" in files.column_names:
@@ -156,7 +156,7 @@ class DecidedFiles:
 
 
 def explained_columns(entries: Any, partition_type: StructType, statistics: Iterable[Statistic]) -> Any:
-    """Return of entries the columns that decisions show, and the statistics that explain them; no others are kept."""
+    """Return only those columns of entries that decisions show, and the columns of the given statistics, with which decisions are explained."""
     names = ["file_path", "file_size_in_bytes", "content_size_in_bytes", "record_count"]
     names += [partition_column(field.field_id) for field in partition_type.fields]
     names += sorted(statistic_column(*statistic) for statistic in statistics)
@@ -164,18 +164,18 @@ def explained_columns(entries: Any, partition_type: StructType, statistics: Iter
 
 
 class PlacedFiles(NamedTuple):
-    """Decided files, and for each the place of its manifest among those of its content that were read."""
+    """Decided files, and for each file the position of its manifest among the data manifests, or the delete manifests, that were read."""
 
     files: DecidedFiles
     places: NDArray[np.int64]
 
 
 class Decisions(Sequence[Decision]):
-    """The decisions of some sources, in the order of `numbers`; a part of it, a slice or a level, is a sequence of the same kind.
+    """The decisions of some sources in a chosen order. Slices and the decisions of one level are sequences of this class too.
 
     Args:
-        sources: The decisions about the manifests or files of one level each.
-        numbers: The order: each number counts through all decisions of the sources, one source after another.
+        sources: The sources; each has the decisions of one level.
+        numbers: The positions of the decisions in the concatenation of all sources, in the chosen order.
     """
 
     __slots__ = ("_numbers", "_sources", "_starts")
@@ -187,12 +187,12 @@ class Decisions(Sequence[Decision]):
 
     @classmethod
     def in_order(cls, sources: Sequence[tuple[DecisionSource, NDArray[np.int64]]]) -> "Decisions":
-        """Return the decisions of sources in the order of a key, which each source gives for each of its decisions; equal keys keep the sources' order."""
+        """Return the decisions of sources, sorted by key. Each source is passed with one key for each of its decisions; the sort is stable."""
         keys = [keys for _, keys in sources]
         return cls([source for source, _ in sources], np.argsort(np.concatenate(keys), kind="stable") if keys else np.empty(0, np.int64))
 
     def of_level(self, level: str, *, kept: bool) -> "Decisions":
-        """Return the decisions of one level about what is read, or about what is not, in the same order; no object is made."""
+        """Return the decisions of one level about what the scan reads (`kept`) or skips, in the same order, without creating `Decision` objects."""
         masks = [(source.kept == kept) & (source.level == level) for source in self._sources]
         return Decisions(self._sources, self._numbers[np.concatenate(masks)[self._numbers]]) if masks else self
 
@@ -222,13 +222,13 @@ class Decisions(Sequence[Decision]):
         )
 
     def __hash__(self) -> int:
-        return hash(len(self))  # equal ones have equal lengths
+        return hash(len(self))  # equal sequences have equal lengths
 
     def __repr__(self) -> str:
         return f"<{len(self):,} decisions>"
 
     def _decisions_at(self, numbers: NDArray[np.int64]) -> list[Decision]:
-        """Return the decisions with these numbers, of each source in one step."""
+        """Return the decisions at these positions of the concatenated sources. Each source is called once."""
         of_source = np.searchsorted(self._starts, numbers, side="right") - 1
         by_place: dict[int, Decision] = {}
         for source in np.unique(of_source).tolist():

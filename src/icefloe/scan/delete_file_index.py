@@ -1,16 +1,16 @@
-"""`DeleteFileIndex`: which delete files apply to which data files, matched for many data files in one call.
+"""`DeleteFileIndex`: finds the delete files that apply to data files, for many data files in one call.
 
 `live_deletes.py` reads and checks delete manifests; the layer icefloe.datafile applies the deletes to rows. Spec: Scan Planning, scope
 rules of delete files; Deletion Vectors.
 
-    kind                                   applies to data files of               that are
-    deletion vector                        its path and its partition             not newer
-    position deletes of one data file      its path and its partition             not newer, and have no deletion vector
-    position deletes                       its partition                          not newer, and have no deletion vector
-    equality deletes                       its partition                          older
-    equality deletes, unpartitioned spec   any partition                          older
+    kind of delete file                    applies to data files                  that are
+    deletion vector                        of its path and partition              not newer
+    position deletes of one data file      of its path and partition              not newer, and have no deletion vector
+    position deletes                       of its partition                       not newer, and have no deletion vector
+    equality deletes                       of its partition                       older
+    equality deletes, unpartitioned spec   of any partition                       older
 
-A partition is a spec and a tuple of values, which `PartitionKeys` numbers (note 3 for floating point values). Newer and older compare data sequence numbers.
+A partition is a spec with a tuple of values; `PartitionKeys` numbers the tuples (floats: note 3 of the spec). Newer and older compare data sequence numbers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,10 +52,10 @@ class PartitionKeys:
 
     def __init__(self, entries: Any, partition_type: StructType) -> None:
         self._columns = [partition_column(field.field_id) for field in partition_type.fields]
-        self._values: list[Any] = []  # the distinct values of each column
+        self._values: list[Any] = []  # for each column its distinct values
         self._tuples: list[
             Numbers
-        ] = []  # for each column the distinct pairs of the number of the tuple up to it and the number of its value
+        ] = []  # for each column, the distinct pairs (number of the tuple of the columns before it, number of its value), each pair as one number
         self.numbers: Numbers = np.zeros(entries.num_rows, dtype=np.int64)
         for name in self._columns:
             column = _canonical(entries[name])
@@ -67,7 +67,7 @@ class PartitionKeys:
             self._tuples.append(distinct_pairs)
 
     def find(self, entries: Any) -> Numbers:
-        """Return for each entry the number of its partition tuple here; -1 if no file has it. The entries are of the same spec."""
+        """Return the number of each entry's partition tuple; -1 if the rows of this object do not have the tuple. The entries must have the same spec."""
         numbers: Numbers = np.zeros(entries.num_rows, dtype=np.int64)
         for name, distinct, distinct_pairs in zip(self._columns, self._values, self._tuples, strict=True):
             places = _places(_canonical(entries[name]), distinct)
@@ -80,7 +80,7 @@ class PartitionKeys:
 
 
 def _canonical(column: Any) -> Any:
-    """Return a column in a form in which equal values are equal partition values."""
+    """Return a column of partition values such that equal values are the same partition: floats become their bits, with one form of NaN."""
     plain = array_of_chunks(column)
     if not pa.types.is_floating(plain.type):
         return plain
@@ -89,16 +89,16 @@ def _canonical(column: Any) -> Any:
 
 
 def _places(column: Any, distinct: Any) -> Numbers:
-    """Return the place of each value among the distinct values, -1 where it is not among them."""
+    """Return the position of each value among the distinct values; -1 if it is not among them."""
     places: Numbers = numpy_of(fill_nulls(pc.index_in(column, value_set=distinct), -1)).astype(np.int64)
     return places
 
 
-# The column of position delete files that holds data files' paths. Spec: Reserved Field IDs.
+# The field id of the column with paths of data files in position delete files. Spec: Reserved Field IDs.
 FILE_PATH_ID = DELETE_FILE_PATH.field_id
-# Statistics of its bounds: equal bounds name the only data file whose positions a position delete file contains.
+# The statistics with the bounds of this column. If both bounds are equal, the delete file contains positions of this one data file only.
 PATH_BOUNDS: tuple[Statistic, ...] = (("lower_bound", FILE_PATH_ID), ("upper_bound", FILE_PATH_ID))
-# Pairs that are tested in one call; their arrays take some hundred megabytes at most.
+# The greatest number of pairs of a data file and a delete file that are tested in one call: their arrays need at most some hundred megabytes.
 MAX_PAIRS = 2**21
 
 
@@ -109,7 +109,7 @@ class DeleteFilesOfSpec:
     Attributes:
         entries: A `pyarrow.Table` with the columns of `ManifestColumns` for deletes, the slots of `PATH_BOUNDS`, and the statistics slots of the columns
             that equality deletes compare.
-        spec: The partition spec of all of them.
+        spec: The partition spec.
         partition_type: The type of the spec's partition tuples.
     """
 
@@ -126,8 +126,8 @@ class Matches:
     """The delete files of n data files, in compressed rows.
 
     Attributes:
-        offsets: n + 1 places in `indices`.
-        indices: Numbers of delete files; those of data file i are `indices[offsets[i] : offsets[i + 1]]`, ascending.
+        offsets: n + 1 positions in `indices`, ascending.
+        indices: Numbers of delete files. The delete files of data file i are `indices[offsets[i] : offsets[i + 1]]`, ascending.
     """
 
     offsets: NDArray[np.int64]
@@ -139,7 +139,7 @@ class DeleteFileIndex:
 
     Args:
         parts: The delete files, one item for each partition spec.
-        kinds: Types of the columns that equality deletes compare, by field id. The bounds of a column that is missing here rule out no delete file.
+        kinds: Types of the columns that equality deletes compare, by field id. The bounds of a column without a type here are not used.
 
     Raises:
         ManifestFormatError: Two deletion vectors refer to one data file, or a delete file has no sequence number.
@@ -153,7 +153,7 @@ class DeleteFileIndex:
         self._compared = {
             field_id: kind
             for field_id, kind in kinds.items()
-            # Bounds of floats do not cover NaN, and the format forbids floats as equality columns.
+            # Bounds of floats are not used: they do not cover NaN, and the format forbids floats as equality columns anyway.
             if parts and not isinstance(kind, FloatType | DoubleType)
         }
         self._specs: dict[int, _SpecIndex] = {}
@@ -170,7 +170,7 @@ class DeleteFileIndex:
         all_numbers = np.concatenate(numbers) if numbers else np.zeros(0, dtype=np.int64)
         self._global = _Runs(every, np.zeros(len(every), dtype=np.int64), all_numbers[every])
         self._count = int(starts[-1])
-        # Delete files and the columns they compare, as pairs.
+        # Pairs of a delete file and a column that it compares.
         self._comparing, self._columns = _equality_columns(parts) if self._compared else (np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._delete_ranges = {field_id: _join_ranges(parts, field_id, kind) for field_id, kind in self._compared.items()}
 
@@ -186,21 +186,21 @@ class DeleteFileIndex:
         applying[self._global.ids] = True
         if of_spec:
             applying[of_spec.equality.ids] = True
-        # Not by `np.unique`, which imports the masked arrays first.
+        # `np.unique` is avoided, because its first call imports numpy's masked arrays.
         return frozenset(self._columns[applying[self._comparing]].tolist()) & frozenset(self._compared)
 
     def match(self, entries: Any, spec_id: int) -> Matches | None:
-        """Match the delete files to the data files of one partition spec.
+        """Find the delete files that apply to data files of one partition spec.
 
         Args:
-            entries: A table of `ManifestColumns` with one row for each data file. The statistics slots of `compared_columns` are used where it has them.
+            entries: A table of `ManifestColumns` with one row for each data file. Its statistics slots of the `compared_columns` are used, as far as present.
             spec_id: The partition spec of the data files.
 
         Returns:
             The delete files of each data file, or None if no delete file applies to any of them.
 
         Raises:
-            ManifestFormatError: A data file that a delete file may apply to has no sequence number.
+            ManifestFormatError: A data file has no sequence number, so that it cannot be compared with a delete file.
         """
         of_spec = self._specs.get(spec_id)
         if not entries.num_rows or not (of_spec or len(self._global.ids)):
@@ -273,7 +273,7 @@ class _SpecIndex:
 
 
 class _Lazy:
-    """A test of pairs that is built at its first call, since many tables have no pairs to test."""
+    """A test of pairs that is built when it is first called, since there are often no pairs to test."""
 
     def __init__(self, build: Callable[[], PairTest]) -> None:
         self._build = build
@@ -286,7 +286,7 @@ class _Lazy:
 
 
 class _Runs:
-    """Delete files sorted by key, then by sequence number: those of one key that are not older than a data file are the last ones of the key."""
+    """Delete files sorted by key, then by sequence number. So the delete files of a key that are not older than a data file are the last of that key."""
 
     def __init__(self, ids: Indices, keys: Indices, numbers: Indices) -> None:
         self._numbers, ranks = np.unique(numbers, return_inverse=True)
@@ -301,11 +301,11 @@ class _Runs:
         Args:
             keys: The key of each data file; -1 matches no delete file.
             numbers: The sequence number of each data file.
-            later: Require a larger number of the delete file, not only one that is not smaller.
-            test: A further test of each pair.
+            later: Whether the sequence number of the delete file must be larger than that of the data file; by default it may be equal.
+            test: A further test of each pair; None accepts all pairs.
 
         Returns:
-            The places of data files in `keys`, and for each the id of a delete file.
+            The matching pairs as two arrays: positions of data files in `keys`, and ids of delete files.
         """
         ranks = np.searchsorted(self._numbers, numbers, side="right" if later else "left")
         first = np.searchsorted(self._places, keys * self._width + ranks)
@@ -327,7 +327,7 @@ class _Runs:
 
 
 def _ranges_of_files(counts: Indices) -> Iterator[tuple[int, int]]:
-    """Yield ranges of data files that have about `MAX_PAIRS` delete files together."""
+    """Split the data files into ranges whose numbers of delete files add up to at most `MAX_PAIRS`; a data file with more is a range of its own."""
     totals = np.cumsum(counts)
     if not len(counts) or not totals[-1]:
         return
@@ -351,7 +351,7 @@ def _compress_pairs(pairs: Sequence[tuple[Indices, Indices]], count: int) -> Mat
 
 
 def _equality_columns(parts: Sequence[DeleteFilesOfSpec]) -> tuple[Indices, Indices]:
-    """Return pairs of a delete file's number and the field id of a column that it compares."""
+    """Return pairs as two arrays: numbers of delete files, and field ids of columns that they compare."""
     lists = pa.concat_arrays([array_of_chunks(part.entries["equality_ids"]) for part in parts])
     parents = numpy_of(pc.list_parent_indices(lists)).astype(np.int64)
     return parents, numpy_of(pc.list_flatten(lists)).astype(np.int64)
@@ -369,7 +369,10 @@ def _join_ranges(parts: Sequence[DeleteFilesOfSpec], field_id: int, kind: Primit
 
 
 def path_of_bounds(entries: Any) -> Any:
-    """Return for each delete file without a referenced data file the only path that it deletes from by its bounds, as bytes; null where they differ."""
+    """Return for each delete file the only path in it, as bytes, if its lower and upper path bounds are equal; else null.
+
+    The result is also null for a delete file with a referenced data file.
+    """
     lower, upper = (entries[statistic_column(*bound)] for bound in PATH_BOUNDS)
     is_one = fill_nulls(pc.and_(pc.equal(lower, upper), pc.is_null(entries["referenced_data_file"])), False)
     return pc.if_else(is_one, lower, scalar_of(None, lower.type))
@@ -383,9 +386,9 @@ def is_vector(entries: Any) -> Mask:
 
 
 def _targets(entries: Any, vectors: Mask) -> Any:
-    """Return the path of the only data file that each delete file applies to, null where it may apply to several.
+    """Return the path of the only data file that each delete file applies to; null if it may apply to several.
 
-    It is the referenced data file or, for position deletes, the path that is both bounds of the paths in the file.
+    It is the referenced data file; for position deletes without one, it is the path that both path bounds have.
     """
     named = array_of_chunks(entries["referenced_data_file"])
     bounds = [entries[name] for name in (statistic_column(*bound) for bound in PATH_BOUNDS) if name in entries.column_names]
@@ -410,7 +413,7 @@ def _sequence_numbers(entries: Any, content: str) -> Indices:
 
 
 def _refuse_second_vector(parts: Sequence[DeleteFilesOfSpec]) -> None:
-    """Refuse a second deletion vector of one data file, also under another partition spec. Spec: Deletion Vectors."""
+    """Refuse a second deletion vector of one data file, even if the two have different partition specs. Spec: Deletion Vectors."""
     vectors = [part.entries.filter(mask_array(is_vector(part.entries))) for part in parts]
     targets = [target for vector in vectors for target in vector["referenced_data_file"].chunks]
     seen = pa.chunked_array(targets, pa.string()).dictionary_encode().combine_chunks() if targets else None

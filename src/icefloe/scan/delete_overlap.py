@@ -1,4 +1,4 @@
-"""Tests of pairs: whether a delete file can delete a row of a data file in its scope, by the bounds and counts of both.
+"""Tests whether a delete file can delete a row of a data file in its scope, by comparing the bounds and counts of both files.
 
 `delete_file_index.py` determines the scope. Spec: Scan Planning; Equality Delete Files.
 """
@@ -16,21 +16,21 @@ from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, numpy_of
 from icefloe.spec.expressions.metrics_evaluator import ColumnRange, Mask
 
 Indices = NDArray[np.int64]
-# Returns a mask of the pairs of a data file and a delete file that may have a row in common.
+# A test of pairs: receives row numbers of data files and of delete files, and returns a mask of the pairs that may have a row in common.
 PairTest = Callable[[Indices, Indices], Mask]
-# What replaces unknown bounds.
+# Replacements for unknown bounds.
 _LEAST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """One column of some files as numbers that compare as the values do.
+    """The bounds of one column in some files, as numbers that have the same order as the values.
 
     Attributes:
         lowest: A number for the lower bound of each file.
         highest: A number for the upper bound of each file.
-        may_have_value: Files that may have a value that is not null; None if all may.
-        may_have_null: Files that may have a null.
+        may_have_value: A mask of the files that may have a value other than null; None for all files.
+        may_have_null: A mask of the files that may have a null.
     """
 
     lowest: NDArray[np.int64]
@@ -40,7 +40,7 @@ class _Spans:
 
 
 def column_test(data: ColumnRange, deletes: ColumnRange) -> PairTest:
-    """Return a test whether both files of a pair may have an equal value in one column; null equals null.
+    """Return a test whether the two files of a pair may have an equal value in one column; null equals null.
 
     Args:
         data: Bounds of the data files.
@@ -62,7 +62,7 @@ def column_test(data: ColumnRange, deletes: ColumnRange) -> PairTest:
 
 
 def equality_test(data: Mapping[int, ColumnRange], deletes: Mapping[int, ColumnRange], compared: Mapping[int, Mask]) -> PairTest:
-    """Return a test whether both files of a pair may have a row that is equal in every compared column.
+    """Return a test whether the two files of a pair may have rows with equal values in every compared column.
 
     Args:
         data: Bounds of the data files, by field id.
@@ -81,14 +81,14 @@ def equality_test(data: Mapping[int, ColumnRange], deletes: Mapping[int, ColumnR
 
 
 def path_range(paths: Any) -> ColumnRange:
-    """Return the paths of data files as ranges of one value each."""
+    """Return the ranges of the path column for data files: each file has one value, its own path."""
     none, every = np.zeros(len(paths), dtype=bool), np.ones(len(paths), dtype=bool)
     plain = array_of_chunks(paths)
     return ColumnRange(lower=plain, upper=plain, may_have_null=none, may_have_nan=none, may_have_value=every)
 
 
 def _spans_of(data: ColumnRange, deletes: ColumnRange) -> tuple[_Spans, _Spans]:
-    """Return both sides as numbers that compare as their values do: integers as they are, other types as ranks among all bounds."""
+    """Return the bounds of both sides as numbers with the order of the values: integers unchanged, other types as ranks among all bounds."""
     arrays = [data.lower, data.upper, deletes.lower, deletes.upper]
     if pa.types.is_integer(data.lower.type):
         numbers = [numpy_of(fill_nulls(array, 0)).astype(np.int64, copy=False) for array in arrays]

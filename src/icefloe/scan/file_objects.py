@@ -1,4 +1,4 @@
-"""`DataFile` objects for the rows of a `ManifestColumns` table, both of data files and of delete files.
+"""Functions that create `DataFile` objects, for data files and delete files, from the rows of a `ManifestColumns` table.
 
 Spec: Data File Fields.
 """
@@ -24,7 +24,7 @@ from icefloe.spec.values import physical_list
 
 _FORMATS = {form.value: form for form in FileFormat}
 _CONTENTS = {int(content): content for content in FileContent}
-# Columns whose values are those of the field. Tables of data files lack the columns of delete files, and tables of delete files have no row ids.
+# Columns whose values become `DataFile` fields unchanged. Tables of data files lack some of them, which only delete files have, and the reverse.
 _PLAIN = (
     "file_path",
     "record_count",
@@ -36,7 +36,7 @@ _PLAIN = (
     "content_size_in_bytes",
 )
 _LISTS = ("split_offsets", "equality_ids")
-# Columns of names or codes, and the value that each of these represents.
+# Columns of names or codes, each with a mapping from name or code to the value of the `DataFile` field.
 _NAMED: Mapping[str, Mapping[Any, Any]] = {"file_format": _FORMATS, "content": _CONTENTS}
 
 
@@ -50,7 +50,7 @@ def file_objects(
         spec_id: The partition spec.
         partitions: The partition tuple of each row.
         statistics: Field ids whose column statistics the objects get; `rows` must have their slot columns.
-        known: Values by name of the `DataFile` field; they replace the values in the rows.
+        known: Values by name of the `DataFile` field, one for each row; they replace the values in `rows`.
 
     Raises:
         ManifestFormatError: A row has a content or file format that the specification does not define.
@@ -101,16 +101,16 @@ class LazyFiles(Sequence[DataFile]):
 
 
 def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, ...]]:
-    """Return the partition tuple of each row of a `ManifestColumns` table: physical values in spec order; equal tuples are one object."""
+    """Return the partition tuple of each row of a `ManifestColumns` table: physical values in spec order. Equal tuples are the same object."""
     fields_of = [(primitive(field.field_type), rows[partition_column(field.field_id)]) for field in partition_type.fields]
     if not fields_of:
         return [()] * int(rows.num_rows)
-    if any(isinstance(kind, FloatType | DoubleType) for kind, _ in fields_of):  # -0.0 equals 0.0 but is another partition
+    if any(isinstance(kind, FloatType | DoubleType) for kind, _ in fields_of):  # -0.0 equals 0.0, but is a different partition
         return list(zip(*(physical_list(kind, column) for kind, column in fields_of), strict=True))
     encoded = [pc.dictionary_encode(array_of_chunks(column), null_encoding="encode") for _, column in fields_of]
     codes = numpy_of(encoded[0].indices).astype(np.int64)
     for part in encoded[1:]:
-        # Renumber after each column, so that the product of two counts of values fits the integer.
+        # The tuples are numbered again after each column, so that a number times the count of distinct values does not overflow.
         _, codes = np.unique(codes, return_inverse=True)
         codes = codes * len(part.dictionary) + numpy_of(part.indices)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
@@ -120,7 +120,7 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
 
 
 def _values_of_codes(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
-    """Return the value for the name or code in each row; `Same` if all rows have one code. Raises `ManifestFormatError`."""
+    """Return the value for the name or code in each row; a `Same` if all rows have the same. Raises `ManifestFormatError` for an unknown one."""
     distinct = pc.unique(codes).to_pylist()
     if unknown := [code for code in distinct if code not in kinds]:
         raise ManifestFormatError(
@@ -131,7 +131,7 @@ def _values_of_codes(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
 
 
 def _tuples(lists: Any) -> Values:
-    """Return a column of lists as tuples; equal lists are one object."""
+    """Return a column of lists as tuples. Equal tuples are the same object."""
     if lists.null_count == len(lists):
         return Same(None)
     offsets = offsets_of(lists)
@@ -148,7 +148,7 @@ def _tuples(lists: Any) -> Values:
 
 
 def _maps(rows: Any, statistic: str, field_ids: Sequence[int]) -> list[dict[int, Any] | None]:
-    """Return the statistic's map of each file, from the slot columns; None where a file has no value of it."""
+    """Return the map of a statistic, from field id to value, for each file, built from the slot columns; None for a file without any value."""
     maps: list[dict[int, Any]] = [{} for _ in range(rows.num_rows)]
     for field_id in field_ids:
         for values, value in zip(maps, rows[statistic_column(statistic, field_id)].to_pylist(), strict=True):

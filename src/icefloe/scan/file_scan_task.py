@@ -1,6 +1,6 @@
 """`FileScanTask`: one data file to read, or a byte range of it, with the residual filter and the delete files that apply.
 
-`scan_plan.py` creates the tasks; icefloe.datafile and icefloe.spark read them.
+`scan_plan.py` creates the tasks; `icefloe.datafile` and `icefloe.spark` read the rows.
 Spec: Scan Planning.
 """
 
@@ -16,15 +16,15 @@ class FileScanTask:
 
     Attributes:
         file: The data file.
-        residual: The bound filter without the predicates that the file's partition value decides; the reader tests it on every row.
+        residual: The bound filter without the predicates that the file's partition value decides. The reader tests it on every row.
         spec_id: The partition spec of the file.
         length: Length of the byte range.
         start: Start of the byte range; the row groups that begin in the range belong to the task.
         sequence_number: The data sequence number of the file.
         file_sequence_number: The file sequence number of the file.
         is_covered: True if every row of the file matches the filter; always False in a plan without `find_covered`.
-        delete_files: Delete files that apply to the file: at most one deletion vector or else position delete files, and equality delete files.
-            Sequence numbers and partitions have been compared already.
+        delete_files: The delete files that apply to the file, with sequence numbers and partitions compared already: either one deletion vector or any number
+            of position delete files, and any number of equality delete files.
     """
 
     file: DataFile

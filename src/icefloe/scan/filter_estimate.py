@@ -1,8 +1,9 @@
 """Estimate of the share of rows that a filter keeps, from the bounds and counts of the data files in a plan.
 
-Values are taken to lie evenly between the bounds of each file, and columns to be independent of each other. What no bound or count describes, such as LIKE or
-the equality of a text without a number of distinct values, counts as kept: apart from these two assumptions the share is too high, not too low. The rows of
-files that the filter covers are certain. Where the rows were counted, such as nulls, the share is exact. Spec: Data File Fields; Table Statistics.
+The estimate assumes that values are spread evenly between the bounds of each file, and that columns are independent of each other. A predicate that no bound or
+count describes, such as LIKE, or equality with a text if the number of distinct values is unknown, counts as true for all rows. So, apart from the two
+assumptions, the share is too high rather than too low. It is exact for files that match entirely, and for predicates whose rows were counted, such as IS NULL.
+Spec: Data File Fields; Table Statistics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,10 +33,10 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import bounds_to_array
 
-# The least share that is returned. Values that crowd at one end of the bounds, such as all but one wrong date, make a range seem to keep next to nothing. With
-# this limit, an engine that broadcasts tables up to some size because of the share broadcasts at most ten times that size.
+# The least share that is returned. If one wrong date stretches the bounds of a column, a range that matches nearly all rows seems to match almost none. An
+# engine that broadcasts tables up to some estimated size then broadcasts at most ten times that size.
 LEAST_SHARE = 0.1
-# The types whose bounds are numbers with a least distance, 1 (of decimals a power of 10), and those without.
+# Types whose values are multiples of a step, 1 or for decimals a power of 10, and types whose values are continuous.
 _DISCRETE = (BooleanType, IntegerType, LongType, DateType, TimestampType, TimestamptzType, DecimalType)
 _CONTINUOUS = (FloatType, DoubleType)
 _LOWER_LIMITS = (PredicateOperator.GT, PredicateOperator.GT_EQ)
@@ -51,7 +52,7 @@ def kept_share(plan: ScanPlan, distinct: Mapping[int, int]) -> float:
 
     Args:
         plan: The plan, with the statistics of the columns in its filter.
-        distinct: Numbers of distinct values, by field id, where they are known.
+        distinct: The number of distinct values of a column, by field id, for the columns where it is known.
     """
     total = kept_rows = 0.0
     for part in plan.parts:
@@ -66,18 +67,18 @@ def kept_shares(columns: ManifestColumns, bound: BooleanExpression, distinct: Ma
     """Estimate the share of the rows of each file that a filter keeps, without a least share.
 
     Args:
-        columns: The files, with the statistics of the columns in the filter; those that are missing are unknown.
+        columns: The files, with the statistics of the columns in the filter. Missing statistics count as unknown.
         bound: The bound filter.
-        distinct: Numbers of distinct values, by field id, where they are known.
+        distinct: The number of distinct values of a column, by field id, for the columns where it is known.
 
     Returns:
-        One number from 0 to 1 for each file. More terms of AND never raise it, and more terms of OR never lower it.
+        One number from 0 to 1 for each file. A further term of an AND never raises it, and a further term of an OR never lowers it.
     """
     return _Estimator(columns, distinct).share(bound)
 
 
 class _Estimator:
-    """The shares of files."""
+    """An evaluation of filters: the share of rows that a filter keeps, one number for each file."""
 
     def __init__(self, columns: ManifestColumns, distinct: Mapping[int, int]) -> None:
         self._columns, self._distinct = columns, distinct
@@ -95,9 +96,9 @@ class _Estimator:
         return np.full(len(self._columns), 0.0 if isinstance(expression, AlwaysFalse) else 1.0)
 
     def _of_all(self, expression: And) -> Shares:
-        """Return the shares of a conjunction: predicates on one column are one condition, and those on different columns are independent.
+        """Return the shares of an AND: predicates on the same column are combined into one condition, and the shares of different columns are multiplied.
 
-        A disjunction may test the same columns, so that only the smaller share counts.
+        Terms that are not predicates, such as an OR, may test the same columns. They are not multiplied: the smallest share is returned.
         """
         leaves: dict[int, list[BoundPredicate]] = {}
         others = []
@@ -111,7 +112,7 @@ class _Estimator:
         return least
 
     def _of_column(self, tests: Sequence[BoundPredicate]) -> Shares:
-        """Return the shares of predicates on one column that are all true."""
+        """Return the shares of rows for which all of these predicates, on the same column, are true."""
         field_id = tests[0].field.field_id
         nulls, nans = self._share_of_count("null_value_count", field_id), self._share_of_count("nan_value_count", field_id)
         shares = [self._of_counts(test.operation, nulls, nans) for test in tests]
@@ -122,13 +123,13 @@ class _Estimator:
             ranges = [test for test in tests if test.operation in _RANGES]
             if ranges:
                 within = has_value * values.within(ranges)
-                # NaN is above all numbers.
+                # NaN is greater than all numbers, so it is in ranges without an upper limit.
                 has_nan = is_float(kind) and all(test.operation in _LOWER_LIMITS for test in ranges)
                 shares.append(np.where(np.isnan(nans), 1.0, within + nans) if has_nan else within)
             for test in (test for test in tests if test.operation in _OF_LITERALS):
                 equal = has_value * values.equal(test.values)
                 if is_float(kind) and test.operation in _NEGATED:
-                    equal += 0.0 * nans  # unknown where the number of NaNs is
+                    equal += 0.0 * nans  # makes the share NaN, that is unknown, where the number of NaNs is unknown
                 shares.append(_of_literals(test, equal, not_null))
         elif distinct is not None:
             for test in (test for test in tests if test.operation in _OF_LITERALS):
@@ -137,7 +138,7 @@ class _Estimator:
         return np.clip(least, 0.0, 1.0)
 
     def _of_counts(self, operation: PredicateOperator, nulls: Shares, nans: Shares) -> Shares:
-        """Return the shares that the numbers of nulls and NaNs allow; 1 where they are unknown."""
+        """Return the greatest shares that are possible with these shares of nulls and NaNs; 1 if they are unknown."""
         if operation is PredicateOperator.IS_NULL:
             shares = nulls
         elif operation is PredicateOperator.IS_NAN:
@@ -149,13 +150,13 @@ class _Estimator:
         return np.where(np.isnan(shares), 1.0, shares)
 
     def _share_of_count(self, statistic: str, field_id: int) -> Shares:
-        """Return the share of the rows that a count has; NaN where it is unknown."""
+        """Return a count, such as that of nulls, as a share of the rows of each file; NaN if it is unknown."""
         counts, is_known = _numbers(self._columns, statistic_column(statistic, field_id))
         return np.where(is_known & (counts <= self._records), counts / self._records, np.nan)
 
 
 class _Values:
-    """The values of a column between the bounds of each file; numbers, NaN where a bound is unknown."""
+    """The bounds of a column in each file as floats, NaN if unknown; values are assumed to be spread evenly between them."""
 
     def __init__(self, columns: ManifestColumns, field_id: int, kind: PrimitiveType, distinct: int | None) -> None:
         self._scale = 10**kind.scale if isinstance(kind, DecimalType) else 1
@@ -168,7 +169,7 @@ class _Values:
         self._distinct = distinct
 
     def within(self, tests: Sequence[BoundPredicate]) -> Shares:
-        """Return the share of the values within all of some ranges; 1 where the bounds are unknown."""
+        """Return the share of values that satisfy all of these range predicates; 1 if the bounds are unknown."""
         lower, upper = self._lower, self._upper
         for test in tests:
             limit = self._number(test.value)
@@ -183,12 +184,12 @@ class _Values:
         return np.where(np.isnan(self._width), 1.0, np.clip(share, 0.0, 1.0))
 
     def equal(self, literals: Sequence[Any]) -> Shares:
-        """Return the share of the values that equal one of the literals; NaN where it is unknown."""
+        """Return the share of values that equal one of the literals; NaN if it is unknown."""
         numbers = np.sort(np.array([self._number(value) for value in literals], np.float64))
         inside = np.searchsorted(numbers, self._upper, "right") - np.searchsorted(numbers, self._lower, "left")
         with np.errstate(divide="ignore", invalid="ignore"):
             of_one = np.where(self._step > 0, 1.0 / self._width, np.where(self._width == 0, 1.0, np.nan))
-        if self._distinct:  # in one file there are no more of them than in all
+        if self._distinct:  # a file has at most as many distinct values as the table
             of_one = np.fmax(of_one, 1.0 / self._distinct)
             inside = np.where(np.isnan(self._width), len(numbers), inside)
         shares: Shares = np.minimum(1.0, inside * of_one)
@@ -208,13 +209,13 @@ class _Values:
 
 
 def _of_literals(test: BoundPredicate, equal: Shares, not_null: Shares) -> Shares:
-    """Return the shares of a test for literals, from the share of the rows that equal one, which is NaN where it is unknown."""
+    """Return the shares of an EQ, IN, NOT_EQ or NOT_IN predicate. `equal` is the share of rows that equal one of its literals, NaN if unknown."""
     shares = not_null - equal if test.operation in _NEGATED else equal
     return np.where(np.isnan(shares), not_null, shares)
 
 
 def _numbers(columns: ManifestColumns, name: str) -> tuple[Shares, NDArray[np.bool_]]:
-    """Return a column of counts, and a mask of those that are known."""
+    """Return a column of counts, and a mask of the known counts."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), np.nan), np.zeros(len(columns), np.bool_)
     counts = numpy_of(fill_nulls(columns.entries[name], -1)).astype(np.float64)

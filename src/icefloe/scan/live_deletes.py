@@ -33,21 +33,21 @@ from icefloe.spec.types import PrimitiveType
 
 # Fields that the specification requires of every deletion vector.
 _OF_VECTORS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
-# An added column: the place of the manifest that a delete file was read from.
+# An added column: the position of the delete file's manifest among those that were read.
 _PLACE = "place"
-# The field id of the paths in position delete files.
+# The field id of the column with data file paths in position delete files.
 _PATH = PATH_BOUNDS[0][1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveDeletes:
-    """Delete files that a scan may need.
+    """The live delete files that may apply to data files of a scan.
 
     Attributes:
         parts: The delete files, one item for each partition spec.
         index: The index of all of them.
         skipped: The decisions about the delete files that were left out; empty unless the scan explains.
-        total: Number of live delete files in the manifests, also of those that were left out.
+        total: Number of live delete files in the manifests, including those that were left out.
     """
 
     parts: tuple[DeleteFilesOfSpec, ...]
@@ -56,7 +56,7 @@ class LiveDeletes:
     total: int
 
     def files(self, positions: NDArray[np.int64]) -> tuple[DataFile, ...]:
-        """Return the delete files with these numbers of the index, which are ascending, as objects."""
+        """Return the delete files with these numbers of the index as objects. The numbers must be ascending."""
         files: list[DataFile] = []
         for part, rows in self._rows(positions):
             entries = part.entries.take(rows).drop_columns([_PLACE])
@@ -72,7 +72,7 @@ class LiveDeletes:
 
 
 def _path_bounds(entries: Any) -> Mapping[str, Values]:
-    """Return the bounds of the paths in delete files, for files whose bounds show that they refer to one data file only."""
+    """Return the path bounds of delete files whose bounds are equal, so that they refer to one data file only; None for the others."""
     bounds: Values = [None if path is None else {_PATH: path} for path in path_of_bounds(entries).to_pylist()]
     return {"lower_bounds": bounds, "upper_bounds": bounds}
 
@@ -82,15 +82,15 @@ def read_deletes(
 ) -> LiveDeletes:
     """Read the live delete files of delete manifests and index them.
 
-    Equality deletes that delete no row the filter keeps are left out, except with `every_delete`: rows that the filter does not keep need them too.
-    Position deletes contain no values of rows, so that the filter cannot rule them out.
+    Equality deletes that cannot delete a row that matches the filter are left out. With `every_delete` they are kept, for callers that also read rows that do
+    not match. Position deletes have no column values, so the filter cannot rule them out.
 
     Args:
         context: The scan.
         manifests: The delete manifests to read.
         read: Returns the content of a file.
         parallel: Reads several manifests at once.
-        cache: Has decoded manifests.
+        cache: A cache of decoded manifests; None reads all of them.
 
     Raises:
         AvroFormatError: A manifest is damaged.
@@ -99,7 +99,7 @@ def read_deletes(
     Spec: Scan Planning.
     """
     schemas = [context.schema, context.metadata.schema(), *reversed(context.metadata.schemas)]
-    # The columns that equality deletes of the manifests read so far compare. Most manifests have no other ones, and are decoded once.
+    # The columns that equality deletes compare, in the manifests read so far. Most manifests compare no further columns, so they are decoded only once.
     compared_so_far: frozenset[int] = frozenset()
 
     def live(manifest: ManifestFile) -> Any:
@@ -110,7 +110,9 @@ def read_deletes(
         entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache, tolerance=context.tolerance).entries
         _check(entries, manifest)
         compared = _compared_field_ids(entries)
-        if not compared <= decoded:  # only the decoded entries show which columns' bounds are needed
+        if (
+            not compared <= decoded
+        ):  # only the decoded entries show which columns they compare; for further columns the manifest is decoded again
             compared_so_far = decoded | compared
             statistics = {*PATH_BOUNDS, *every_statistic(compared_so_far)}
             entries = read_live_entries([manifest], content, kind, statistics=statistics, cache=cache, tolerance=context.tolerance).entries
@@ -161,9 +163,9 @@ def delete_decisions(context: ScanContext, deletes: LiveDeletes, counts: NDArray
 
 
 def equality_tests(context: ScanContext, entries: Any) -> dict[tuple[int, ...], tuple[NDArray[np.int64], FileMetricsEvaluator]]:
-    """Group equality deletes by the columns they compare; return the rows of each group and a test of the filter on those columns.
+    """Group equality deletes by the columns that they compare. Return for each group its row numbers, and a test of the filter on these columns.
 
-    Predicates on other columns are taken as true: a row that the filter keeps equals a deleted row in the compared columns only.
+    Predicates on other columns are assumed to be true, because an equality delete contains no values of them.
     """
     by_columns: dict[tuple[int, ...], list[int]] = {}
     for row, ids in enumerate(entries["equality_ids"].to_pylist()):
@@ -192,7 +194,7 @@ def _decide(
 
 
 def _left_out(context: ScanContext, bound: BooleanExpression, files: Any, _rows: NDArray[np.int64]) -> list[tuple[Reason, str]]:
-    """Explain why equality deletes delete no row that the filter keeps; `bound` has its predicates on the columns that they compare."""
+    """Explain why equality deletes cannot delete a row that matches the filter. `bound` is the filter's predicates on the compared columns."""
     return explain(ManifestColumns(files), bound, UNPARTITIONED_SPEC, context.schema)
 
 
@@ -212,7 +214,7 @@ def _kinds(field_ids: Iterable[int], schemas: Sequence[Any]) -> dict[int, Primit
 
 
 def _compared_field_ids(entries: Any) -> set[int]:
-    """Return the field ids of the columns that any equality delete compares."""
+    """Return the field ids of all columns that the equality deletes compare."""
     return set(pc.unique(pc.list_flatten(entries["equality_ids"])).to_pylist())
 
 

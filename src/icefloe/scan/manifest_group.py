@@ -1,7 +1,7 @@
 """`ManifestGroup`: the data manifests of a scan, read in parallel, and their files tested in batches.
 
-A test costs the same for one file as for thousands, so that small manifests are read by one call, and their files are tested together. What is read in parallel
-shares no mutable state and can be sent to other processes. `scan_planner.py` chooses the manifests. Spec: Scan Planning.
+A test costs about the same for one file as for thousands. So one call reads several small manifests, and their files are tested together. Parallel calls share
+no mutable state, and can be sent to other processes. `scan_planner.py` chooses the manifests. Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,13 +26,13 @@ from icefloe.spec.manifest.manifest_reader import LiveEntries, ManifestColumnsCa
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.ports import Parallel, Read
 
-# Files of a batch, and of a group of manifests that one call reads: a batch of one group is not copied. It is tested as soon as it has so many files, which
-# limits the entries in memory.
+# The number of files from which on a batch is tested, which limits the entries in memory, and a group of manifests that one call reads is closed. Both are the
+# same number, because a batch of a single group need not be copied.
 BATCH_FILES = 2**14
-# Bytes of such a group, and the least number of groups that are read in parallel.
+# The greatest length in bytes of the manifests of a group, and the least number of groups that are read in parallel.
 _GROUP_BYTES = 2**25
 _GROUPS = 8
-# The same where all of them are in the cache.
+# The greatest length of a group if all manifests are in the cache.
 _DECODED_GROUP_BYTES = 2**24
 
 
@@ -41,11 +41,11 @@ class PlannedBatch:
     """Files of one partition spec that were tested together.
 
     Attributes:
-        files: The files that may match.
-        kept: Their counts.
+        files: The files that may have matching rows.
+        kept: Counts of these files.
         skipped_by_partition: Counts of the files that their partition value rules out.
         skipped_by_metrics: Counts of the files that column statistics rule out.
-        decided: The decisions about all its files; None unless the scan explains.
+        decided: The decisions about all files of the batch; None unless the scan explains.
     """
 
     files: PlannedFiles
@@ -56,7 +56,7 @@ class PlannedBatch:
 
 
 class _ReadFiles(NamedTuple):
-    """Live entries of manifests that were read together, and counts of the entries that the reader has pruned already."""
+    """The live entries of one group of manifests, and counts of the files that the reader has pruned already."""
 
     live: LiveEntries
     skipped_by_partition: FileCounts = NO_FILES
@@ -65,14 +65,14 @@ class _ReadFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestReader:
-    """A function that reads manifests of one partition spec and, with `prunes`, leaves out entries that cannot match.
+    """A callable that reads manifests of one partition spec; with `prunes`, it leaves out files that cannot match the filter.
 
     It can be pickled to read in another process if `read` can be pickled.
     """
 
     context: ScanContext
     read: Read
-    statistics: Mapping[int, set[Statistic]]  # statistics to decode, by spec id
+    statistics: Mapping[int, set[Statistic]]  # the statistics to decode, by spec id
     prunes: bool
     cache: ManifestColumnsCache | None = None
 
@@ -99,7 +99,15 @@ class ManifestReader:
 
 @dataclass(slots=True)
 class _Pending:
-    """Entries of one partition spec that are not tested yet, the place of the manifest of each, and counts of entries pruned by the reader."""
+    """Entries of one partition spec that were read and not tested yet.
+
+    Attributes:
+        tables: The entries of each group.
+        places: For each entry of a group, the position of its manifest.
+        files: The number of entries.
+        skipped_by_partition: Counts of files that the reader pruned by partition.
+        skipped_by_metrics: Counts of files that the reader pruned by column statistics.
+    """
 
     tables: list[Any] = field(default_factory=list)
     places: list[NDArray[np.int64]] = field(default_factory=list)
@@ -109,14 +117,14 @@ class _Pending:
 
 
 class ManifestGroup:
-    """The data manifests of a scan, read in parallel and tested in batches; parallel reads share no mutable state.
+    """The data manifests of a scan, read in parallel; their files are tested in batches. Parallel reads share no mutable state.
 
     Args:
         context: The scan.
-        deletes: The delete files that may apply; None without any.
+        deletes: The delete files that may apply; None if there are none.
         read: Returns the content of a file.
-        prune_in_parallel: Test entries in the parallel readers, before their results are sent back.
-        cache: Has decoded manifests.
+        prune_in_parallel: Whether the parallel readers test the entries, before they send them back.
+        cache: A cache of decoded manifests; None decodes all of them.
     """
 
     def __init__(
@@ -131,7 +139,7 @@ class ManifestGroup:
         self._context = context
         self._index = None if deletes is None else deletes.index
         self._statistics_of_spec = {spec_id: self._statistics(spec_id) for spec_id in context.specs}
-        # An explanation has a decision for every file, so that the readers must not leave any out.
+        # An explained plan has a decision for every file, so the readers must not leave out any file.
         self._reader = ManifestReader(context, read, self._statistics_of_spec, prune_in_parallel and not context.explain, cache)
 
     def plan(self, manifests: Sequence[ManifestFile], parallel: Parallel, *, serial_bytes: int = 0) -> Iterator[PlannedBatch]:
@@ -140,7 +148,7 @@ class ManifestGroup:
         Args:
             manifests: Data manifests. The files of one partition spec keep the order of the manifests.
             parallel: Reads several groups of manifests at once.
-            serial_bytes: The length of the manifests to decode up to which `parallel` is not used.
+            serial_bytes: If the manifests that must be decoded have at most this length in bytes, they are read one after the other, without `parallel`.
 
         Raises:
             AvroFormatError: A manifest is damaged.
@@ -177,7 +185,7 @@ class ManifestGroup:
         return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict)
 
     def _explaining_statistics(self, spec_id: int) -> set[Statistic]:
-        """Return the decoded statistics of the filter's columns: the test of the files used all of them, even where partition values decide."""
+        """Return the decoded statistics of the filter's columns. The test used all of them, even for predicates that partition values decide."""
         tested = filter_field_ids(self._context.bound)
         return {statistic for statistic in self._statistics_of_spec[spec_id] if statistic[1] in tested}
 
@@ -195,7 +203,7 @@ class ManifestGroup:
             _file_masks(test) if not context.is_unfiltered else (np.ones(live.num_rows, bool), np.zeros(live.num_rows, bool))
         )
         residuals, residual_index = test.residuals(may)
-        # Chunks are combined after the filter: most files are dropped here, and only a few columns are tested.
+        # Chunks are combined after the filtering, because it often removes most files, and only few columns were needed for the test.
         entries = _of_long_chunks(live if may.all() else live.filter(mask_array(may)))
         matches = None if self._index is None else self._index.match(entries, spec_id)
         dropped = self._statistics_of_spec[spec_id] - self._kept_statistics(spec_id)
@@ -234,7 +242,7 @@ class ManifestGroup:
 
 
 def _explain_files(context: ScanContext, spec_id: int, files: Any, _rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
-    """Return the reason why each file is read or not, and the bound that decided."""
+    """Return for each file the reason why it is read or skipped, and the bound that decided."""
     if context.is_unfiltered:
         return repeat((Reason.NO_FILTER, ""), files.num_rows)
     return explain(ManifestColumns(files), context.bound, context.specs[spec_id], context.schema)
@@ -246,7 +254,7 @@ def undecoded_length(
     cache: ManifestColumnsCache | None,
     statistics: Callable[[int], Collection[Statistic]],
 ) -> int:
-    """Return the length of the manifests that no cache has with the statistics of their partition spec."""
+    """Return the total length in bytes of the manifests that are not in the cache with the statistics that the scan needs."""
     if cache is None:
         return sum(manifest.manifest_length for manifest in manifests)
     by_spec: dict[int, list[ManifestFile]] = {}
@@ -259,10 +267,10 @@ def undecoded_length(
 
 
 def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> list[list[tuple[int, ManifestFile]]]:
-    """Group manifests, each with its place, for one read call per group, so that small manifests do not cost one call each.
+    """Group manifests, each with its position, so that one call reads the small manifests of a group.
 
-    A group has one partition spec, and at most `most_bytes` unless it is a single manifest; it ends with the manifest that completes `BATCH_FILES` files. Each
-    spec with at least `least` manifests has at least so many groups, so that they can be read in parallel.
+    The manifests of a group have the same partition spec and at most `most_bytes` in total; a longer manifest is a group of its own. A group is closed once it
+    has `BATCH_FILES` files. A spec with at least `least` manifests gets at least `least` groups, which can be read in parallel.
     """
     by_spec: dict[int, list[tuple[int, ManifestFile]]] = {}
     for place, manifest in enumerate(manifests):
@@ -284,7 +292,7 @@ def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> l
 
 
 def _of_long_chunks(entries: Any) -> Any:
-    """Return the entries without short chunks. Long ones stay as they are: to copy all columns takes longer than to test the files."""
+    """Combine the chunks of the entries if they are short. Long chunks stay as they are, because copying all columns takes longer than testing the files."""
     chunks = max(column.num_chunks for column in entries.columns)
     return entries if entries.num_rows >= chunks * SLICE_ROWS else entries.combine_chunks()
 

@@ -1,8 +1,8 @@
-"""Pruning by a filter on a table, the `ScanContext`: which manifests may have files with matching rows, and which files may have such rows or match entirely.
+"""Pruning by the filter of a `ScanContext`: which manifests may have files with matching rows, which files may have matching rows, and which match entirely.
 
-A manifest is tested by its partition summaries, with the partition spec it was written with, and all manifests of a spec in one call; a data file by its
-partition value, column bounds and counts, and all files of a manifest in one call. The columns are described in `spec/manifest/manifest_columns.py`;
-`spec/expressions/metrics_evaluator.py` compares a predicate with bounds. Spec: Scan Planning; Manifest Lists.
+A manifest is tested by its partition summaries, under the partition spec that it was written with; all manifests of a spec are tested in one call. A data file
+is tested by its partition value, column bounds and counts; all files of a manifest are tested in one call. `spec/manifest/manifest_columns.py` describes the
+columns; `spec/expressions/metrics_evaluator.py` compares a predicate with bounds. Spec: Scan Planning; Manifest Lists.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,13 +46,13 @@ from icefloe.spec.types import GeographyType, GeometryType, IntegerType, LongTyp
 from icefloe.spec.values import bounds_to_array, physical_arrow_type, to_human
 
 _UNKNOWN = PartitionFieldSummary(contains_null=True)
-# Metadata columns with one value in each file, which is known from its manifest entry.
+# Metadata columns that have the same value in all rows of a file, which its manifest entry contains.
 _OF_FILES = (FILE.field_id, SPEC_ID.field_id)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanContext:
-    """A bound filter on a table, and the options of the scan, which `scan_planner.plan_scan` describes."""
+    """A bound filter on a table, and the options of the scan. `scan_planner.plan_scan` describes the options."""
 
     metadata: TableMetadata
     schema: Schema
@@ -62,7 +62,7 @@ class ScanContext:
     find_covered: bool
     every_delete: bool
     include_tested: bool = False
-    # The snapshots of an incremental scan, whose added files are read; None in a scan of one snapshot.
+    # The snapshots whose added files an incremental scan reads; None if the scan reads one snapshot.
     added_in: frozenset[int] | None = None
     tolerance: Tolerance = Tolerance.DEFAULT
 
@@ -93,7 +93,7 @@ class ScanContext:
 
 
 def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema) -> Mask:
-    """Return a mask of the manifests that may have a matching row: False only where the partition summary rules that out. Counts are not used.
+    """Return a mask of the manifests that may have a matching row. A manifest is False only if its partition summary excludes that; counts are not used.
 
     Args:
         manifests: The manifests of a manifest list.
@@ -116,7 +116,7 @@ def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, s
 def explain_manifests(
     manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
 ) -> list[str]:
-    """Return for each manifest the partition bound that rules it out, such as `partition time_hour_month: upper 2013-03 < 2013-06`, or an empty text."""
+    """Return for each manifest the partition bound that excludes it, such as `partition time_hour_month: upper 2013-03 < 2013-06`; empty if none does."""
     explanations = [""] * len(manifests)
     for test in manifest_evaluators(manifests, bound, specs, schema):
         for index, position in enumerate(test.positions):
@@ -149,7 +149,7 @@ def manifest_evaluators(
 
 @dataclass(frozen=True)
 class ManifestEvaluator:
-    """The manifests of one partition spec, at `positions` in the list, and the filter projected to the spec's partition fields."""
+    """The test of the manifests of one partition spec, with the filter projected to the spec's partition fields. `positions` are their places in the list."""
 
     positions: np.ndarray[tuple[int], np.dtype[np.int64]]
     spec: PartitionSpec
@@ -194,7 +194,7 @@ class ManifestEvaluator:
 
 
 def summaries_of(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
-    """Return one summary for each field of the spec; unknown ones where the list has none, or not as many as the spec has fields."""
+    """Return one summary for each field of the spec. All are unknown if the manifest list has none, or not as many as the spec has fields."""
     summaries = manifest.partitions
     return summaries if summaries is not None and len(summaries) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)
 
@@ -203,7 +203,8 @@ def _summary_range(predicate: BoundPredicate, summaries: Sequence[PartitionField
     lower = array_of([summary.lower_bound for summary in summaries], pa.binary())
     upper = array_of([summary.upper_bound for summary in summaries], pa.binary())
     null = np.array([summary.contains_null for summary in summaries], dtype=bool)
-    # A field has no bounds only if all its values are null or NaN; it counts as empty only if the flags agree. Spec: Manifest Lists, field summary.
+    # Missing bounds mean that all values are null or NaN; this is relied on only if the flags for nulls and NaNs agree with it. Spec: Manifest Lists, field
+    # summary.
     empty = [
         summary is not _UNKNOWN
         and summary.lower_bound is None
@@ -226,7 +227,7 @@ def _is_hour(spec: PartitionSpec, predicate: BoundPredicate) -> bool:
 
 
 def _without_wrapped_hours(column: ColumnRange) -> ColumnRange:
-    """Return the range without bounds where an hour may have wrapped around: such a partition may have times of either end."""
+    """Return the range of an hour partition without bounds that may have overflowed: such a partition may have very early or very late times."""
     least, greatest = WRAPPED_HOURS
     may_wrap = pc.or_kleene(pc.less_equal(column.lower, least), pc.greater_equal(column.upper, greatest))
     if not pc.any(may_wrap).as_py():
@@ -237,10 +238,10 @@ def _without_wrapped_hours(column: ColumnRange) -> ColumnRange:
 
 
 def _without_wrapped_fields(spec: PartitionSpec, metadata: TableMetadata) -> PartitionSpec:
-    """Return the spec with an unknown transform for truncated longs that were ints once, since their partition values cannot be compared.
+    """Return the spec, with unknown transforms for truncate fields whose source column was an int and is a long now: their values cannot be compared.
 
-    Truncating the least ints wraps around to another value than truncating the same numbers as longs, and a file does not record which type it was written
-    with.
+    Truncating the smallest ints overflows, and so gives other values than truncating the same numbers as longs. A file does not record the type that it was
+    written with.
     """
     return PartitionSpec(*(_as_filtered(field, metadata) for field in spec.fields), spec_id=spec.spec_id)
 
@@ -254,10 +255,10 @@ def _as_filtered(field: PartitionField, metadata: TableMetadata) -> PartitionFie
 
 
 def inclusive_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
-    """Return a mask of the files that may have a matching row: False only where the partition value, bounds and counts rule that out.
+    """Return a mask of the files that may have a matching row. A file is False only if its partition value, bounds and counts exclude that.
 
     Args:
-        columns: The files of one manifest, with the slot columns of `required_statistics`. Missing ones count as unknown.
+        columns: The files of one manifest, with the slot columns of `required_statistics`. Missing columns count as unknown statistics.
         bound: The filter, bound to `schema`.
         spec: The partition spec of the manifest.
         schema: The schema of the scan.
@@ -271,12 +272,12 @@ def inclusive_mask(columns: ManifestColumns, bound: BooleanExpression, spec: Par
 
 
 def strict_mask(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> Mask:
-    """Return a mask of the files of which every row matches; the arguments are those of `inclusive_mask`. Spec: Scan Planning, strict evaluation."""
+    """Return a mask of the files in which every row matches. The arguments are those of `inclusive_mask`. Spec: Scan Planning, strict evaluation."""
     return FileMetricsEvaluator(columns, bound, spec, schema).must_match
 
 
 def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> list[tuple[Reason, str]]:
-    """Return for each file the reason why it is kept or skipped, and the bound that decided, which is empty for files that are kept."""
+    """Return for each file the reason why it is kept or skipped, and the bound that decided; the bound is an empty text for kept files."""
     test = FileMetricsEvaluator(columns, bound, spec, schema)
     return [test.explain(index) for index in range(len(columns))]
 
@@ -284,7 +285,7 @@ def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionS
 def required_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: Schema, *, strict: bool = False) -> set[Statistic]:
     """Return the statistics that `inclusive_mask` uses, and with `strict` also those that `strict_mask` uses.
 
-    Predicates that partition values decide need none. Comparisons need counts too: a file with only nulls in a column has no bounds for it.
+    A predicate that partition values decide needs no statistics. A comparison needs counts besides bounds, because a column with only nulls has no bounds.
     """
     required: set[Statistic] = set()
     for predicate in predicates(bound):
@@ -301,40 +302,40 @@ def required_statistics(bound: BooleanExpression, spec: PartitionSpec, schema: S
 
 @dataclass(frozen=True)
 class FileMetricsEvaluator:
-    """A bound filter over the files of one manifest; every mask has one element for each file and is computed once."""
+    """The test of the files of one manifest with a bound filter. Every mask has one element for each file, and is computed once."""
 
     columns: ManifestColumns
     bound: BooleanExpression
     spec: PartitionSpec
     schema: Schema
     _ranges: dict[tuple[str, int], ColumnRange] = field(default_factory=dict)
-    _masks: dict[tuple[str, int], Mask] = field(default_factory=dict)  # by test and part of the filter
+    _masks: dict[tuple[str, int], Mask] = field(default_factory=dict)  # by the kind of test and the part of the filter
 
     @cached_property
     def may_match(self) -> Mask:
-        """Files that may have a matching row; a file without rows has none."""
+        """Mask of the files that may have a matching row; files without rows are False."""
         mask: Mask = self._may(self.bound) & (self._records != 0)
         return mask
 
     @cached_property
     def must_match(self) -> Mask:
-        """Files of which every row matches."""
+        """Mask of the files in which every row matches."""
         mask: Mask = self._tree(self.bound, self._leaf_must) | (self._records == 0)
         return mask
 
     @cached_property
     def partition_may_match(self) -> Mask:
-        """Files whose partition value does not rule out a matching row."""
+        """Mask of the files whose partition value does not exclude a matching row."""
         return self._partition_may(self.bound)
 
     def residuals(self, files: Mask) -> tuple[list[BooleanExpression], NDArray[np.int64]]:
-        """Return the filter that remains for files once their partition values have decided predicates.
+        """Return the residual filters of files: what remains of the filter after their partition values have decided some predicates.
 
         Args:
             files: A mask of files.
 
         Returns:
-            The distinct residuals, and for each chosen file the place of its residual.
+            The distinct residuals, and for each file of the mask the index of its residual.
         """
         leaves = list(dict.fromkeys(predicates(self.bound)))
         outcomes = np.zeros((int(files.sum()), len(leaves)), dtype=np.int8)
@@ -380,7 +381,7 @@ class FileMetricsEvaluator:
         return self._mask_of("partition", expression, lambda leaf: self._partition_masks[leaf][0])
 
     def _mask_of(self, test: str, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
-        """Return the mask of a part of the filter, which is computed once: explanations of many files need the same ones."""
+        """Return the mask of a part of the filter. It is cached, because the explanations of many files need the same masks."""
         key = (test, id(expression))
         if key not in self._masks:
             self._masks[key] = self._tree(expression, leaf)
@@ -394,7 +395,7 @@ class FileMetricsEvaluator:
 
     @cached_property
     def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
-        """For each predicate on a partition value, `_file` or `_spec_id`: the files where it may match, and those where it must."""
+        """Two masks for each predicate on a partition value, `_file` or `_spec_id`: the files where it may match, and the files where it must match."""
         return {
             leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projection_masks(leaf)
             for leaf in predicates(self.bound)
@@ -408,7 +409,7 @@ class FileMetricsEvaluator:
 
     @cached_property
     def _projections(self) -> Mapping[BoundPredicate, BooleanExpression]:
-        """For each predicate what partition values must match so that a row of the file may."""
+        """For each predicate its inclusive projection: the condition on partition values without which no row of a file can match."""
         return {leaf: inclusive_projection(leaf, self.spec, self.schema) for leaf in predicates(self.bound)}
 
     def _projected_may(self, projected: BooleanExpression) -> Mask:
@@ -419,7 +420,7 @@ class FileMetricsEvaluator:
         return may_match(leaf, column), must_match(leaf, column)
 
     def _of_file(self, leaf: BoundPredicate) -> ColumnRange:
-        """Return the values of `_file` or `_spec_id`, one for each file."""
+        """Return the ranges of `_file` or `_spec_id`: each file has one value."""
         if leaf.field.field_id == FILE.field_id:
             return range_of_values(leaf.kind, self.columns.entries.column("file_path"))
         spec_ids = numbers_array(np.full(len(self.columns), self.spec.spec_id, dtype=np.int32), pa.int32())
@@ -467,7 +468,8 @@ class FileMetricsEvaluator:
 def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange:
     """Return the range of a predicate's column in each file, from the slot columns.
 
-    The range is unknown for a struct, list, map or variant, whose counts are not those of rows, and for metadata columns, which a file stores in part at most.
+    The range is unknown for a struct, list, map or variant, whose counts are not counts of rows, and for metadata columns, which files store only partly or not
+    at all.
     """
     if not _has_statistics(leaf):
         count = len(columns)
@@ -485,8 +487,8 @@ def _has_statistics(leaf: BoundPredicate) -> bool:
 def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -> ColumnRange:
     """Return the range of a primitive column in each file, from the slot columns.
 
-    A count is used only if it is present and not negative, and if the value count, where present, covers every row of the file. Bounds of geometries and
-    geographies are corners of boxes, which do not bound single values: they are ignored.
+    A count is used only if it is present and not negative; and if the value count is present, it must cover every row of the file. Bounds of geometries and
+    geographies are ignored, because they are corners of boxes, not bounds of single values.
 
     Spec: Data File Fields.
     """
@@ -494,7 +496,7 @@ def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -
     values, values_known = _numbers(columns, statistic_column("value_count", field_id))
     nulls, nulls_known = _numbers(columns, statistic_column("null_value_count", field_id))
     complete = (records >= 0) & (~values_known | (values >= records))
-    total = np.maximum(records, values)  # used only where `complete`: an unknown count is -1
+    total = np.maximum(records, values)  # used only where `complete` is true, because an unknown count is -1
     nulls_known = nulls_known & complete
     null_rows = np.where(nulls_known, nulls, 0)
     may_have_nan, nan_rows = np.zeros(len(columns), dtype=bool), np.zeros(len(columns), dtype=np.int64)
@@ -514,7 +516,7 @@ def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -
 
 
 def column_bounds(columns: ManifestColumns, statistic: str, field_id: int, kind: PrimitiveType) -> Any:
-    """Return the bounds of a column, `lower_bound` or `upper_bound`, as physical values: null for entries without one."""
+    """Return the bounds of a column as physical values; null for entries without a bound. `statistic` is `lower_bound` or `upper_bound`."""
     name = statistic_column(statistic, field_id)
     if isinstance(kind, GeometryType | GeographyType | UnknownType):
         return pa.nulls(len(columns), pa.binary())
@@ -523,7 +525,7 @@ def column_bounds(columns: ManifestColumns, statistic: str, field_id: int, kind:
 
 
 def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Mask]:
-    """Return a column of counts, -1 where unknown, and a mask of the known ones."""
+    """Return a column of counts, -1 if unknown, and a mask of the known counts."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), -1, dtype=np.int64), np.zeros(len(columns), dtype=bool)
     numbers: NDArray[np.int64] = numpy_of(fill_nulls(columns.entries.column(name), -1))

@@ -1,4 +1,4 @@
-"""Texts that explain why no row of a file or manifest can match: which bound or count decided.
+"""Texts that explain why no row of a file or manifest can match: they name the bound or count that decided.
 
 Spec: Scan Planning.
 """
@@ -15,7 +15,7 @@ from icefloe.spec.expressions.predicate import And, BooleanExpression, Or
 from icefloe.spec.types import BinaryType, FixedType, FloatType, PrimitiveType, StringType
 from icefloe.spec.values import physical_list
 
-# Terms of an OR, or values of a list, that an explanation shows; it counts the others.
+# How many terms of an OR, or values of a list, an explanation shows. Of the others it gives only the number.
 MAX_SHOWN = 3
 
 
@@ -24,12 +24,12 @@ class PredicateOutcome:
     """The outcome of testing one predicate against the ranges of files or manifests.
 
     Attributes:
-        predicate: The predicate.
+        predicate: The bound predicate that was tested.
         column: The range of the column or partition field in each file or manifest.
         subject: Name of the column or partition field in the explanation.
         bound: The noun for a limit: `bound` for columns (`upper bound 9`), empty for partitions (`upper 2013-03`).
-        exact: True if each file has one value.
-        human: Formats a value.
+        exact: True if all rows of a file have the same value, so that there is a value instead of bounds.
+        human: Formats a value for people.
     """
 
     predicate: BoundPredicate
@@ -76,7 +76,7 @@ class PredicateOutcome:
         return self._limit(index)
 
     def _limit(self, index: int) -> str:
-        """Return the bound that excludes every value the predicate accepts."""
+        """Return the text of the bound that excludes every value that the predicate accepts."""
         lower, upper = self._value(self.column.lower, index), self._value(self.column.upper, index)
         least, most = self.predicate.values[0], self.predicate.values[-1]
         suffix = f" {self.bound}" if self.bound else ""
@@ -113,13 +113,13 @@ class PredicateOutcome:
 def explain_predicate(
     expression: BooleanExpression, mask: Callable[[BooleanExpression], Mask], leaf: Callable[[BoundPredicate], str], index: int
 ) -> str:
-    """Explain why a bound filter cannot be true at `index`: the first term of an AND that cannot, or every term of an OR.
+    """Explain why a bound filter cannot be true at `index`: by the first term of an AND that cannot be true, or by every term of an OR.
 
     Args:
         expression: The filter.
         mask: Returns the mask of any part of the filter.
         leaf: Returns the explanation of one predicate.
-        index: The place of a file or manifest that the filter rules out.
+        index: The index of a file or manifest that the filter excludes.
     """
     if isinstance(expression, BoundPredicate):
         return leaf(expression)

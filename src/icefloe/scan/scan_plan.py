@@ -1,6 +1,6 @@
-"""`ScanPlan`: the files that a scan reads, and what was skipped; its parts are `PlannedFiles`, the files of one partition spec as columns.
+"""`ScanPlan`: the files that a scan reads, and counts of what was skipped. Its parts are `PlannedFiles`: the files of one partition spec as columns.
 
-A plan of a million files has columns only; task objects are created slice by slice, on demand. `scan_planner.py` makes the plan.
+A plan of a million files consists of columns; task objects are created in slices, on demand. `scan_planner.py` makes the plan.
 Spec: Scan Planning; Data File Fields.
 """
 
@@ -27,9 +27,9 @@ from icefloe.spec.ports import StorageAccess
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import StructType
 
-# Rows that become objects in one step: enough to make the cost per slice negligible, few enough to return a first task at once.
+# How many rows become objects in one step: enough to make the cost per step negligible, and few enough to return a first task at once.
 SLICE_ROWS = 4096
-# Attributes of `FileCounts` and the columns that they sum.
+# The attributes of `FileCounts` that are sums, each with the column that it sums.
 _COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
 _COLUMNS_OF_FILES = ENTRY_FIELDS.append(pa.field("spec_id", pa.int32()))
 
@@ -61,12 +61,12 @@ class PlannedFiles:
         spec_id: The partition spec.
         partition_type: The type of the spec's partition tuples.
         residuals: The distinct residual filters.
-        residual_index: The place in `residuals` of each file's residual.
-        covered: Files of which every row matches; None in a plan without `find_covered`.
-        statistics: Field ids whose statistics are among the columns.
-        delete_offsets: One element more than there are files: the delete files of file i are
-            `delete_files[k] for k in delete_indices[delete_offsets[i] : delete_offsets[i + 1]]`; None where no file has any.
-        delete_indices: Places in `delete_files`; None where no file has any.
+        residual_index: The index in `residuals` of each file's residual.
+        covered: A mask of the files in which every row matches; None in a plan without `find_covered`.
+        statistics: Field ids of the columns whose statistics `entries` has.
+        delete_offsets: One element more than there are files. The delete files of file i are
+            `delete_files[k] for k in delete_indices[delete_offsets[i] : delete_offsets[i + 1]]`. None if no file has deletes.
+        delete_indices: Indices in `delete_files`; None if no file has deletes.
         delete_files: The delete files of the whole plan.
     """
 
@@ -86,7 +86,7 @@ class PlannedFiles:
 
     @property
     def certain_rows(self) -> NDArray[np.int64]:
-        """The rows of each file; 0 for a file with deletes."""
+        """The number of rows of each file that certainly exist: all rows of a file without deletes, 0 for a file with deletes."""
         rows = numpy_of(self.entries["record_count"])
         return rows if self.delete_offsets is None else np.where(np.diff(self.delete_offsets) == 0, rows, 0)
 
@@ -131,18 +131,18 @@ class PlannedFiles:
         )
 
     def divide(self, rows: NDArray[np.int64], ends: Sequence[int]) -> list["PlannedFiles"]:
-        """Return the files at these rows of `entries` in consecutive pieces, which share their memory: far quicker than to take each piece on its own.
+        """Return the files at these rows of `entries`, split into consecutive pieces that share their memory. This is far quicker than one `take` per piece.
 
         Args:
             rows: The rows, in the order of the pieces.
-            ends: For each piece the place in `rows` after its last one, ascending.
+            ends: For each piece the index in `rows` after its last row, ascending.
         """
         whole = self.take(rows)
         whole = replace(whole, entries=whole.entries.combine_chunks())
         return [whole.between(start, stop) for start, stop in pairwise([0, *ends])]
 
     def between(self, start: int, stop: int) -> "PlannedFiles":
-        """Return the files from one row of `entries` up to another one, which share the memory of these."""
+        """Return the files in the rows `start` (included) to `stop` (excluded) of `entries`, sharing their memory."""
         offsets, indices = self.delete_offsets, self.delete_indices
         if offsets is not None and indices is not None:
             offsets = offsets[start : stop + 1]
@@ -157,7 +157,7 @@ class PlannedFiles:
         )
 
     def with_delete_files(self, used: NDArray[np.int64], files: Sequence[DataFile]) -> "PlannedFiles":
-        """Return the part with `files` as the delete files of the plan; they had the numbers `used`, ascending, among the delete files until now."""
+        """Return this part for a plan with the delete files `files`. `used` are their numbers in the present delete files, ascending."""
         if self.delete_indices is None:
             return self
         return replace(self, delete_indices=np.searchsorted(used, self.delete_indices), delete_files=files)
@@ -184,16 +184,16 @@ class ScanPlan:
     Records are counted before deletes are applied.
 
     Attributes:
-        snapshot_id: The snapshot that is read; None for a table without snapshots.
+        snapshot_id: The snapshot that the scan reads; None for a table without snapshots.
         schema: The schema that the filter is bound to.
         row_filter: The bound filter.
-        parts: The files to read, as columns, one item or more for each partition spec.
+        parts: The files to read, as columns. A partition spec can have several parts.
         manifests_total: Number of manifests of the snapshot, data and delete manifests.
-        manifests_skipped: Number of them that were not read.
+        manifests_skipped: Number of manifests that were not read.
         delete_manifests_total: Number of delete manifests.
         delete_manifests_skipped: Number of delete manifests that were not read.
-        manifest_bytes_read: Length of the manifests that were read.
-        manifest_bytes_skipped: Length of the other manifests.
+        manifest_bytes_read: Length in bytes of the manifests that were read.
+        manifest_bytes_skipped: Length in bytes of the manifests that were not read.
         files_in_skipped_manifests: Data files in skipped manifests, as the manifest list counts them (0 where it has no count).
         records_in_skipped_manifests: Records in skipped manifests, as the manifest list counts them (0 where it has no count).
         kept: Counts of the files to read.
@@ -202,8 +202,8 @@ class ScanPlan:
         delete_files: The delete files that apply to files of the plan.
         delete_files_considered: Number of live delete files in the delete manifests that were read.
         decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
-        is_planned_by_server: Whether the catalog's server chose the files; then nothing is known of what it skipped.
-        access: The access to the files that the server gave with the plan; None where that to the table is used.
+        is_planned_by_server: Whether the catalog's server planned the scan; it is unknown then what was skipped.
+        access: The storage access that the server sent with the plan; None if the access to the table is used.
     """
 
     snapshot_id: int | None
@@ -254,29 +254,32 @@ class ScanPlan:
 
     @property
     def bytes_kept(self) -> int:
-        """Length of the files to read."""
+        """Length in bytes of the files to read."""
         return self.kept.bytes
 
     @property
     def bytes_skipped(self) -> int:
-        """Length of the considered files that are skipped."""
+        """Length in bytes of the considered files that are skipped."""
         return self.skipped_by_partition.bytes + self.skipped_by_metrics.bytes
 
     @property
     def records_before_deletes(self) -> int:
-        """Rows of the kept files, with deleted rows and rows that do not match."""
+        """Number of rows in the files to read, including deleted rows and rows that do not match."""
         return self.kept.records
 
     @property
     def records_after_deletes(self) -> int | None:
-        """Rows of the kept files that are not deleted; None with position or equality delete files, which may delete a row twice or no row at all."""
+        """Number of rows in the files to read that are not deleted.
+
+        None with position or equality delete files, which may delete a row twice or no row at all.
+        """
         if any(file.file_format is not FileFormat.PUFFIN for file in self.delete_files):
             return None
         return self.kept.records - sum(file.record_count for file in self.delete_files)
 
     @property
     def records_skipped(self) -> int:
-        """Rows of the considered files that are skipped."""
+        """Number of rows in the considered files that are skipped."""
         return self.skipped_by_partition.records + self.skipped_by_metrics.records
 
     @property
@@ -291,7 +294,7 @@ class ScanPlan:
             yield from part.tasks()
 
     def explain(self) -> "ScanPlan":
-        """Return the plan of a server with a decision for each of its files, as far as they are known: that the server chose them."""
+        """Return the plan with a decision for each of its files. For a plan of a server, the reason of every decision is that the server chose the file."""
         data = [
             DecidedFiles(
                 level="file",
@@ -318,21 +321,21 @@ class ScanPlan:
         return replace(self, decisions=Decisions(sources, np.arange(self.kept.files + len(deletes))))
 
     def without_partitions(self, masks: Sequence[Mask]) -> "ScanPlan":
-        """Return the plan without files that their partitions rule out.
+        """Return the plan without some files, which count as skipped by partition.
 
         Args:
-            masks: For each part a mask of the files that remain.
+            masks: For each part of the plan, a mask of the files that remain.
 
         Returns:
-            A plan with the remaining files and the delete files that apply to them; the others count as skipped by partition.
+            A plan with the remaining files, and the delete files that apply to them.
         """
         plan = self._only([part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()])
         return replace(plan, skipped_by_partition=self.skipped_by_partition + (self.kept - plan.kept))
 
     def first_files(self, rows: int) -> "ScanPlan":
-        """Return the plan of the first files that certainly have so many rows together; of all files if they do not.
+        """Return a plan of the first files, as many as are needed for `rows` rows; of all files if they have fewer.
 
-        Rows of files with deletes do not count, since it is not known how many of them are deleted.
+        Rows of files with deletes are not counted, since it is unknown how many of them are deleted.
         """
         parts: list[PlannedFiles] = []
         missing = rows
@@ -347,7 +350,7 @@ class ScanPlan:
         return self._only(parts)
 
     def _only(self, parts: Sequence[PlannedFiles]) -> "ScanPlan":
-        """Return the plan with these parts only, with the delete files that apply to them."""
+        """Return a plan with these parts only, and the delete files that apply to them."""
         used = np.unique(
             np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in parts if part.delete_indices is not None)])
         )
@@ -362,7 +365,7 @@ def _count_files(parts: Sequence[PlannedFiles]) -> FileCounts:
     return sum(sums, NO_FILES)
 
 
-# Functions of the module, so that an explained plan can be pickled.
+# These are functions of the module, not lambdas, so that an explained plan can be pickled.
 def _chosen_by_server(_files: Any, rows: NDArray[np.int64]) -> Iterable[tuple[Reason, str]]:
     return repeat((Reason.BY_SERVER, ""), len(rows))
 

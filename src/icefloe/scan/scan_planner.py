@@ -1,10 +1,11 @@
-"""`plan_scan`: plans a scan of a snapshot: the data files that may have matching rows, each with the delete files that apply to it.
+"""`plan_scan`: finds the data files of a snapshot that may have matching rows, and the delete files that apply to each.
 
     snapshot -> manifest list -> manifests whose partition summaries allow a match -> live delete files, indexed -> live data files whose partition values,
     bounds and counts allow a match, with their deletes -> `ScanPlan`, still as columns -> `FileScanTask`s on demand
 
 `pruning.py` chooses the manifests, `live_deletes.py` reads the delete files, `manifest_group.py` reads the data files in parallel, `pruning.py` tests them,
-`delete_file_index.py` matches deletes to them. The caller passes `read`, which is called once for each file, so that this package needs no storage.
+`delete_file_index.py` matches deletes to them. The caller passes the function `read`, which is called once for each metadata file, so that this package does
+not depend on a storage.
 Spec: Scan Planning.
 """
 
@@ -67,24 +68,25 @@ def plan_scan(
         read: Returns the content of the file at a location.
         case_sensitive: Whether names in the filter must match the case of column names.
         parallel: Reads several manifests at once.
-        serial_bytes: The length of all manifests to decode up to which they are read one after the other, without `parallel`.
-        prune_in_parallel: Test files in the parallel readers, before their results are sent back.
-        explain: Give every manifest and file its `Decision`, made when it is read.
-        include_statistics: Put column statistics into the files of the tasks.
-        find_covered: Find the files of which every row matches (then every live row matches too).
-        include_tested: Keep the statistics by which the filter was tested as columns of the planned files.
-        every_delete: Keep delete files that delete no matching row; copying the rows that do not match needs them.
-        schema: The schema that the filter is bound to; by default the table's for its current snapshot, and the snapshot's own for an older one.
-        appends: Read only the files that these snapshots added, as they were added: no delete file applies to them, and later snapshots are ignored.
-        cache: Has decoded manifests, and keeps those that are decoded now; None where other processes read them.
-        enough_rows: Read no more data manifests once the planned files without deletes have so many rows; the files of the other
-            manifests are in no part and no count of the plan.
+        serial_bytes: If the manifests that must be decoded have at most this length in bytes, they are read one after the other, without `parallel`.
+        prune_in_parallel: Whether the parallel readers test the files, before they send them back.
+        explain: Whether the plan has a `Decision` for every manifest and file.
+        include_statistics: Whether the files of the tasks have column statistics.
+        find_covered: Whether to find the files in which every row matches. All live rows of such a file match too.
+        include_tested: Whether the planned files keep, as columns, the statistics that the filter was tested with.
+        every_delete: Whether to keep delete files that delete no matching row. Callers that copy the rows that do not match need them.
+        schema: The schema that the filter is bound to; by default the table's current schema for the current snapshot, and the snapshot's own schema for an
+            older one.
+        appends: If not None, read only the files that these snapshots added, as they were added: no deletes apply, and later snapshots are ignored.
+        cache: A cache of decoded manifests, to which the newly decoded ones are added; None if other processes read them.
+        enough_rows: Stop reading data manifests once the planned files without deletes have this many rows. The files of the other manifests are in no part and
+            no count of the plan. None reads all.
         tolerance: Which deviations of manifest lists and manifests are accepted with a warning.
 
     Raises:
         InvalidFilterError: The filter does not fit the schema.
         AvroFormatError: A manifest list or manifest is damaged.
-        ManifestFormatError: A manifest entry breaks a rule of the format, or entries contradict each other.
+        ManifestFormatError: A manifest entry violates the format, or entries contradict each other.
     """
     scan_schema = schema or _schema(metadata, snapshot)
     bound = bind(row_filter, scan_schema, case_sensitive)
@@ -149,7 +151,7 @@ def _plan(
 def _first_batches(
     plan: Callable[[Sequence[ManifestFile]], Iterator[PlannedBatch]], manifests: Sequence[ManifestFile], enough_rows: int
 ) -> Iterator[PlannedBatch]:
-    """Yield batches of the files of one manifest, then of twice as many each time, until the files without deletes have enough rows."""
+    """Plan one manifest, then two, four and so on, and yield the batches, until their files without deletes have enough rows."""
     rows, start, count = 0, 0, 1
     while start < len(manifests) and rows < enough_rows:
         for batch in plan(manifests[start : start + count]):
@@ -160,7 +162,7 @@ def _first_batches(
 
 
 def _added_manifests(snapshots: Sequence[Snapshot], read: Read, tolerance: Tolerance) -> list[ManifestFile]:
-    """Return the data manifests that the snapshots wrote, each once."""
+    """Return the distinct data manifests that the snapshots wrote."""
     ids = {snapshot.snapshot_id for snapshot in snapshots}
     manifests = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read, tolerance))
     added = (manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id in ids)
@@ -174,18 +176,18 @@ def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
 
 
 class _ManifestChoice:
-    """The manifests of a snapshot and the choice of those that are read."""
+    """The manifests of a snapshot, and which of them are read."""
 
     def __init__(self, manifests: Sequence[ManifestFile], context: ScanContext) -> None:
         self._all = manifests
         self.context = context
         is_data = np.array([manifest.content is ManifestContent.DATA for manifest in manifests], dtype=bool)
-        # A tolerant scan does not rely on counts, so that a delete manifest of which none is counted is read.
+        # A tolerant scan does not rely on counts: it also reads delete manifests that have no live files according to the manifest list.
         trusts_counts = context.tolerance is Tolerance.DEFAULT
         live = np.array([not trusts_counts or manifest.has_live_files for manifest in manifests], dtype=bool)
         is_read = manifest_mask(manifests, context.bound, context.specs, context.schema) & live
         self.kept_data = _select_manifests(manifests, is_read & is_data)
-        # A delete file applies to no data file that is newer than its manifest.
+        # Delete files do not apply to data files that are newer than their manifest.
         oldest = min((manifest.min_sequence_number for manifest in self.kept_data), default=None)
         newer = [oldest is not None and manifest.sequence_number >= oldest for manifest in manifests]
         self._older = is_read & ~is_data & ~np.array(newer, dtype=bool)
@@ -194,7 +196,7 @@ class _ManifestChoice:
 
     @property
     def length(self) -> int:
-        """The length of the manifests to read."""
+        """The total length in bytes of the manifests to read."""
         return sum(manifest.manifest_length for manifest in (*self.kept_data, *self.kept_deletes))
 
     def totals(self) -> dict[str, Any]:
@@ -213,7 +215,7 @@ class _ManifestChoice:
         }
 
     def decisions(self, batches: Sequence[PlannedBatch], deletes: LiveDeletes | None, counts: NDArray[np.int64]) -> Decisions:
-        """Return the decision about every manifest in list order; those about the files of a manifest that was read follow it."""
+        """Return the decisions about all manifests, in the order of the manifest list. The decision about a manifest is followed by those about its files."""
         of_files = {
             ManifestContent.DATA: [batch.decided for batch in batches if batch.decided is not None],
             ManifestContent.DELETES: [] if deletes is None else list(delete_decisions(self.context, deletes, counts)),
@@ -223,14 +225,14 @@ class _ManifestChoice:
         for content, level in ((ManifestContent.DATA, "manifest"), (ManifestContent.DELETES, "delete manifest")):
             positions = np.array([position for position, manifest in enumerate(self._all) if manifest.content is content], dtype=np.int64)
             decisions = [self._decision(level, position, explanations[position]) for position in positions.tolist()]
-            # Manifests have even keys, and their files the odd ones after them.
+            # Sort keys: a manifest has an even key, and its files have the odd key after it.
             sources.append((DecisionList(level=level, entries=decisions), positions * 2))
             read = positions[self._kept[positions]]
             sources += [(files, read[places] * 2 + 1) for files, places in of_files[content]]
         return Decisions.in_order(sources)
 
     def _decision(self, level: str, position: int, explanation: str) -> Decision:
-        """Return the decision about the manifest at a position of the list; `explanation` is the partition bound that rules it out."""
+        """Return the decision about the manifest at a position of the list; `explanation` is the partition bound that excludes it, or empty."""
         context, manifest, keep = self.context, self._all[position], bool(self._kept[position])
         if not keep and not manifest.has_live_files:
             reason, explanation = Reason.NO_LIVE_FILES, ""
@@ -258,7 +260,7 @@ def _select_manifests(manifests: Sequence[ManifestFile], mask: Mask) -> list[Man
 def _with_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
-    """Return the parts with their delete files renumbered, those delete files, and how many data files each delete file of the index applies to."""
+    """Return the parts with the delete files that apply to them, these delete files, and for each delete file of the index the number of its data files."""
     counts = np.zeros(0 if deletes is None else len(deletes.index), dtype=np.int64)
     for part in parts:
         if part.delete_indices is not None:

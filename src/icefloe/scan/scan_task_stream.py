@@ -1,10 +1,10 @@
-"""Planned files as an Arrow IPC stream: what a server of Icefloe sends to a client that accepts it, in place of the JSON of each file.
+"""Planned files as an Arrow IPC stream, which a server of Icefloe sends to clients that accept it instead of a JSON object for each file.
 
-The metadata of the stream's schema has two JSON objects: the response of the protocol without its files (status, ids, delete files, credentials), and the
-layout: the partition spec of each record batch, and the values that many files share, to which columns refer by their places. A column whose values are all
-null is left out. Batches are neither compressed nor dictionary-encoded, and their columns share no bytes, so that a plan takes memory in proportion to the
+The metadata of the stream's schema has two JSON objects. One is the protocol's response without its files (status, ids, delete files, credentials). The other
+is the layout: the partition spec of each record batch, and lists of values that many files share, to which columns refer by index. A column whose values are
+all null is left out. Batches are neither compressed nor dictionary-encoded, and their columns share no bytes, so that a plan takes memory in proportion to the
 bytes of its stream.
-Spec: none, this is a format of Icefloe.
+The format is Icefloe's own; it is in no specification.
 """
 
 import struct
@@ -28,13 +28,13 @@ from icefloe.spec.manifest.manifest_columns import ENTRY_FIELDS, STATISTICS, par
 from icefloe.spec.types import StructType
 from icefloe.spec.values import physical_arrow_type
 
-# The type of a response; a later layout gets another one. It is not Arrow's own type, since another server may send that with other columns.
+# The media type of a response. A changed layout needs a new type. Arrow's own type is not used, because other servers may send it with other columns.
 MEDIA_TYPE = "application/vnd.icefloe.scan-tasks.v1"
 # Keys of the schema's metadata.
 _RESPONSE, _LAYOUT = b"icefloe.response", b"icefloe.layout"
-# Columns that the stream has as a plan has them.
+# Columns that the stream has in the same form as a plan.
 PLAIN = ("file_path", "record_count", "file_size_in_bytes", "split_offsets", "sort_order_id", "first_row_id")
-# Columns with places in a list of the layout, or in the delete files of the response.
+# Columns of indices in a list of the layout, or in the delete files of the response.
 FORMAT, RESIDUAL, DELETES = "file_format", "residual", "delete_files"
 _PLACES = {
     FORMAT: pa.field(FORMAT, pa.int32(), nullable=False),
@@ -42,23 +42,24 @@ _PLACES = {
     DELETES: pa.field(DELETES, pa.list_(pa.field("item", pa.int32(), nullable=False)), nullable=False),
 }
 REQUIRED = frozenset({"file_path", "record_count", "file_size_in_bytes", FORMAT, RESIDUAL})
-# A longer residual is left out: it is written for each of thousands of files, and would make a response thousands of times as long as its request.
+# Limits of a residual filter that is sent. A longer residual is left out, because the response would be much longer than the request.
 MOST_RESIDUAL_VALUES, MOST_RESIDUAL_TEXT = 256, 4096
-# The length of the mark at the end of a stream.
+# The length of the end-of-stream marker.
 _END_BYTES = 8
-# The number of version 5 of Arrow's metadata, which is the only one that is written and read.
+# The code of Arrow's metadata version 5, the only version that is written and read.
 _METADATA_VERSION = 4
-# Record batches of a stream at most. Each takes some 20 kB beside its files, however few; those of a server have thousands of files.
+# The greatest number of record batches of a stream that is read. Each needs some 20 kB of memory even if it has few files; those of a real server have
+# thousands.
 MOST_BATCHES = 1 << 16
 
 
 class StreamLayout(msgspec.Struct, rename="kebab"):
-    """What the columns of a stream refer to.
+    """The layout of a stream: values that its columns refer to by index.
 
     Attributes:
         spec_ids: The partition spec of each record batch.
-        file_formats: Names of file formats.
-        residual_filters: Residual filters.
+        file_formats: Names of file formats, to which `file_format` refers.
+        residual_filters: Residual filters as JSON, to which `residual` refers.
     """
 
     spec_ids: list[int]
@@ -67,16 +68,16 @@ class StreamLayout(msgspec.Struct, rename="kebab"):
 
 
 def stream_partition_column(spec_id: int, field_id: int) -> str:
-    """Return the name of the column with the values of a partition field. Tables of version 1 have one field id for fields of several specs."""
+    """Return the name of the column with the values of a partition field. It contains the spec id, because in version 1 several specs may use one field id."""
     return f"{partition_column(field_id)}.{spec_id}"
 
 
 def stream_fields(partition_types: Mapping[int, StructType], statistics: Iterable[int]) -> dict[str, Any]:
-    """Return the fields that the schema of a stream can have, by name, in their order.
+    """Return the Arrow fields that the schema of a stream can have, by name, in the order of the schema.
 
     Args:
-        partition_types: The types of partition tuples by partition spec.
-        statistics: Field ids of the columns that statistics were requested of.
+        partition_types: The type of partition tuples, by spec id.
+        statistics: Field ids of the columns whose statistics were requested.
     """
     fields = [*(ENTRY_FIELDS.field(name) for name in PLAIN), *_PLACES.values()]
     for spec_id, partition_type in partition_types.items():
@@ -95,7 +96,7 @@ def written_stream(
         parts: The files.
         response: The members of the protocol's response other than its files, to be written as JSON.
         statistics: The ids of the columns whose statistics are written; the files have them.
-        deletes: The places, ascending, that the delete files of the response have in the plan.
+        deletes: The indices in the plan of the response's delete files, ascending.
     """
     parts = [piece for part in parts for piece in _of_one_chunk(part)]
     formats: dict[str, int] = {}
@@ -120,7 +121,7 @@ def written_stream(
 
 
 def _serialize(schema: Any, batches: Sequence[Any]) -> memoryview:
-    """Return a stream in memory that is allocated once: touching new memory takes most of the time."""
+    """Return the stream in a buffer that is allocated once with its final size, because allocating memory takes most of the time."""
     size = int(schema.serialize().size) + sum(pa.ipc.get_record_batch_size(batch) for batch in batches) + _END_BYTES
     content = pa.allocate_buffer(size)
     sink = pa.FixedSizeBufferWriter(content)
@@ -131,7 +132,7 @@ def _serialize(schema: Any, batches: Sequence[Any]) -> memoryview:
 
 
 def _of_one_chunk(part: PlannedFiles) -> Iterator[PlannedFiles]:
-    """Yield the files of each chunk of a part, whose columns need not be copied to be one batch."""
+    """Yield the files of each chunk of a part, because a chunk becomes a record batch without copying."""
     ends = list(accumulate(len(chunk) for chunk in part.entries["file_path"].chunks))
     return (part.between(start, stop) for start, stop in pairwise([0, *ends]) if stop > start)
 
@@ -139,7 +140,7 @@ def _of_one_chunk(part: PlannedFiles) -> Iterator[PlannedFiles]:
 def _columns(
     part: PlannedFiles, statistics: Sequence[int], deletes: NDArray[np.int64], formats: dict[str, int], residuals: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the columns of a part that have values; `formats` and `residuals` get the values that its columns refer to, with their places."""
+    """Return the columns of a part that have values. Values that they refer to are added to `formats` and `residuals`, with their index."""
     entries = part.entries
     encoded = array_of_chunks(entries["file_format"]).dictionary_encode()
     places = np.array([formats.setdefault(name, len(formats)) for name in encoded.dictionary.to_pylist()], dtype=np.int32)
@@ -162,7 +163,7 @@ def _columns(
 
 
 def residual_text(residual: BooleanExpression) -> str | None:
-    """Return the JSON of a residual filter; None for a long one, in whose place a client tests the whole filter, which it has itself.
+    """Return the JSON of a residual filter; None if it is too long. The client then tests its whole filter instead.
 
     Spec: REST catalog, FileScanTask (`residual-filter`).
     """
@@ -173,7 +174,7 @@ def residual_text(residual: BooleanExpression) -> str | None:
 
 
 def _nothing(field: Any, count: int) -> Any:
-    """Return a column of a part that has no values, where another part has some."""
+    """Return an empty or null column for a part that has no values in it, while another part has."""
     if field.nullable:
         return pa.nulls(count, field.type)
     return pa.ListArray.from_arrays(
@@ -182,13 +183,13 @@ def _nothing(field: Any, count: int) -> Any:
 
 
 class ScanTaskStream:
-    """A stream that came over a network: its response and its layout, and then its files.
+    """A stream that was received over a network: its response, its layout, and its files, which `batches` reads.
 
     Args:
-        content: The bytes.
+        content: The bytes of the stream.
 
     Raises:
-        FormatError: They are no such stream.
+        FormatError: The bytes are not such a stream.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -215,13 +216,13 @@ class ScanTaskStream:
             raise FormatError(f"the stream of files has more than {MOST_BATCHES:,} batches")
 
     def batches(self, fields: Mapping[str, Any]) -> Iterator[Any]:
-        """Yield the record batches, valid in full and without nulls where there are none allowed.
+        """Yield the record batches. Each is validated completely, and has nulls only in nullable columns.
 
         Args:
             fields: The fields that the schema can have, from `stream_fields`.
 
         Raises:
-            FormatError: The stream has other columns, or it is damaged.
+            FormatError: The stream has columns that are not among `fields`, or it is damaged.
         """
         names = self._schema.names
         if len(set(names)) < len(names) or not set(names) >= REQUIRED:
@@ -238,7 +239,7 @@ class ScanTaskStream:
                 batch = pa.ipc.read_record_batch(message, self._schema)
                 batch.validate(full=True)
                 _check_nulls(batch)
-                if not batch.num_rows or batch.nbytes > len(message.body):  # columns that share bytes would make a short stream a long plan
+                if not batch.num_rows or batch.nbytes > len(message.body):  # columns that share bytes could make a short stream a huge plan
                     raise FormatError("the stream of files has a batch of no files, or one whose columns overlap")
                 yield batch
         except (pa.ArrowException, OSError, ValueError, struct.error) as error:
@@ -255,7 +256,7 @@ def _check_nulls(batch: Any) -> None:
 
 
 def checked_places(column: Any, count: int) -> NDArray[np.int32]:
-    """Return a column of places in a list. Raises `FormatError` for one beyond the list."""
+    """Return a column of indices in a list of `count` values. Raises `FormatError` if an index is out of range."""
     places: NDArray[np.int32] = numpy_of(column)
     if len(places) and not 0 <= int(places.min()) <= int(places.max()) < count:
         raise FormatError(f"the stream of files refers to a place that is not among {count}")
@@ -263,7 +264,7 @@ def checked_places(column: Any, count: int) -> NDArray[np.int32]:
 
 
 def check_counts(batch: Any) -> None:
-    """Check sizes and counts of rows. Raises `FormatError` for a negative one."""
+    """Check file sizes and record counts. Raises `FormatError` if one is negative."""
     for name in ("record_count", "file_size_in_bytes"):
         least = pc.min(batch[name]).as_py()
         if least is not None and least < 0:
@@ -271,10 +272,10 @@ def check_counts(batch: Any) -> None:
 
 
 def _check_plain(metadata: bytes) -> None:
-    """Check that the body of a record batch is not compressed: a few bytes could become any number of them.
+    """Check that the body of a record batch is not compressed, because a few compressed bytes could expand to any amount of memory.
 
-    The metadata is the message's FlatBuffer, which Arrow has verified; its fields are those of Message.fbs. Before version 5 of Arrow's metadata the codec is
-    in the custom metadata of the message. Raises `FormatError`.
+    `metadata` is the message's FlatBuffer, which Arrow has verified; Message.fbs defines its fields. Before version 5 of Arrow's metadata, the codec was in the
+    custom metadata of the message. Raises `FormatError`.
     """
     message = int(struct.unpack_from("<I", metadata, 0)[0])
     version = _slot(metadata, message, 0)
@@ -287,7 +288,7 @@ def _check_plain(metadata: bytes) -> None:
 
 
 def _slot(metadata: bytes, table: int, number: int) -> int:
-    """Return where a field of a FlatBuffer's table is, from the table's beginning; 0 for a field that it does not have."""
+    """Return the offset of a field from the beginning of a FlatBuffer's table; 0 if the table does not have the field."""
     fields = table - int(struct.unpack_from("<i", metadata, table)[0])
     place = 4 + 2 * number
     return int(struct.unpack_from("<H", metadata, fields + place)[0]) if place < struct.unpack_from("<H", metadata, fields)[0] else 0

@@ -1,6 +1,6 @@
-"""`ServerPlanner`: the port to a catalog whose server plans scans, and `PlanRequest`, what it is to plan.
+"""`ServerPlanner`: the port to a catalog's server that plans scans; and `PlanRequest`, the scan to plan.
 
-The files come back as a `ScanPlan`, as `plan_scan` returns one, so that everything after planning is the same. Spec: REST catalog, planTableScan.
+The server's files are returned as a `ScanPlan`, as by `plan_scan`, so that everything after planning is the same. Spec: REST catalog, planTableScan.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class PlanRequest:
         snapshot_id: The snapshot to read.
         after: The snapshot after which rows were appended, in an incremental scan; else None.
         schema: The schema that the filter is bound to.
-        uses_snapshot_schema: Whether that is the snapshot's schema, and not the table's.
+        uses_snapshot_schema: Whether `schema` is the schema of the snapshot instead of the table's current schema.
         row_filter: The bound filter.
         case_sensitive: Whether names are matched by letter case.
         columns: The names of the columns to read; empty for all.
-        statistics: Field ids of the columns whose statistics the plan has as columns.
-        include_statistics: Whether the files of the tasks have them too.
+        statistics: Field ids of the columns whose statistics are columns of the plan.
+        include_statistics: Whether the files of the tasks have statistics too.
         enough_rows: Number of rows after which planning may stop; None to plan all files.
     """
 
@@ -46,7 +46,7 @@ class PlanRequest:
 
 
 class ServerPlanner(Protocol):
-    """A catalog's server that plans the scans of one table. It must pickle, because scans are sent to other processes."""
+    """A catalog's server that plans the scans of one table. Implementations must be picklable, because scans are sent to other processes."""
 
     def plan(self, request: PlanRequest) -> ScanPlan:
-        """Return the planned files. Raises `IcefloeError` if the server refuses the request, cannot be reached, or sends what is not of the protocol."""
+        """Return the planned files. Raises `IcefloeError` if the server refuses the request, cannot be reached, or violates the protocol."""

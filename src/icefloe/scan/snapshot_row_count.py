@@ -1,4 +1,4 @@
-"""The number of rows of a snapshot by its manifest list, without reading a manifest. Spec: Manifest Lists; Snapshots."""
+"""The number of rows of a snapshot, computed from its manifest list without reading manifests. Spec: Manifest Lists; Snapshots."""
 
 from collections.abc import Iterable
 
@@ -9,17 +9,16 @@ _TOTAL_RECORDS = "total-records"
 
 
 def rows_of_snapshot(snapshot: Snapshot, manifests: Iterable[ManifestFile]) -> int | None:
-    """Return the number of rows of a snapshot by the counts of its manifest list, where they are certain.
+    """Return the number of rows of a snapshot from the counts in its manifest list, if they are certain.
 
-    Two records of the writer must agree: the rows that the manifest list counts, and `total-records` of the snapshot's summary. Some writers compute one of
-    them wrongly.
+    The counts of the manifest list must agree with `total-records` of the snapshot's summary, because some writers compute one of the two wrongly.
 
     Args:
         snapshot: The snapshot.
         manifests: All manifests of its list.
 
     Returns:
-        The number of rows; None if there are delete files, whose counts are not numbers of deleted rows, or a count is missing, or the records differ.
+        The number of rows; None if there are delete files, whose counts are not numbers of deleted rows; if a count is missing; or if the two numbers differ.
     """
     rows = 0
     for manifest in manifests:
