@@ -1,12 +1,12 @@
-"""Accounts of Azure's storage: the hosts of locations, and the properties whose keys are for one account."""
+"""Storage accounts of Azure: which account the host of a location belongs to, and which account the keys in the properties belong to."""
 
 import re
 from collections.abc import Mapping
 
-# Properties that name the account which the keys without an account in their names are for; the first that is set counts.
+# Properties with the name of the account that keys belong to if their property does not end in an account; the first one that is set counts.
 ACCOUNT_NAMES = ("adls.account-name", "adls.auth.shared-key.account.name")
 CONNECTION_STRING = "adls.connection-string"
-# Domains whose hosts Azure alone gives out, each with the account as its first label.
+# Domains in which only Azure assigns host names. The first label of such a host is the account.
 _DOMAINS = (
     ".core.windows.net",
     ".core.chinacloudapi.cn",
@@ -18,17 +18,17 @@ _DOMAINS = (
 
 
 def account_ends(host: str) -> set[str]:
-    """Return how the names of properties for the account of a host end: in the host, and in the account alone where Azure gives the host out.
+    """Return the suffixes of property names that belong to the account of a host: the host itself, and the account alone if only Azure can assign the host.
 
     Args:
-        host: The host of a location in lower case, without its port; a table states it, so that it may be any host.
+        host: The host of a location in lower case, without its port. It comes from a table's metadata, so that it may be any host.
     """
     account = host.partition(".")[0] if host.endswith(_DOMAINS) or "." not in host else ""
     return {host, account, host.replace(".dfs.", ".blob."), host.replace(".blob.", ".dfs.")} - {""}
 
 
 def account_of_keys(properties: Mapping[str, str]) -> str:
-    """Return the account that the keys without an account in their names are for, in lower case; empty if neither a name nor the connection string has it."""
+    """Return the account, in lower case, of the keys whose property does not end in an account; empty if no property or connection string has it."""
     if name := next((properties[name] for name in ACCOUNT_NAMES if properties.get(name)), ""):
         return name.lower()
     in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(CONNECTION_STRING, ""), re.IGNORECASE)

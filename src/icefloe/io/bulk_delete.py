@@ -1,4 +1,4 @@
-"""Deletion of many files: in one request for many where the store has such a request, else in several threads. Failures are returned, and stop nothing.
+"""Deletion of many files: with one request for many files if the store supports it, else in several threads. A failure is returned and does not stop the rest.
 
 Spec: File System Operations (deletes).
 """
@@ -17,9 +17,9 @@ from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.spec.ports import FileIO
 
-# Keys in one request of S3's DeleteObjects; other stores receive as many at a time.
+# Keys in one DeleteObjects request of S3; other stores get as many in a call.
 BATCH = 1_000
-# Deletes under way at once.
+# The number of deletions that run at the same time.
 THREADS = 16
 
 Failure = tuple[str, IcefloeError]
@@ -30,14 +30,14 @@ def delete_files(
 ) -> list[Failure]:
     """Delete the files, and return those that could not be deleted, each with its error.
 
-    A file that does not exist is not an error. Ctrl-C leaves the remaining files.
+    A file that does not exist is not an error. After Ctrl-C the remaining files are not deleted.
 
     Args:
         io: The storage of the files.
-        locations: The files.
-        may_delete: Returns whether a file may be deleted. It is called right before each deletion, because a folder above the file can become a symbolic
-            link at any time. Without it every file may be deleted.
-        threads: The number of deletions that are under way at once.
+        locations: The locations of the files.
+        may_delete: Returns whether a file may be deleted. It is called right before each deletion, because a folder above the file can become a symbolic link
+            at any time. None if every file may be deleted.
+        threads: The number of deletions that run at the same time.
     """
     batches = list(_batches(io, locations, may_delete or (lambda _: True)))
     pool = ThreadPoolExecutor(max(1, min(threads, len(batches))), thread_name_prefix="icefloe-delete")
@@ -50,7 +50,7 @@ def delete_files(
 
 
 def _batches(io: FileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> Iterator[Callable[[], list[Failure]]]:
-    stores: dict[Any, tuple[ObjectStoreFileIO, list[str]]] = {}  # by account too, as each account has keys for its own files
+    stores: dict[Any, tuple[ObjectStoreFileIO, list[str]]] = {}  # grouped by account too, because each account has its own keys
     for location in locations:
         store = _object_store(io, location)
         if store is None:
@@ -72,7 +72,7 @@ def _object_store(io: FileIO, location: str) -> ObjectStoreFileIO | None:
 
 
 def _together(store: ObjectStoreFileIO, locations: Sequence[str], may_delete: Callable[[str], bool]) -> list[Failure]:
-    """Delete the files in one request where the store has it, and one by one after a failure, which shows the files that cannot be deleted."""
+    """Delete the files with one request if the store supports it. After a failure delete them one by one, which shows the files that cannot be deleted."""
     try:
         if all(map(may_delete, locations)):
             store.delete_many(locations)

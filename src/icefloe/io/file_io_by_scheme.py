@@ -1,7 +1,8 @@
-"""`load_file_io`: the storage for the locations of a catalog or a table, chosen by the scheme of each location; and which locations are allowed.
+"""`load_file_io`: the storage of a catalog or a table. The scheme of each location selects the library, and the configuration decides whether it is allowed.
 
-A location in metadata is hostile: its scheme chooses a library and its host a machine to connect to. So is the metadata location in a row of a catalog, which
-others can write. `AllowedStores` is what the catalog's configuration allows, and a location that the caller names; `SchemeFileIO` checks every location.
+Locations in metadata are not trusted: the scheme selects a library, and the host a machine to connect to. The metadata location in a row of a catalog is not
+trusted either, because others can write the row. `AllowedStores` holds the schemes and hosts that the catalog's configuration or a location from the caller
+allows; `SchemeFileIO` checks every location.
 Spec: File Locations in Metadata.
 """
 
@@ -42,9 +43,9 @@ _AZURE_HOST = re.compile(
     r"(?:core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|storage\.azure\.net|fabric\.microsoft\.com)"
 )
 _PREFIX = r"^(?P<prefix>[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)"
-# Hadoop reads `http:/x` as a location of the scheme http, and Icefloe reads it as a relative path.
+# Refused: Hadoop reads `http:/x` as a location of the scheme http, but Icefloe would read it as a relative path.
 _ONE_SLASH = re.compile(r"(?!(?i:file):)[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
-# A bucket or host:port, and container@host; a second @, or a sign such as # or a backslash, is read as one host by some clients and as another by others.
+# A bucket, host:port, or container@host. Clients disagree about the host in a text with a second @, or with a sign such as # or a backslash.
 _AUTHORITY = re.compile(r"[A-Za-z0-9._:-]*")
 _AZURE_AUTHORITY = re.compile(r"[A-Za-z0-9$-]*(?:@[A-Za-z0-9._-]+(?::[0-9]+)?)?")
 _LOCAL_FILES = LocalFileIO()
@@ -53,13 +54,13 @@ _MEMORY_FILES = MemoryFileIO()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedStores:
-    """The schemes and hosts that are allowed.
+    """The schemes, hosts and folders that locations may have.
 
     Attributes:
         schemes: Allowed schemes, in lower case.
         hosts: Hosts that a location may name, in lower case and without ports.
         reads_local: Whether local files may be read and written.
-        scope: The folders that a strict policy restricts reading and writing to; None where the policy is not strict.
+        scope: With a strict policy, the folders that files may be read and written in; None without such a policy.
     """
 
     schemes: frozenset[str] = SCHEMES
@@ -73,8 +74,8 @@ class AllowedStores:
 
         Args:
             properties: The catalog's properties.
-            location: The location of the table's metadata file, or of the warehouse; None where there is none yet.
-            is_trusted: Whether the caller named the location, and no catalog did, so that its host may be connected to.
+            location: The location of the table's metadata file, or of the warehouse; None if there is none yet.
+            is_trusted: Whether the location comes from the caller and not from a catalog. Then its host is allowed.
 
         Raises:
             InvalidPropertyError: A property about locations has a value that is not allowed.
@@ -118,19 +119,19 @@ class AllowedStores:
             raise _refusal(location, "it is outside the table and the policy is strict", f"add its folder to {ALLOWED_LOCATIONS}")
 
     def _leads_inside(self, scheme: str, location: str) -> bool:
-        """Return True unless the location is a local symbolic link that leads out of the scope."""
+        """Return False for a local symbolic link to a file outside of the scope, and True for every other location."""
         return self.scope is None or scheme != LOCAL or self.scope.contains(os.path.realpath(local_path(location)))
 
     def allows_host(self, scheme: str, host: str) -> bool:
-        """Return True if the catalog is configured with the host, or the host is a storage account of Azure."""
+        """Return True if the host is part of the catalog's configuration, or is a storage account of Azure."""
         return host in self.hosts or (scheme in AZURE and _AZURE_HOST.fullmatch(host) is not None)
 
     def check_all(self, locations: Any) -> None:
-        """Check an Arrow array of locations: each scheme and host once, and each location where the policy is strict.
+        """Check an Arrow array of locations: each scheme and host once, and with a strict policy also each location.
 
         Raises:
-            LocationNotAllowedError: As `check`.
-            InvalidInputError: As `check`.
+            LocationNotAllowedError: A scheme, a host or a folder is not allowed.
+            InvalidInputError: A text cannot be a location.
         """
         if self.scope is not None:
             paths = locations.to_pylist()
@@ -145,21 +146,21 @@ class AllowedStores:
 
 @dataclass(frozen=True, slots=True)
 class SchemeFileIO:
-    """A file IO that passes each call on to the storage of the location's scheme, because the files of one table may be in several storages.
+    """A file IO that selects the storage by the scheme of each location, because the files of one table may be in several storages.
 
     Attributes:
         properties: Properties of the catalog and of the table.
-        allowed: The storages that locations may reach.
-        access: What the catalog gives for the table's files; None where the properties are all there is.
+        allowed: The schemes, hosts and folders that locations may have.
+        access: The credentials, or the signer of requests, that the catalog provides for the table's files; None if it provides neither.
     """
 
-    # Not shown: properties may hold keys to a store.
+    # Not in the repr: properties may hold keys to a store.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     allowed: AllowedStores = field(default_factory=AllowedStores, repr=False)
     access: StorageAccess | None = field(default=None, repr=False)
 
     def at(self, location: str) -> FileIO:
-        """Return the storage of a location. Raises `LocationNotAllowedError` where the catalog's configuration does not allow it."""
+        """Return the storage for a location. Raises `LocationNotAllowedError` if the catalog's configuration does not allow the location."""
         self.allowed.check(location)
         scheme = scheme_of(location)
         if scheme == LOCAL:
@@ -201,7 +202,7 @@ class SchemeFileIO:
         return self.at(location).open_input(location)
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Return a seekable file, whose size is taken if the file ends there with these bytes."""
+        """Return a seekable file. If the file ends with the bytes `ending` at the length `size`, the store's size is not requested."""
         storage = self.at(location)
         return storage.open_sized_input(location, size, ending) if isinstance(storage, OpensSizedFiles) else storage.open_input(location)
 
@@ -210,25 +211,25 @@ class SchemeFileIO:
         return self.at(location).open_output(location)
 
     def open_unique_output(self, location: str) -> Any:
-        """Create a file whose name no other writer has, and return a `pyarrow.NativeFile` to write it."""
+        """Create a file under a unique name from the caller, and return a `pyarrow.NativeFile` to write it."""
         return unique_output(self.at(location), location)
 
     def write_unique(self, location: str, content: Any) -> None:
-        """Write a small file whose name no other writer has. A failure may leave a part of it."""
+        """Write a small file under a unique name from the caller. A failed write may leave a part of the file."""
         write_unique(self.at(location), location, content)
 
 
 def load_file_io(
     properties: Mapping[str, str], location: str | None = None, *, is_trusted: bool = False, access: StorageAccess | None = None
 ) -> FileIO:
-    """Return the storage for a catalog or table with these properties.
+    """Return the file IO for a catalog or a table with these properties.
 
     Args:
         properties: Properties of the catalog and of the table.
-        location: The location of a table's metadata file, or the warehouse. The library of its scheme is loaded at once, so that a missing one is reported
-            before any work; and where the location is in an object store, local files are not read.
-        is_trusted: Whether the caller named the location, and no catalog did, so that its host may be connected to.
-        access: What the catalog gives for the table's files.
+        location: The location of a table's metadata file, or the warehouse. The library for its scheme is loaded at once, so that an error about a missing
+            library comes before any work. If the location is in an object store, local files may not be read.
+        is_trusted: Whether the location comes from the caller and not from a catalog. Then its host is allowed.
+        access: The credentials, or the signer of requests, that the catalog provides for the table's files.
 
     Raises:
         UnsupportedFeatureError: No library for the location's scheme is installed.
@@ -241,23 +242,23 @@ def load_file_io(
 
 
 def with_access(io: FileIO, access: StorageAccess) -> FileIO:
-    """Return the storage of a table with another access to its files, such as that which a server gave with a plan."""
+    """Return a table's storage with its access replaced, for example by the credentials that a server sent with a scan plan."""
     return replace(io, access=access) if isinstance(io, SchemeFileIO) else io
 
 
 def check_locations(io: FileIO, locations: Any) -> None:
-    """Check an Arrow array of locations that another library is about to read, as Spark does. Raises `LocationNotAllowedError`."""
+    """Check an Arrow array of locations that another library, such as Spark, is about to read. Raises `LocationNotAllowedError`."""
     if isinstance(io, SchemeFileIO):
         io.allowed.check_all(locations)
 
 
 def has_vended_access(io: FileIO, locations: Any) -> bool:
-    """Return whether the catalog itself gives access to one of an Arrow array of locations, so that another library, such as Spark's, is not to open them."""
+    """Return whether the catalog provides credentials or signatures for any of an Arrow array of locations. Then Spark's own readers must not open them."""
     return isinstance(io, SchemeFileIO) and io.access is not None and io.access.vends_any(path.as_py() for path in locations)
 
 
 def file_version(io: FileIO, location: str) -> FileVersion | None:
-    """Return the version of a file, which changes with every change of the file; None for storage that shows none. Raises as `FileIO.read`."""
+    """Return the version of a file, which changes with every change of the file; None if the storage has no versions. Raises the errors of `FileIO.read`."""
     storage = io.at(location) if isinstance(io, SchemeFileIO) else io
     return storage.version(location) if isinstance(storage, LocalFileIO) else None
 

@@ -1,8 +1,8 @@
-"""`files_below`: all files below a folder, folder by folder, without a list of all of them in memory; for folders of any size.
+"""`files_below`: all files below a folder of any size, returned folder by folder, so that the list of all files is never in memory.
 
-Local folders are listed one at a time. Object stores have no folders: the first levels are listed level by level, because they are the parts that are listed
-side by side, and everything below such a part is listed by its prefix, since a table with hashed paths has nearly as many folders as files.
-Symbolic links are neither followed nor returned. Spec: File Locations in Metadata.
+Local folders are listed one at a time. Object stores have no folders, only prefixes. Their first levels are listed level by level, which gives parts that
+several threads can list. Everything below such a part is listed by its prefix, since a table with hashed paths has nearly as many folders as files. Symbolic
+links are neither followed nor returned. Spec: File Locations in Metadata.
 """
 
 import os
@@ -24,31 +24,31 @@ from icefloe.io.object_store_file_io import ObjectStoreFileIO
 from icefloe.io.storage_errors import storage_error
 from icefloe.spec.ports import FileIO
 
-# Folders that are listed at once in this process.
+# Folders that this process lists at the same time.
 THREADS = 16
-# Names in one piece of a listing, and the pieces that may wait for their reader.
+# Names in one piece of a listing, and the number of pieces that may wait for the reader.
 PIECE, WAITING_PIECES = 20_000, 32
 # Levels of an object store that are listed level by level.
 SPLIT_LEVELS = 3
 # Stores that list everything below a prefix in one series of requests.
 _BY_PREFIX = frozenset({"s3", "s3a", "s3n", "gs", "gcs"}) | AZURE
-# Keys of fsspec's entries that have the time of the last modification, by library.
+# Keys of fsspec's entries whose value is the time of the last modification; the key depends on the library.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenNames:
-    """The rule of names that listings leave out: those that begin with `_` or `.`, except folders of partition fields with such names.
+    """The rule for names that listings leave out: names that begin with `_` or `.`, except for folders of partition fields whose names begin so.
 
     Attributes:
-        partitions: The beginnings of names of such folders, such as `_day=`.
+        partitions: How the names of such folders begin, for example `_day=`.
     """
 
     partitions: tuple[str, ...] = ()
 
     @classmethod
     def of_fields(cls, names: Iterable[str]) -> "HiddenNames":
-        """Return the rule for a table whose partition fields have these names."""
+        """Return the rule for a table with partition fields of these names."""
         return cls(tuple(sorted({f"{name}=" for name in names if name.startswith(("_", "."))})))
 
     def hides(self, name: str) -> bool:
@@ -56,7 +56,7 @@ class HiddenNames:
         return name.startswith(("_", ".")) and not (self.partitions and name.startswith(self.partitions))
 
     def hides_local_file(self, name: str) -> bool:
-        """Return True if a local file of this name is left out; what a killed write of `LocalFileIO` leaves is listed."""
+        """Return True if a local file of this name is left out. Temporary files from a killed write of `LocalFileIO` are listed."""
         return self.hides(name) and not TEMPORARY_NAME.fullmatch(name)
 
 
@@ -80,8 +80,8 @@ class FolderFiles:
     Attributes:
         folder: Its location, without a slash at its end.
         names: The names of the files.
-        sizes: Their sizes in bytes; empty where the listing does not show them.
-        modified_ms: When they were last modified, in milliseconds since 1970-01-01 UTC; None for an unknown time, empty where the listing shows none.
+        sizes: Their sizes in bytes: None if unknown for a file, empty if the listing has no sizes.
+        modified_ms: Their times of the last modification, in milliseconds since 1970-01-01 UTC: None if unknown for a file, empty if the listing has no times.
     """
 
     folder: str
@@ -94,7 +94,7 @@ Listed = FolderFiles | FolderPart
 
 
 def list_part(io: FileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
-    """Yield the files of a folder, and the folders in it that have to be listed too. A folder that does not exist has no files.
+    """Yield the files in a folder, and the folders in it that have to be listed next. A folder that does not exist has no files.
 
     Raises:
         StorageError: The folder cannot be listed.
@@ -112,7 +112,7 @@ def list_part(io: FileIO, part: FolderPart, hidden: HiddenNames) -> Iterator[Lis
 
 
 def files_below(io: FileIO, folder: str, hidden: HiddenNames, threads: int = THREADS) -> Iterator[FolderFiles]:
-    """Yield the files in and below a folder, listed by several threads. The order is not determined.
+    """Yield all files in a folder and below it, listed by several threads. The order is not determined.
 
     Args:
         io: The storage.
@@ -122,7 +122,7 @@ def files_below(io: FileIO, folder: str, hidden: HiddenNames, threads: int = THR
 
     Raises:
         NoSuchFileError: There is no such local folder.
-        StorageError: A folder cannot be listed; then the listing is not complete.
+        StorageError: A folder cannot be listed, so that the listing is not complete.
     """
     yield from _results(_Walk(io, hidden, [FolderPart(folder.rstrip("/"))], None), threads)
 
@@ -130,17 +130,18 @@ def files_below(io: FileIO, folder: str, hidden: HiddenNames, threads: int = THR
 def files_for(
     io: FileIO, parts: Iterable[FolderPart], hidden: HiddenNames, seconds: float, threads: int = THREADS
 ) -> Iterator[FolderFiles | FolderPart]:
-    """Yield the files in and below folders as `files_below`, and after some time the folders that are not listed yet.
+    """Yield the files in folders and below them until the time is over, then the folders that are not listed yet.
 
     Args:
         io: The storage.
         parts: The folders; at least one of them is listed.
         hidden: The names that are left out.
-        seconds: After this time no other folder is begun. A folder that is begun is listed to its end.
+        seconds: The time after which the listing of no further folder begins. A folder whose listing has begun is listed completely.
         threads: The number of folders that are listed at once.
 
     Raises:
-        NoSuchFileError, StorageError: As `files_below`.
+        NoSuchFileError: There is no such local folder.
+        StorageError: A folder cannot be listed, so that the listing is not complete.
     """
     walk = _Walk(io, hidden, list(parts), seconds)
     yield from _results(walk, threads)
@@ -160,7 +161,7 @@ def _results(walk: "_Walk", threads: int) -> Iterator[FolderFiles]:
 
 
 class _Walk:
-    """The folders that are still to be listed, newest first, and the results that wait for their reader."""
+    """The state that the threads of a listing share: the folders to list, newest first, and the results that wait for the reader."""
 
     def __init__(self, io: FileIO, hidden: HiddenNames, parts: list[FolderPart], seconds: float | None) -> None:
         self._io = io
@@ -168,14 +169,14 @@ class _Walk:
         self.remaining = parts
         self._until = None if seconds is None else time.monotonic() + seconds
         self._busy = 0
-        # Set for an end before all folders are listed: the reader's, or that of the time.
+        # Set if the listing ends before all folders are listed: by the reader (`_is_over`), or because the time is over (`_is_late`).
         self._is_over = False
         self._is_late = False
         self._changed = threading.Condition()
         self._results: Queue[FolderFiles | BaseException | None] = Queue(WAITING_PIECES)
 
     def work(self) -> None:
-        """List folders until none is left."""
+        """List folders until there are no more. Each thread runs this method."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self.remaining or not self._busy or self._is_over)
@@ -199,7 +200,7 @@ class _Walk:
             finally:
                 with self._changed:
                     self._busy -= 1
-                    # Only a worker that has finished a folder decides this, so that the last of them ends the results.
+                    # Only a worker that has finished a folder decides this, so that the last worker sends the end of the results.
                     if self._until is not None and time.monotonic() >= self._until:
                         self._is_late = True
                     is_last = not self._busy and (self._is_late or not self.remaining)
@@ -218,7 +219,7 @@ class _Walk:
             yield result
 
     def stop(self) -> None:
-        """End the threads: those that wait for a folder, and those that wait to hand over a result."""
+        """End the threads, both those that wait for a folder and those that wait until the reader takes a result."""
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
@@ -253,7 +254,7 @@ def _list_local(part: FolderPart, hidden: HiddenNames) -> Iterator[Listed]:
 
 
 def _is_unicode(name: str) -> bool:
-    """Return False for a name whose bytes are not valid text: no location in a table's metadata can name it."""
+    """Return False for a name whose bytes are not valid text. No location in a table's metadata can contain such a name."""
     if name.isascii():
         return True
     with suppress(UnicodeEncodeError):
@@ -274,14 +275,14 @@ def _list_store(io: ObjectStoreFileIO, part: FolderPart, hidden: HiddenNames) ->
         name = str(entry["name"])
         path = name.partition("://")[2] if "://" in name else name
         rest = path.removeprefix(_own_form(path, top))
-        # A name such as a//b appears as a folder without a name, whose listing would be that of its parent again.
+        # A key such as a//b appears as a folder without a name, whose listing would repeat the listing of its parent.
         segments = rest.strip("/").split("/")
         if rest == path or not segments[-1] or any(map(hidden.hides, segments)):
             continue
         if entry.get("type") == "directory":
             if not is_deep and segments == [rest.strip("/")]:
                 folders.append(f"{part.folder}/{segments[0]}")
-        elif not path.endswith("/"):  # a marker of a folder is no file
+        elif not path.endswith("/"):  # an object whose name ends in a slash represents a folder and is not a file
             folder, _, file_name = rest.rpartition("/")
             row = (file_name, entry.get("size"), _modified_ms(entry))
             by_folder.setdefault(f"{original}://{top}{folder}", []).append(row)
@@ -291,7 +292,7 @@ def _list_store(io: ObjectStoreFileIO, part: FolderPart, hidden: HiddenNames) ->
 
 
 def _own_form(path: str, top: str) -> str:
-    """Return the beginning of an entry's path that names the listed folder: some libraries leave out the host of Azure's locations, or of HDFS's."""
+    """Return the prefix by which an entry's path names the listed folder: some libraries leave out the host of a location in Azure or HDFS."""
     if path.startswith(f"{top}/"):
         return top
     authority, _, inner = top.partition("/")
@@ -302,7 +303,7 @@ def _own_form(path: str, top: str) -> str:
 
 
 def _modified_ms(entry: Mapping[str, Any]) -> int | None:
-    """Return the time of the last modification in an entry of fsspec; None where it has none."""
+    """Return the time of the last modification in an entry of fsspec; None if the entry does not have it."""
     for name in _TIMES:
         value = entry.get(name)
         if isinstance(value, str):
@@ -317,17 +318,17 @@ def _modified_ms(entry: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What a storage shows of a file. The time is None where it shows none."""
+    """The size and the time of the last modification of a file. The time is None if the storage does not show it."""
 
     size: int
     modified_ms: int | None
 
 
 def file_state(io: FileIO, location: str) -> FileState | None:
-    """Return the state of a file now; None where it does not exist, or where something else than a file has its name, such as a symbolic link.
+    """Return the current state of a file; None if it does not exist, or if the name belongs to something else, such as a symbolic link.
 
     Raises:
-        StorageError: It cannot be determined.
+        StorageError: The state cannot be determined.
     """
     storage = io.at(location) if isinstance(io, SchemeFileIO) else io
     try:
@@ -344,7 +345,7 @@ def file_state(io: FileIO, location: str) -> FileState | None:
 
 
 def local_state(path: str) -> FileState | None:
-    """Return the state of a local file; None for anything else. Raises `OSError`."""
+    """Return the state of a local file; None if the path is not a regular file. Raises `OSError`."""
     status = os.lstat(path)
     if status.st_mode & 0o170000 != 0o100000:
         return None

@@ -1,4 +1,4 @@
-"""`InputFile` and `OutputFile`: one location of a storage with the methods of PyIceberg's classes, for code written for them."""
+"""`InputFile` and `OutputFile`: a location in a storage, with the methods of PyIceberg's classes of these names, for code that was written for PyIceberg."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,17 +45,17 @@ class OutputFile:
         return self.io.exists(self.location)
 
     def to_input_file(self) -> InputFile:
-        """Return the same file to read."""
+        """Return this file as an `InputFile`."""
         return InputFile(self.location, self.io)
 
     def create(self, overwrite: bool = False) -> Any:
         """Create the file, and return a `pyarrow.NativeFile` to write it.
 
         Args:
-            overwrite: whether a file that is there is deleted first.
+            overwrite: whether an existing file is deleted first.
 
         Raises:
-            FileAlreadyExistsError: the file is there, and may not be overwritten.
+            FileAlreadyExistsError: the file exists, and `overwrite` is False.
         """
         if self.exists():
             if not overwrite:

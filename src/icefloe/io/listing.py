@@ -1,4 +1,4 @@
-"""`files_of`: the files of a folder, of a pattern, or of a single location.
+"""`files_of`: the files of a location, which is a folder, a pattern, or a single file.
 
 Spec: File Locations in Metadata.
 """
@@ -20,13 +20,13 @@ _PATTERN_CHARACTERS = frozenset("*?[")
 
 
 def files_of(io: FileIO, location: str) -> list[str]:
-    """Return the files of a location, sorted: the matches of a pattern with `*`, `?` or `[`, all files in and below a folder, or the file itself.
+    """Return the sorted files of a location: the matches of a pattern with `*`, `?` or `[`, all files in a folder and below it, or the file itself.
 
-    Files and folders whose names begin with `_` or `.` are left out of folders, except those of the form name=value, as in Spark and Hive. A local folder may
+    In a folder, files and folders whose names begin with `_` or `.` are left out, except names of the form name=value, as in Spark and Hive. A local folder may
     be empty; in an object store a folder without files does not exist.
 
     Raises:
-        NoSuchFileError: Nothing is there.
+        NoSuchFileError: The location does not exist, or the pattern matches nothing.
         UnsupportedFeatureError: The storage cannot be listed.
     """
     storage = io.at(location) if isinstance(io, SchemeFileIO) else io
@@ -49,7 +49,7 @@ def _local_files(location: str) -> list[str]:
     path = local_path(location)
     if os.path.isfile(path):
         return [location]
-    # Results have the form of the location that the caller passed: `file:` locations keep their prefix.
+    # The results have the form of the location from the caller: a `file:` prefix is kept.
     prefix = location[: len(location) - len(path)] if location.endswith(path) else ""
     try:
         if os.path.isdir(path):
@@ -90,7 +90,7 @@ def _files_of_store(io: ObjectStoreFileIO, location: str) -> list[str]:
 
 
 def _as_in(location: str, name: str) -> str:
-    """Return the location of a name that the store's library returned, with the scheme and the host of the location that was listed."""
+    """Return a location for a name that the store's library returned, with the scheme and the host of the listed location."""
     scheme, _, rest = location.partition("://")
     bucket, _, path = name.lstrip("/").partition("/")
     authority = rest.partition("/")[0]

@@ -25,28 +25,28 @@ from icefloe.spec.ports import PAGE_BYTES, Content, Part
 if sys.platform == "linux":
     import fcntl
 
-# A file that must not exist yet; Windows would change the ends of lines otherwise.
+# Exclusive creation. O_BINARY matters on Windows, which would otherwise change line ends.
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# How often a folder is created again because another process removes it at the same time.
+# The number of attempts to create a folder that another process removes at the same time.
 TRIES = 20
-# File systems store times in steps, of up to two seconds: two changes in one step leave the same time.
+# The longest step of a file system's times: two changes within a step have the same time.
 _TIME_STEP_NS = 2_000_000_000
-# Names by `temporary_name`: such a file remains where a write was killed.
+# Matches the names from `temporary_name`; such a file remains if a write is killed.
 TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """What a file system changes with every change of a file: equal versions have equal content, if the first was old enough when it was taken.
+    """The identity of a file's content: two equal versions have equal content if `shows_next_change` was true for the first.
 
-    The time of the last change cannot be set by a program, unlike the time of the last modification, which counts too: some network file systems do not have
-    the other. A file that replaces another is another inode.
+    A program can set the time of the last modification (mtime) but not the time of the last change (ctime). Both count, because some network file systems do
+    not have ctime. A file that replaces another file has a different inode.
 
     Attributes:
-        inode: The device, and the number of the file on it.
+        inode: The device number, and the file's inode number on the device.
         size: The length in bytes.
-        changed_ns: When content, names or rights were last changed, and the content last modified, in nanoseconds since 1970-01-01 UTC.
-        shows_next_change: Whether a change from now on must leave another time.
+        changed_ns: The ctime and the mtime in nanoseconds since 1970-01-01 UTC.
+        shows_next_change: Whether every later change gets a different time, because the last change is older than a step of the file system's times.
     """
 
     inode: tuple[int, int]
@@ -57,7 +57,7 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
-    """Files at `/x`, `file:/x`, `file:///x` and relative paths. A value without state, so that Spark's tasks receive it by pickle."""
+    """Files at `/x`, `file:/x`, `file:///x` and relative paths. The class has no state, so that it can be pickled for Spark's tasks."""
 
     def read(self, location: str) -> bytes:
         """Return the content of a file."""
@@ -69,9 +69,9 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def version(self, location: str) -> FileVersion | None:
-        """Return the version of a file that can be read; None on Windows, which does not show the time of the last change. Raises as `read`.
+        """Return the version of a readable file; None on Windows, which does not show the time of the last change. Raises the errors of `read`.
 
-        The file is opened, since network file systems look for changes of other machines only then.
+        The file is opened, because network file systems check for changes by other machines only then.
         """
         if os.name == "nt":
             return None
@@ -90,8 +90,8 @@ class LocalFileIO:
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole file or nothing.
 
-        The bytes are written to a hidden file in the same folder and flushed to the disk. Then the name is created by a hard link, which fails where the name
-        is taken; a rename would replace the other file.
+        The bytes are written to a hidden file in the same folder and flushed to the disk. Then a hard link creates the name, which fails if the name is taken;
+        a rename would replace the other file.
 
         Raises:
             FileAlreadyExistsError: The name is taken, and `overwrite` is False.
@@ -133,7 +133,7 @@ class LocalFileIO:
         return status.st_size
 
     def delete(self, location: str) -> None:
-        """Delete the file; a file that does not exist is not an error. Folders are left."""
+        """Delete the file; a file that does not exist is not an error. Folders are not deleted."""
         try:
             os.unlink(local_path(location))
         except (FileNotFoundError, NotADirectoryError):
@@ -142,19 +142,19 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def delete_if(self, location: str, may_delete: Callable[[str], bool]) -> bool:
-        """Delete the file if `may_delete` returns True for its real path, and return that result; a file that does not exist is not an error.
+        """Call `may_delete` with the file's real path, delete the file if the result is True, and return the result. A missing file is not an error.
 
-        The folder is opened first, and the file is deleted in the open folder, so that a folder of the path that becomes a symbolic link meanwhile has no
-        effect.
+        The folder is opened first, and the file is deleted in the open folder. So it does not matter if a folder in the path is replaced by a symbolic link
+        meanwhile.
         """
         folder, name = os.path.split(local_path(location))
         try:
-            if os.unlink not in os.supports_dir_fd:  # Windows
+            if os.unlink not in os.supports_dir_fd:  # Windows cannot delete relative to an open folder.
                 allowed = may_delete(location)
                 if allowed:
                     os.unlink(local_path(location))
                 return allowed
-            # Deleting needs no right to list the folder, and on Linux O_PATH opens a folder without that right.
+            # Deletion does not need the right to list the folder; on Linux, O_PATH opens a folder without that right.
             opened = os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             try:
                 real = _path_of(opened, folder)
@@ -184,8 +184,8 @@ class LocalFileIO:
     def open_output(self, location: str) -> Any:
         """Create a file, and return a `pyarrow.PythonFile` to write it.
 
-        The file is written through the descriptor that created it: opening it again by its name would follow a link that another user has put there, and
-        truncate the target.
+        The file is written through the descriptor that created it. Opening it again by its name could follow a symbolic link that another user created
+        meanwhile, and truncate the link's target.
         """
         path = local_path(location)
         try:
@@ -194,7 +194,7 @@ class LocalFileIO:
             raise storage_error(error, location) from error
 
     def write_unique(self, location: str, content: Any) -> None:
-        """Create a file, and write it without a buffer. A failure may leave a part of it."""
+        """Create a file and write it without a buffer. A failed write may leave a part of the file."""
         try:
             descriptor = _new_descriptor(local_path(location), location)
             try:
@@ -208,10 +208,10 @@ class LocalFileIO:
 
 
 def _write_parts(file: BinaryIO, parts: Sequence[Part]) -> None:
-    """Write parts to an empty file; if all are whole pages, past the system's cache of files where the file system can.
+    """Write parts to an empty file. If all parts consist of whole pages, bypass the system's page cache (O_DIRECT) where the file system supports that.
 
-    The system would copy every byte into its cache, which takes ten times the CPU time of the write itself, and what it drops for that is likely to be of more
-    use than a metadata file.
+    Copying the bytes into the page cache would take ten times the CPU time of the write itself, and the cached pages that it replaces are likely to be more
+    useful than a metadata file.
     """
     if not all(isinstance(part, mmap) and len(part) % PAGE_BYTES == 0 for part in parts):
         file.writelines(parts)
@@ -227,14 +227,16 @@ def _write_parts(file: BinaryIO, parts: Sequence[Part]) -> None:
             except OSError as error:
                 if not is_direct or error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
-                is_direct = _set_direct(descriptor, direct=False)  # the file system, or its disk, takes no pages of this size
+                is_direct = _set_direct(
+                    descriptor, direct=False
+                )  # the file system or its disk does not support direct writes of this page size
             if is_direct and written % PAGE_BYTES:
-                # The write ended within a page, as it was interrupted or the disk is full: direct writes begin at pages.
+                # The write ended within a page, because it was interrupted or the disk is full, and a direct write must begin at a page boundary.
                 is_direct = _set_direct(descriptor, direct=False)
 
 
 def _set_direct(descriptor: int, *, direct: bool) -> bool:
-    """Set whether an open file is written past the system's cache, and return it: False where the file system does not support it."""
+    """Set whether writes to an open file bypass the system's page cache. Return whether they do: False if the file system does not support it."""
     if sys.platform != "linux":
         return False
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
@@ -254,13 +256,13 @@ def temporary_name() -> str:
 
 
 def open_regular(path: str, flags: int, *, dir_fd: int | None = None) -> int:
-    """Open a file, and refuse a device or a pipe, which may have no end or block forever.
+    """Open a regular file. A device or a pipe is refused, because reading it might block forever or never end.
 
     Raises:
         OSError: The file cannot be opened.
-        StorageError: It is a device, a pipe or a socket.
+        StorageError: The path is a device, a pipe or a socket.
     """
-    # Opening a pipe waits for its other end without the flag; files ignore it.
+    # Without O_NONBLOCK, opening a pipe waits for its other end; regular files ignore the flag.
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), dir_fd=dir_fd)
     try:
         _require_regular(os.fstat(descriptor).st_mode, path)
@@ -271,17 +273,17 @@ def open_regular(path: str, flags: int, *, dir_fd: int | None = None) -> int:
 
 
 def _require_regular(mode: int, location: str) -> None:
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # folders have errors of their own
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder is not refused here, because reading it raises an error of its own
         raise StorageError(f"{location} is a device, a pipe or a socket, not a file", path=location, next_step="name a file")
 
 
 def _create(path: str, location: str) -> BinaryIO:
-    """Create a file, and the folders that it is in; `location` is for errors."""
+    """Create a file, and missing folders above it; `location` is only for errors."""
     return os.fdopen(_new_descriptor(path, location), "wb")
 
 
 def _new_descriptor(path: str, location: str) -> int:
-    """Create a file, and the folders that it is in, and return its descriptor; `location` is for errors."""
+    """Create a file, and missing folders above it, and return its descriptor; `location` is only for errors."""
     parent = os.path.dirname(path)
     for _ in range(TRIES):
         try:
@@ -291,13 +293,13 @@ def _new_descriptor(path: str, location: str) -> int:
                 _make_folder(parent)
                 return os.open(path, _NEW_FILE, 0o666)
         except FileNotFoundError:
-            continue  # another process has just removed an empty folder on the way, such as that of a load that failed
+            continue  # another process has just removed an empty parent folder, as a failed load does
         except (FileExistsError, NotADirectoryError) as error:
             if os.path.lexists(path):
                 raise
             taken = _first_file(parent)
             if os.path.isdir(taken):
-                continue  # another process has just removed a folder on the way, such as that of a dropped table
+                continue  # another process has just removed a parent folder, as dropping a table does
             raise StorageError(
                 f"{location} cannot be created: {taken} is a file, not a folder", path=location, next_step="choose another location"
             ) from error
@@ -307,22 +309,22 @@ def _new_descriptor(path: str, location: str) -> int:
 
 
 def _make_folder(folder: str) -> None:
-    """Create a folder, and those that it is in, unless it exists."""
+    """Create a folder, and missing folders above it; an existing folder is not an error."""
     try:
-        os.mkdir(folder)  # most of the time only the last one is missing
+        os.mkdir(folder)  # usually only the last folder of the path is missing
     except (FileExistsError, FileNotFoundError):
         os.makedirs(folder, exist_ok=True)
 
 
 def _first_file(folder: str) -> str:
-    """Return the part of a path that is a file where a folder is needed."""
+    """Return the part of a path that is a file but would have to be a folder."""
     while folder != os.path.dirname(folder) and not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     return folder
 
 
 def _path_of(opened: int, folder: str) -> str | None:
-    """Return the real path of an open folder; None where it was moved since it was opened."""
+    """Return the real path of an open folder; None if the folder was moved after it was opened."""
     try:
         return os.readlink(f"/proc/self/fd/{opened}")
     except OSError:
@@ -331,7 +333,7 @@ def _path_of(opened: int, folder: str) -> str | None:
 
 
 def publish(temporary: str, path: str) -> None:
-    """Give a finished file its name. The temporary name may remain: see `unlink_if_there`.
+    """Give a finished temporary file its final name. The temporary name may remain; delete it with `unlink_if_there`.
 
     Raises:
         FileExistsError: The name is taken.
@@ -342,13 +344,14 @@ def publish(temporary: str, path: str) -> None:
     except FileExistsError:
         raise
     except OSError:
-        # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive, but a crash between both leaves an empty file.
+        # Some mounts do not support hard links. Creating the name exclusively and renaming over it is as exclusive, but a crash in between leaves an empty
+        # file.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         os.replace(temporary, path)
 
 
 def publish_local(temporary: str, location: str) -> None:
-    """Flush a finished local file to the disk, and give it its name. The temporary name may remain.
+    """Flush a finished temporary file to the disk, and give it its final name. The temporary name may remain.
 
     Raises:
         FileAlreadyExistsError: The name is taken.
@@ -366,7 +369,7 @@ def publish_local(temporary: str, location: str) -> None:
 
 
 def unlink_if_there(path: str) -> None:
-    """Delete a file, if it exists. Raises `OSError`."""
+    """Delete a file if it exists. Raises `OSError`."""
     try:
         os.unlink(path)
     except (FileNotFoundError, NotADirectoryError):

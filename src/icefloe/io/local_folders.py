@@ -1,7 +1,7 @@
-"""`LocalFolders`: listing, creating, moving and removing folders of this machine. Files are in `local_file_io.py`.
+"""`LocalFolders`: listing, creation, moving and removal of folders on this machine. Files are the subject of `local_file_io.py`.
 
-A deletion never follows a symbolic link: the link itself is deleted. Folders are deleted and moved within a folder that is held open, because another user may
-replace a folder of the path by a link at any time.
+A deletion never follows a symbolic link: the link itself is deleted. Folders are deleted and moved relative to an open parent folder, because another user may
+replace a folder in the path by a link at any time.
 """
 
 import os
@@ -17,16 +17,16 @@ from icefloe.io.local_file_io import open_regular, temporary_name
 from icefloe.io.locations import is_same_folder, local_path
 from icefloe.io.storage_errors import storage_error
 
-# How often a folder is removed again because another process works in it at the same time.
+# The number of attempts to remove a folder that another process writes to at the same time.
 TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class OpenLocalFolder:
-    """A folder that is held open: names are resolved in the same folder after a move, never in a new folder of the same path.
+    """A folder that is held open. Names are resolved in this folder even if it is moved, and never in a new folder that has its old path.
 
     Attributes:
-        location: The location that the folder was opened by, for errors.
+        location: The location by which the folder was opened, for errors.
         descriptor: The open file descriptor.
     """
 
@@ -49,7 +49,7 @@ class OpenLocalFolder:
             raise storage_error(error, f"{self.location}/{name}") from error
 
     def write(self, name: str, content: bytes, *, overwrite: bool = False) -> None:
-        """Write the whole file or nothing, as `LocalFileIO.write`, and create no folder.
+        """Write the whole file or nothing, as `LocalFileIO.write` does, but without creating folders.
 
         Raises:
             FileAlreadyExistsError: The name is taken, and `overwrite` is False.
@@ -80,10 +80,10 @@ class OpenLocalFolder:
 
     @contextmanager
     def inner(self, name: str, *, make: bool = False) -> Iterator[Self | None]:
-        """Hold a folder within this one open, created with `make` where it is missing; None where it does not exist.
+        """Open a folder inside this one, and create it first if `make` is True and it is missing. Return None if it does not exist.
 
         Raises:
-            StorageError: A symbolic link or a file has its name.
+            StorageError: The name belongs to a symbolic link or a file.
         """
         location = f"{self.location}/{name}"
         try:
@@ -108,7 +108,7 @@ class OpenLocalFolder:
             os.close(descriptor)
 
     def holds(self, path: str) -> bool:
-        """Return True if there is a file or folder of that name, or of that path below this folder."""
+        """Return True if a file or folder of this name, or at this relative path, exists in this folder."""
         try:
             os.stat(path, dir_fd=self.descriptor)
         except (FileNotFoundError, NotADirectoryError):
@@ -118,7 +118,7 @@ class OpenLocalFolder:
         return True
 
     def move(self, name: str, target: Self, new_name: str) -> bool:
-        """Rename a folder, or the symbolic link in its place, into `target` in one step; return False where either does not exist."""
+        """Rename a folder, or a symbolic link, into the open folder `target` in one step. Return False if the folder or `target` does not exist any more."""
         try:
             os.rename(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=target.descriptor)
         except FileNotFoundError:
@@ -130,7 +130,7 @@ class OpenLocalFolder:
     def remove(self, name: str, *, with_content: bool = False) -> None:
         """Remove an empty folder, or with `with_content` any entry with its content; a missing entry is not an error.
 
-        Of a symbolic link the link alone is deleted. An entry that cannot be deleted does not stop the deletion: the first error is raised at the end.
+        Symbolic links are deleted, their targets are not. An entry that cannot be deleted does not stop the deletion: the first error is raised at the end.
         """
         location = f"{self.location}/{name}"
         try:
@@ -152,7 +152,7 @@ class OpenLocalFolder:
             raise storage_error(error, str(error.filename or location)) from error
 
     def _remove_tree(self, name: str) -> None:
-        """Remove a folder with its content, also where another process deletes or writes in it at the same time."""
+        """Remove a folder with its content, even if another process deletes or writes files in it at the same time."""
         failures: list[OSError] = []
         for _ in range(TRIES):
             failures.clear()
@@ -180,17 +180,18 @@ class OpenLocalFolder:
         raise failures[0]
 
     def _mode(self, name: str) -> int:
-        """Return the kind and rights of an entry; of a symbolic link those of the link."""
+        """Return the file type and permissions of an entry, without following a symbolic link."""
         return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False).st_mode
 
     def _publish(self, temporary: str, name: str) -> None:
-        """Give the finished file its name unless the name is taken."""
+        """Give a finished temporary file its final name, unless the name is taken."""
         try:
             os.link(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         except (FileExistsError, FileNotFoundError):
             raise
         except OSError:
-            # Some mounts have no hard links. Taking the name exclusively and renaming over it is as exclusive; a crash between both leaves an empty file.
+            # Some mounts do not support hard links. Creating the name exclusively and renaming over it is as exclusive, but a crash in between leaves an empty
+            # file.
             os.close(self._open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             os.replace(temporary, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
@@ -203,10 +204,10 @@ class OpenLocalFolder:
 
 
 class LocalFolders:
-    """Folders of this machine by location."""
+    """Operations on folders of this machine, which are named by location."""
 
     def names(self, location: str) -> tuple[list[str], list[str]] | None:
-        """Return the names of folders and of files in a folder, sorted; None where there is no such folder."""
+        """Return two sorted lists, the names of the folders and of the files in a folder; None if there is no such folder."""
         try:
             with os.scandir(local_path(location)) as entries:
                 members = sorted((entry.name, entry.is_dir()) for entry in entries)
@@ -218,7 +219,7 @@ class LocalFolders:
 
     @contextmanager
     def open_folder(self, location: str) -> Iterator[OpenLocalFolder | None]:
-        """Hold a folder open; None where there is no such folder."""
+        """Open a folder, and keep it open within a `with` block; None if there is no such folder."""
         try:
             descriptor = os.open(local_path(location), os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
@@ -232,11 +233,11 @@ class LocalFolders:
             os.close(descriptor)
 
     def is_same(self, location: str, other: str) -> bool:
-        """Return whether two locations name one folder, whatever their spelling; links are resolved."""
+        """Return whether two locations are the same folder, however they are spelled; symbolic links are resolved."""
         return is_same_folder(location, other)
 
     def make(self, location: str) -> bool:
-        """Create a folder and those above it; return True if it did not exist."""
+        """Create a folder and missing folders above it. Return True if the folder did not exist."""
         path = local_path(location)
         try:
             os.makedirs(path)
@@ -247,7 +248,7 @@ class LocalFolders:
         return True
 
     def remove(self, location: str) -> None:
-        """Remove an empty folder, or the symbolic link in its place. A folder that does not exist is not an error."""
+        """Remove an empty folder, or a symbolic link to a folder. A folder that does not exist is not an error."""
         path = local_path(location)
         try:
             if os.path.islink(path):
@@ -265,7 +266,7 @@ def _unlink(name: str, descriptor: int) -> None:
 
 
 def _rmdir(name: str, descriptor: int) -> None:
-    """Remove an empty folder, or the symbolic link to one."""
+    """Remove an empty folder, or a symbolic link to a folder."""
     try:
         os.rmdir(name, dir_fd=descriptor)
     except NotADirectoryError:

@@ -1,12 +1,13 @@
-"""Locations: their text, that is schemes, hosts, local paths and joins; places, which are resolved locations; and the folders that a location may be in.
+"""Locations: their text (schemes, hosts, local paths, joins); places, which are resolved locations; and scopes, the folders that a location may be in.
 
-A location is literal text. Nothing is percent-decoded, because the names of partition folders contain `%3A` and the like, also in `file:` locations that Java
-writes. The storage of each scheme is chosen by `file_io_by_scheme.py`.
+A location is literal text. Nothing is percent-decoded, because the names of partition folders contain text such as `%3A`, also in `file:` locations from Java.
+`file_io_by_scheme.py` selects the storage for a scheme.
 
-`LocationScope` is the one rule for deleting, writing and reading the files of a table. A table's paths are hostile: they hold `..`, symbolic links, doubled
-slashes, other schemes and prefixes that are no folders (`/lake/t2` is not in `/lake/t`). Local paths are resolved by the file system itself, names in an object
-store by their text. A location that cannot be resolved for certain is in no folder. The folders of a table are determined by
-`icefloe.operations.expiry.deletion_scope`. `LocationPolicy` has the folders that the catalog's properties name; a table's own metadata cannot change them.
+`LocationScope` is the one rule for deleting, writing and reading the files of a table. The paths in a table are not trusted: they may have `..`, symbolic
+links, doubled slashes, other schemes, and prefixes that are not folders (`/lake/t2` is not in `/lake/t`). Local paths are resolved by the file system itself,
+names in an object store by their text. A location that cannot be resolved with certainty counts as outside of every folder.
+`icefloe.operations.expiry.deletion_scope` determines the folders of a table. `LocationPolicy` has the folders from the catalog's properties, which a table's
+metadata cannot change.
 Spec: File Locations in Metadata; Paths in Metadata.
 """
 
@@ -18,17 +19,17 @@ from functools import cache
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError
 
-# A scheme is only the text before `://`, so that a relative path may hold a colon; `file:/x` (Hadoop's form) is the one exception.
+# Only text before `://` is a scheme, so that a relative path may contain a colon; the one exception is Hadoop's form `file:/x`.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _FILE_PREFIX = "file:"
 _LOCAL_HOSTS = ("", "localhost")
-# Schemes that are other names of a store.
+# Schemes that are aliases of another scheme.
 STORE_OF_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasb": "abfs", "wasbs": "abfs"}
 # The schemes of Azure.
 AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
-# Segments that some clients of object stores resolve and others keep, and characters that some drop.
+# Path segments that some clients of object stores resolve and others keep literally, and characters that some clients drop.
 _UNCERTAIN = re.compile(r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]")
-# Properties of a catalog that restrict the locations of its tables, and the values of the last one.
+# Catalog properties that restrict the locations of tables, and the values of `io.location-policy`.
 WAREHOUSE = "warehouse"
 ALLOWED_LOCATIONS = "io.allowed-locations"
 DELETE_OUTSIDE = "io.delete-outside"
@@ -45,7 +46,7 @@ def scheme_of(location: str) -> str:
 
 
 def host_of(location: str) -> str:
-    """Return the host that a client of a location connects to; empty where the configuration alone determines it.
+    """Return the host that a client would connect to for a location; empty if only the configuration determines the host.
 
     The host is in lower case and without its port.
     """
@@ -59,7 +60,7 @@ def host_of(location: str) -> str:
 
 
 def local_path(location: str) -> str:
-    """Return the absolute local path of `/x`, `file:/x`, `file:///x` or a path relative to the working directory.
+    """Return the absolute local path of a location `/x`, `file:/x` or `file:///x`, or of a path relative to the working directory.
 
     Raises:
         InvalidInputError: The location has another scheme, or names another host.
@@ -67,12 +68,12 @@ def local_path(location: str) -> str:
     _, path = _prefix_and_path(location)
     if not os.path.isabs(path):
         return _without_dots(os.path.join(os.getcwd(), path))
-    # `os.path.realpath` keeps two slashes at the beginning, which name the same folder as one.
+    # `os.path.realpath` keeps two slashes at the start, although such a path names the same folder as with one slash.
     return f"/{path.lstrip('/')}" if path.startswith("//") else path
 
 
 def _prefix_and_path(location: str) -> tuple[str, str]:
-    """Return what is before the path of a local file, such as `file://`, and the path. Raises as `local_path`."""
+    """Split the location of a local file into the text before the path, such as `file://`, and the path. Raises the errors of `local_path`."""
     if scheme_of(location) != "file":
         raise InvalidInputError(f"{location} is not a local file", next_step="give a path or a file: location")
     if location[: len(_FILE_PREFIX)].lower() != _FILE_PREFIX:
@@ -91,7 +92,7 @@ def _prefix_and_path(location: str) -> tuple[str, str]:
 
 
 def _without_dots(path: str) -> str:
-    """Return an absolute path without empty names, `.` and `..`. The file system resolves all up to the last `..`, because a link may be before it."""
+    """Remove empty segments, `.` and `..` from an absolute path. The file system resolves everything up to the last `..`, because a link may come before it."""
     names = path.split("/")
     if ".." in names:
         end = len(names) - names[::-1].index("..")
@@ -105,9 +106,9 @@ def is_relative(location: str) -> bool:
 
 
 def qualify(location: str) -> str:
-    """Return the location in the form of a table's metadata: a local path is absolute, without `.`, `..`, doubled slashes and a slash at its end.
+    """Return the location in the form that metadata uses: a local path becomes absolute, without `.`, `..`, doubled slashes, and a slash at its end.
 
-    Other engines write paths in this form, whatever the user has typed. Links are kept, and locations in object stores, whose names are literal.
+    Other engines write paths in this form too. Symbolic links are not resolved. Locations in object stores are not changed, because their names are literal.
     Spec: File Locations in Metadata.
     """
     if scheme_of(location) != "file":
@@ -117,13 +118,13 @@ def qualify(location: str) -> str:
 
 
 def is_same_folder(location: str, other: str) -> bool:
-    """Return whether two locations name one folder, whatever their spelling: resolved, or where that is not certain, by their text alone."""
+    """Return whether two locations are the same folder, however they are spelled. Folders that cannot be resolved with certainty are compared as text."""
     place = place_of_folder(location)
     return location.rstrip("/") == other.rstrip("/") or (place is not None and place == place_of_folder(other))
 
 
 def join(location: str, *parts: str) -> str:
-    """Return the location followed by the parts that are not empty, with exactly one slash between them."""
+    """Join a location and the parts that are not empty, with exactly one slash between them."""
     return "/".join([location.rstrip("/"), *(part.strip("/") for part in parts if part.strip("/"))])
 
 
@@ -133,7 +134,7 @@ class Place:
 
     Attributes:
         store: `file`, or the scheme and the authority, such as `s3://bucket`.
-        path: The path in the store: empty for its root, else with a slash at its start.
+        path: The path in the store: empty for the store's root, else with a slash at its start.
     """
 
     store: str
@@ -141,29 +142,29 @@ class Place:
 
     @property
     def is_root(self) -> bool:
-        """Return True for a bucket, a container or the root of a file system."""
+        """Return True for the root of a bucket, a container or a file system."""
         return not self.path
 
     def is_below(self, folder: "Place") -> bool:
-        """Return True if this place is in the folder or in one below it; a folder is not below itself."""
+        """Return True if this place is inside the folder, at any depth; a folder is not inside itself."""
         return self.store == folder.store and self.path.startswith(f"{folder.path}/")
 
     @property
     def in_any_spelling(self) -> "Place":
-        """Return the place with its host in lower case, or without it where URLs may leave it out: places with unequal results are different."""
+        """Return the place with its host in lower case, or removed where URLs may leave it out. Places that differ in this form are different."""
         scheme, _, authority = self.store.lower().partition("://")
         if scheme == "hdfs":
             return Place(scheme, self.path)
         return Place(f"{scheme}://{authority.partition('@')[0]}" if scheme == "abfs" else f"{scheme}://{authority}", self.path)
 
     def overlaps(self, folder: "Place") -> bool:
-        """Return True if one of both places is in the other, or they are the same, in any spelling of the store."""
+        """Return True if the two places are the same, or one is inside the other, however the host is spelled."""
         place, other = self.in_any_spelling, folder.in_any_spelling
         return place == other or place.is_below(other) or other.is_below(place)
 
 
 def place_of_folder(location: str) -> Place | None:
-    """Return the place of a folder, all symbolic links resolved; None where it cannot be determined for certain."""
+    """Return the place of a folder with all symbolic links resolved; None if it cannot be determined with certainty."""
     try:
         if scheme_of(location) == "file":
             return Place("file", os.path.realpath(local_path(location)).rstrip("/"))
@@ -173,13 +174,13 @@ def place_of_folder(location: str) -> Place | None:
 
 
 def place_of_file(location: str, real: Callable[[str], str] = os.path.realpath) -> Place | None:
-    """Return the place of a file; None where it cannot be determined for certain.
+    """Return the place of a file; None if it cannot be determined with certainty.
 
-    The folders above a local file are resolved and the file itself is not, because deleting a symbolic link deletes the link.
+    Symbolic links in the folders above a local file are resolved. The file itself is not resolved, because deleting a symbolic link deletes only the link.
 
     Args:
         location: The location of the file.
-        real: Resolves the symbolic links of a local folder.
+        real: A function that returns the real path of a local folder.
     """
     try:
         if scheme_of(location) == "file":
@@ -201,23 +202,23 @@ def _place_in_store(location: str) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class LocationScope:
-    """A set of folders, without excluded folders inside them.
+    """A set of folders, possibly with exclusions inside them.
 
     Attributes:
         folders: The folders.
-        without: Folders below them, or other places, that are not part of the scope.
+        without: Places that are not part of the scope, although they may be inside the folders.
     """
 
     folders: tuple[Place, ...] = ()
     without: tuple[Place, ...] = ()
 
     def contains(self, location: str) -> bool:
-        """Return True if the file is in one of the folders now. Local paths are resolved at each call, because links can change at any time."""
+        """Return True if the file is currently in one of the folders. Local paths are resolved at each call, because symbolic links can change at any time."""
         place = place_of_file(location)
         return place is not None and self.holds(place)
 
     def each(self, locations: Iterable[str]) -> Iterator[bool]:
-        """Yield the result of `contains` for each file; each folder is resolved once for all of them."""
+        """Yield the result of `contains` for each file; each folder is resolved only once for all files."""
         real = cache(os.path.realpath)
         for location in locations:
             place = place_of_file(location, real)
@@ -229,7 +230,7 @@ class LocationScope:
 
 
 def folders_of(locations: Iterable[str]) -> tuple[Place, ...]:
-    """Return the places of folders, without those that cannot be determined for certain."""
+    """Return the places of folders, without folders whose place cannot be determined with certainty."""
     return tuple(place for place in map(place_of_folder, locations) if place is not None)
 
 
@@ -238,11 +239,11 @@ class LocationPolicy:
     """The catalog properties `warehouse`, `io.allowed-locations`, `io.delete-outside` and `io.location-policy`.
 
     Attributes:
-        warehouse: The location of the warehouse, absolute; None where the catalog has none.
-        allowed_locations: Folders that tables may name besides the warehouse.
+        warehouse: The absolute location of the warehouse; None if the catalog has none.
+        allowed_locations: Folders besides the warehouse that may contain tables and their files.
         delete_outside: Folders outside of a table in which its expiry and purge may delete files.
         is_strict: Whether reading and writing outside of the table, the warehouse and the allowed locations is refused.
-        created: The folder of the table in question, if this process created the table there; None otherwise.
+        created: The folder of the current table if this process created the table; None otherwise.
     """
 
     warehouse: str | None = None
@@ -253,7 +254,7 @@ class LocationPolicy:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "LocationPolicy":
-        """Return the policy that a catalog's properties configure. Raises `InvalidPropertyError`."""
+        """Return the policy from a catalog's properties. Raises `InvalidPropertyError`."""
         policy = properties.get(POLICY, WARN).strip().lower()
         if policy not in (WARN, STRICT):
             raise InvalidPropertyError(f"the catalog property {POLICY} is {policy!r}", next_step=f"set it to {WARN} or {STRICT}")
@@ -266,10 +267,10 @@ class LocationPolicy:
         )
 
     def trusted_folders(self) -> LocationScope:
-        """Return the folders that the configuration names: the warehouse and the allowed locations."""
+        """Return the folders in the configuration: the warehouse and the allowed locations."""
         return LocationScope(folders_of([*([self.warehouse] if self.warehouse else []), *self.allowed_locations]))
 
 
 def split_list(text: str | None) -> tuple[str, ...]:
-    """Return the values of a property whose values are separated by commas."""
+    """Split the value of a property at its commas."""
     return tuple(value.strip() for value in (text or "").split(",") if value.strip())

@@ -1,13 +1,13 @@
-"""The addresses by which a machine reaches itself alone."""
+"""Loopback addresses, by which only the machine itself can reach its servers."""
 
 from ipaddress import ip_address
 
-# The address that servers listen on unless another one is named.
+# The address that servers listen on by default.
 LOOPBACK = "127.0.0.1"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, by its name or by its address, with or without brackets, is one that only this machine reaches."""
+    """Return whether a host is a loopback name or address, which only this machine can reach. The host may be in brackets."""
     if host.lower() == "localhost":
         return True
     try:

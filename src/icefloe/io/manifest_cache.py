@@ -1,9 +1,10 @@
-"""The cache of decoded manifests: a manifest never changes, so that its columns are kept for the next scan of this process.
+"""The cache of decoded manifests. A manifest never changes, so that its decoded columns can be kept for the next scans of this process.
 
-A hit needs the same properties of the storage, with their keys, and the same allowed locations, so that no reader gets what these would refuse (keys of the
-environment or of the machine are not compared); the same path and length; and of a local file the same inode and times. Several manifests that are decoded
-together are kept, and dropped, as one table. Memory is limited by the bytes of the columns and their objects. Several threads that need the same manifest wait
-for one of them to decode it. Where a property names a folder, `manifest_folder.py` has the columns for the next process. Spec: Manifests.
+A hit requires the same path and length of the manifest, and for a local file the same inode and times. It also requires the same storage properties, including
+access keys, and the same allowed locations, so that no reader gets a manifest that its own storage would refuse (access keys from environment variables or from
+the machine are not compared). Several manifests that are decoded together are kept, and dropped, as one table. Memory is limited by the bytes of the columns
+and their objects. Several threads that need the same manifest wait for one of them to decode it. If a property configures a folder, `manifest_folder.py` stores
+the columns for the next process. Spec: Manifests.
 """
 
 import os
@@ -33,28 +34,28 @@ TOTAL_BYTES = "io.manifest.cache.max-total-bytes"
 CONTENT_LENGTH = "io.manifest.cache.max-content-length"
 LOCAL_DIR = "io.manifest.cache.local-dir"
 LOCAL_TOTAL_BYTES = "io.manifest.cache.local-dir.max-total-bytes"
-# Default and least value.
+# The default and the least value of the property.
 _NUMBERS = {
     EXPIRATION: (60_000, 0),
     TOTAL_BYTES: (100 * 1024 * 1024, 1),
     CONTENT_LENGTH: (8 * 1024 * 1024, 1),
     LOCAL_TOTAL_BYTES: (1024 * 1024 * 1024, 1),
 }
-# What an array, and the key of a manifest, take in memory besides the bytes of values: most of what manifests of few entries take.
+# Memory of an array, and of a manifest's key, besides the bytes of values. In manifests with few entries this is most of the memory.
 _ARRAY_BYTES, _KEY_BYTES = 512, 1024
 _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """What the properties of a catalog set.
+    """The settings of the cache, from the properties of a catalog.
 
     Attributes:
-        expiration_ms: Columns that no scan used for so long are dropped; 0 for never.
-        total_bytes: The most bytes of columns and their objects.
-        content_length: The length of the longest manifest that is kept.
+        expiration_ms: Milliseconds after which unused columns are dropped; 0 for never.
+        total_bytes: The maximum memory of all columns and their objects.
+        content_length: The length in bytes of the longest manifest that is kept.
         local_dir: The folder for decoded manifests; None if they are kept in memory only.
-        local_total_bytes: The most bytes of files in it.
+        local_total_bytes: The maximum size of all files in that folder.
     """
 
     expiration_ms: int
@@ -65,10 +66,10 @@ class CacheSettings:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "CacheSettings | None":
-        """Return the settings of a catalog's properties; None if manifests are not kept.
+        """Return the settings from a catalog's properties; None if the cache is disabled.
 
         Raises:
-            InvalidPropertyError: A value is neither true nor false, or no whole number, or too small, or no absolute path of a folder.
+            InvalidPropertyError: A value is not a boolean, not a whole number, too small, or not the absolute path of a folder, where one is required.
         """
         enabled = _TRUTH.get(str(properties.get(ENABLED, "true")).lower())
         if enabled is None:
@@ -98,7 +99,7 @@ def _number(properties: Mapping[str, str], name: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Unit:
-    """Columns of manifests that were decoded together, and where each manifest is kept."""
+    """The columns of manifests that were decoded together, with the cache keys of these manifests."""
 
     table: Any
     statistics: frozenset[Statistic]
@@ -110,7 +111,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of one manifest in a unit."""
+    """The range of a unit's rows that belongs to one manifest."""
 
     unit: _Unit
     start: int
@@ -118,35 +119,35 @@ class _Rows:
 
 
 def memory_of(table: Any, manifests: int) -> int:
-    """Return about how many bytes the columns of some manifests take in this process, with their objects."""
+    """Estimate the bytes that the columns of some manifests take in this process, including the Python objects."""
     arrays: int = sum(column.num_chunks for column in table.columns)
     return int(table.nbytes) + arrays * _ARRAY_BYTES + manifests * _KEY_BYTES
 
 
 class ManifestCache:
-    """Decoded manifests of this process with the same settings."""
+    """The decoded manifests of this process for one combination of settings."""
 
     def __init__(self, settings: CacheSettings) -> None:
         self.settings = settings
         self.folder = None if settings.local_dir is None else ManifestFolder(settings.local_dir, settings.local_total_bytes, LOCAL_DIR)
         self.lock = threading.Lock()
-        self._rows: dict[Hashable, dict[Hashable, _Rows]] = {}  # by storage and type of the partition, then by manifest
-        self._statistics: dict[Hashable, frozenset[Statistic]] = {}  # that scans have used, by storage and type of the partition
-        self._units: OrderedDict[_Unit, None] = OrderedDict()  # the one that was used last is last
+        self._rows: dict[Hashable, dict[Hashable, _Rows]] = {}  # by storage and partition type, then by manifest
+        self._statistics: dict[Hashable, frozenset[Statistic]] = {}  # used by scans, by storage and partition type
+        self._units: OrderedDict[_Unit, None] = OrderedDict()  # the most recently used unit is last
         self._size = 0
         # Manifests that a thread is decoding; the event is set when it has finished.
         self.decoding: dict[Hashable, threading.Event] = {}
 
     def rows_of(self, group: Hashable) -> Mapping[Hashable, _Rows]:
-        """Return the rows of each manifest that is kept. The lock must be held."""
+        """Return the rows of each cached manifest of a group. The lock must be held."""
         return self._rows.get(group, {})
 
     def statistics_of(self, group: Hashable) -> frozenset[Statistic] | None:
-        """Return the statistics that scans of manifests that are kept have used; None if none are kept. The lock must be held."""
+        """Return the statistics that scans of the group's cached manifests have used; None if no manifest of the group is cached. The lock must be held."""
         return self._statistics.get(group)
 
     def touch(self, units: Collection[_Unit]) -> None:
-        """Note that units were used. The lock must be held."""
+        """Mark units as used now. The lock must be held."""
         now = time.monotonic()
         for unit in units:
             if unit in self._units:
@@ -154,7 +155,7 @@ class ManifestCache:
                 self._units.move_to_end(unit)
 
     def drop_expired(self) -> None:
-        """Drop units that were not used for long. The lock must be held."""
+        """Drop units that were not used within the expiration time. The lock must be held."""
         if not self.settings.expiration_ms:
             return
         oldest = time.monotonic() - self.settings.expiration_ms / 1000
@@ -171,10 +172,10 @@ class ManifestCache:
         statistics: frozenset[Statistic],
         since: float,
     ) -> None:
-        """Keep a table with the rows of manifests, and drop the units that were not used for the longest time. The lock must be held.
+        """Add a table with the rows of manifests, and drop the least recently used units if the cache is full. The lock must be held.
 
-        Units that were used `since` then are not dropped, and the table is not kept if there is no space besides them: the scan that used them needs more than
-        fits, and the next one would find nothing if each part replaced the one before.
+        Units that were used after the time `since` are not dropped. If there is no space besides them, the table is not kept: this scan needs more than the
+        cache can hold, and if each part replaced the part before, the next scan would find nothing.
         """
         size = memory_of(table, len(keys))
         while self._units and self._size + size > self.settings.total_bytes and (unit := next(iter(self._units))).used < since:
@@ -193,7 +194,7 @@ class ManifestCache:
         self._size += size
 
     def _remove(self, old: _Rows | None, key: Hashable) -> None:
-        """Remove one manifest from its unit, and drop the unit with its last manifest."""
+        """Remove one manifest from its unit, and drop the unit if it has no other manifest."""
         if old is not None:
             old.unit.keys.discard(key)
             if not old.unit.keys:
@@ -203,7 +204,7 @@ class ManifestCache:
         rows = self._rows[unit.group]
         for key in unit.keys:
             del rows[key]
-        if not rows:  # with temporary credentials, each load of a table has properties of its own
+        if not rows:  # with temporary credentials, the properties differ at each load of a table
             del self._rows[unit.group], self._statistics[unit.group]
         del self._units[unit]
         self._size -= unit.size
@@ -211,15 +212,15 @@ class ManifestCache:
 
 @dataclass(frozen=True, slots=True)
 class CachedManifests:
-    """The manifests of one storage in a cache, for one scan: what the readers of manifests take as `cache`."""
+    """The cached manifests of one storage, as one scan uses them: the `cache` argument of the manifest readers."""
 
     cache: ManifestCache
     storage: Hashable
     since: float = field(default_factory=time.monotonic)  # when the scan began
-    _versions: dict[str, tuple[int, ...] | None] = field(default_factory=dict)  # of the manifests of this scan, by path
+    _versions: dict[str, tuple[int, ...] | None] = field(default_factory=dict)  # keys of this scan's manifests, by path
 
     def undecoded_length(self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic]) -> int:
-        """Return the length of what must be decoded. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
+        """Return the total length of the manifests that must be decoded. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
         keys = [self._key(manifest) for manifest in manifests]
         length = 0
         with self.cache.lock:
@@ -234,7 +235,7 @@ class CachedManifests:
     def rows(
         self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
     ) -> list[DecodedRows]:
-        """Return the rows of each manifest. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
+        """Return the rows of each manifest, decoded if necessary. See `icefloe.spec.manifest.manifest_reader.ManifestColumnsCache`."""
         cache, group = self.cache, (self.storage, partition_type)
         keys = [self._key(manifest) for manifest in manifests]
         decoded: dict[int, DecodedRows] = {}
@@ -246,7 +247,7 @@ class CachedManifests:
                     self._look_up(request, group, keys, statistics, decoded)
                 if request.missing:
                     self._decode(request, group, keys, manifests, decode, decoded)
-            finally:  # also after an interrupt, or other threads would wait forever
+            finally:  # also after an interrupt, because other threads would wait forever
                 self._release(request, group, keys)
             if request.missing:
                 continue
@@ -264,7 +265,7 @@ class CachedManifests:
         statistics: frozenset[Statistic],
         decoded: dict[int, DecodedRows],
     ) -> None:
-        """Add what is kept to `decoded`; claim what no thread is decoding."""
+        """Add the cached manifests to `decoded`, and claim those manifests that no thread is decoding."""
         cache = self.cache
         request.statistics = statistics
         used: dict[_Unit, None] = {}
@@ -280,7 +281,7 @@ class CachedManifests:
                 request.others.append(cache.decoding[group, key])
             else:
                 request.missing.append(place)
-                if rows is not None:  # statistics of other filters are decoded again, so that scans with either filter find theirs
+                if rows is not None:  # rows without a needed statistic are decoded again, with all statistics
                     request.statistics |= rows.unit.statistics
                 if key is not None:
                     cache.decoding[group, key] = request.done
@@ -327,7 +328,7 @@ class CachedManifests:
         counts: Sequence[int],
         decoded: dict[int, DecodedRows],
     ) -> None:
-        """Add the rows of manifests to `decoded`, and keep them."""
+        """Add the newly decoded rows of manifests to `decoded`, and put them into the cache."""
         start = 0
         for place, count in zip(places, counts, strict=True):
             decoded[place] = DecodedRows(table, start, start + count)
@@ -338,7 +339,7 @@ class CachedManifests:
                 self.cache.put(group, claimed, table, counts, statistics=request.statistics, since=self.since)
 
     def _release(self, request: "_Request", group: Hashable, keys: Sequence[Hashable]) -> None:
-        """End the claims of a request."""
+        """Release the claims of a request, and wake the threads that wait for its manifests."""
         with self.cache.lock:
             for place in request.missing:
                 if self.cache.decoding.get((group, keys[place])) is request.done:
@@ -346,7 +347,7 @@ class CachedManifests:
         request.done.set()
 
     def _key(self, manifest: ManifestFile) -> Hashable:
-        """Return what identifies a manifest and all that its decoded entries depend on; None if it is not kept."""
+        """Return the cache key of a manifest, with all that its decoded entries depend on; None if the manifest is not cached."""
         if manifest.manifest_length > self.cache.settings.content_length:
             return None
         path = manifest.manifest_path
@@ -370,14 +371,14 @@ class CachedManifests:
 
 
 def _entry_count(manifest: ManifestFile) -> int | None:
-    """Return the number of entries that the manifest list states."""
+    """Return the number of entries of a manifest according to the manifest list."""
     counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
 @dataclass(slots=True)
 class _Request:
-    """What one look-up found missing, the threads that decode the rest, and the event that ends this thread's decoding."""
+    """The misses of a look-up: manifests to decode, the threads that decode the others, and the event that ends this thread's decoding."""
 
     missing: list[int] = field(default_factory=list)
     others: list[threading.Event] = field(default_factory=list)
@@ -386,16 +387,16 @@ class _Request:
 
 
 def _version(location: str) -> tuple[int, ...] | None:
-    """Return the identity and the times of a local file, an empty tuple for an object of a store, and None for what is not kept."""
+    """Return the inode and the times of a local file, an empty tuple for an object in a store, and None for a file that is not cached."""
     scheme = scheme_of(location)
     if scheme == MEMORY:
-        return None  # it is in memory already, and a test may write any path again
+        return None  # a memory file is not cached: it is in memory already, and a test may write any path again
     if scheme != LOCAL:
         return ()
     try:
         status = os.stat(local_path(location))
     except OSError:
-        return None  # reading it has the error
+        return None  # no error here, because reading the file raises it
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
@@ -415,7 +416,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def cached_manifests(io: FileIO) -> CachedManifests | None:
-    """Return the cache for the manifests of a storage, by its properties; None if they are not kept, or the storage is not Icefloe's own.
+    """Return the manifest cache for a storage, by its properties; None if caching is disabled, or the storage is not a class of Icefloe.
 
     Raises:
         InvalidPropertyError: A property of the cache has an invalid value.
@@ -429,15 +430,16 @@ def cached_manifests(io: FileIO) -> CachedManifests | None:
 
 
 def keep_written(io: FileIO, manifests: Sequence[ManifestFile], contents: Mapping[str, bytes], partition_type: StructType) -> None:
-    """Keep the columns of manifests that this process has written, so that its next scan decodes nothing.
+    """Put manifests that this process has written into the cache, so that its next scan need not decode them.
 
-    They have the statistics that scans of such manifests in this storage have used. Nothing is kept where there was no scan, or of more than one long manifest.
+    The cached columns include the statistics that scans of such manifests have used. Nothing is cached if there was no such scan, or if more than one of the
+    manifests is long.
 
     Args:
         io: The storage.
-        manifests: The manifests of one partition spec and content, as the manifest list has them.
-        contents: The bytes of each, by path.
-        partition_type: The type of their partition tuples.
+        manifests: The manifests, as in the manifest list, all with the same partition spec and content.
+        contents: The bytes of each manifest, by path.
+        partition_type: The type of the partition tuples of the spec.
 
     Raises:
         IcefloeError: A manifest cannot be decoded, or a property of the cache has an invalid value.

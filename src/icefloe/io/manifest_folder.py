@@ -1,8 +1,9 @@
-"""Decoded manifests in a local folder, as Arrow IPC files, for the next process of the same user.
+"""Decoded manifests in a local folder, as Arrow IPC files, for later processes of the same user.
 
-The folder belongs to this user, with mode 0700. A file is named by a hash of all that its columns depend on, so that no text of a table becomes a part of a
-path. It is written under another name and then renamed, and read only if it is a plain file of this user with the checksum, the schema and the number of rows
-that are expected; any other file of such a name is removed with a warning. Files of other names are left alone. Spec: none, this is a local format.
+The folder belongs to this user and has mode 0700. The name of a file is a hash of everything that its columns depend on, so that no text from a table becomes
+part of a path. A file is written under a temporary name and then renamed. It is read only if it is a regular file of this user with the expected checksum,
+schema and number of rows; any other file with such a name is removed with a warning. Files with names of another form are not touched. Spec: none, this is a
+local format.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ from icefloe.version import __version__
 
 LOG = logging.getLogger(__name__)
 FOLDER = "icefloe-manifests"
-# Changed with the content of the files. The version of the package is hashed too.
+# Version of the file format. The hash also covers the version of the package.
 _LAYOUT = 1
 _MAGIC = b"Icefloe manifest columns 1\n"
 _HEADER = len(_MAGIC) + 32
@@ -35,7 +36,8 @@ _UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.unfinished")
 _UNFINISHED_SECONDS = 3600
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-# The folder is as the property requires, and cannot be used now: another process removes it, or the system lacks something. Scans do without it.
+# Errors after which the folder, although its property is valid, cannot be used now: another process removes it, or a resource is missing. Scans continue
+# without it.
 _UNAVAILABLE = frozenset({errno.ENOENT, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
@@ -44,8 +46,8 @@ class ManifestFolder:
     """The files of decoded manifests below one folder, which several processes may use at once.
 
     Args:
-        parent: The folder of the property; the files are in a folder of their own in it.
-        total_bytes: The most bytes of files. The files that were not used for the longest time are removed.
+        parent: The folder in the property's value; the files are in a subfolder.
+        total_bytes: The maximum size of all files. The least recently used files are removed first.
         name: The name of the property, for errors.
     """
 
@@ -56,15 +58,15 @@ class ManifestFolder:
         self._unchecked_bytes = total_bytes  # bytes written since the files were last counted
 
     def load(self, key: str, schema: Any, rows: int | None) -> Any:
-        """Return the columns that were stored under a key; None without a usable file.
+        """Return the columns that were stored under a key; None if there is no usable file.
 
         Args:
-            key: A key of `key_of`.
+            key: A key from `key_of`.
             schema: The schema that the columns must have.
-            rows: The number of rows that they must have; None where it is not known.
+            rows: The number of rows that they must have; None if unknown.
 
         Raises:
-            InvalidPropertyError: The folder is not this user's alone.
+            InvalidPropertyError: The folder belongs to another user, or other users have access to it.
         """
         try:
             with self._open_folder() as folder:
@@ -95,10 +97,10 @@ class ManifestFolder:
         return table
 
     def store(self, columns: Iterable[tuple[str, Any]]) -> None:
-        """Store columns, each under a key of `key_of`. A file that cannot be written is logged: scans do not depend on it.
+        """Store columns, each under a key from `key_of`. If a file cannot be written, that is only logged, because scans do not depend on it.
 
         Raises:
-            InvalidPropertyError: The folder is not this user's alone.
+            InvalidPropertyError: The folder belongs to another user, or other users have access to it.
         """
         try:
             with self._open_folder() as folder:
@@ -112,7 +114,7 @@ class ManifestFolder:
 
     @contextmanager
     def _open_folder(self) -> Iterator[int]:
-        """Hold the folder open, created where it is missing. Raises `OSError` where it cannot be used now, and `InvalidPropertyError` for its owner or mode."""
+        """Open the folder, creating it if necessary. Raises `OSError` if it cannot be used now, and `InvalidPropertyError` for a wrong owner or mode."""
         try:
             self._path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -188,9 +190,9 @@ class ManifestFolder:
             os.unlink(name, dir_fd=folder)
 
     def _remove_oldest(self, folder: int) -> None:
-        """Remove the files that were used least recently, if all have more than seven eighths of the bytes, and what interrupted processes left.
+        """If the files take more than seven eighths of `total_bytes`, remove the least recently used; remove the temporary files of interrupted processes too.
 
-        A process counts them again after it has written the last eighth.
+        A process calls this again after it has written another eighth.
         """
         files: list[tuple[float, str, int]] = []
         with os.scandir(folder) as entries:
@@ -213,16 +215,16 @@ class ManifestFolder:
 
 
 class _UnusableError(Exception):
-    """A file is not what this module wrote; the message has the reason."""
+    """A file was not written by this module, or is damaged; the message has the reason."""
 
 
 def is_possible() -> bool:
-    """Return True if this system has owners and modes of files, and opens files relative to a folder."""
+    """Return True if this system has file owners and modes, and can open files relative to a folder."""
     return hasattr(os, "geteuid") and {os.open, os.unlink, os.rename} <= os.supports_dir_fd
 
 
 def key_of(*parts: Any) -> str:
-    """Return the hash of values, the same in each process: of dataclasses, sets, sequences, and values whose `repr` has no address."""
+    """Return a hash of the values that is the same in each process: of dataclasses, sets, sequences, and values whose `repr` contains no address."""
     return sha256(repr(_stable((_LAYOUT, __version__, parts))).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""`MemoryFileIO`: files in the memory of this process, for tests and tables that need not last."""
+"""`MemoryFileIO`: files in the memory of this process, for tests and temporary tables."""
 
 import errno
 import threading
@@ -11,14 +11,14 @@ from icefloe.io.locations import scheme_of
 from icefloe.io.storage_errors import storage_error
 from icefloe.spec.ports import Content, whole
 
-# One set of files per process, as a machine has one file system: two `MemoryFileIO` values see the same files, also after pickling within the process.
+# One set of files for the process, as a machine has one file system: all `MemoryFileIO` objects share it, also those that were unpickled in the process.
 _FILES: dict[str, bytes] = {}
 _LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFileIO:
-    """Files at `memory://x`. Other processes, such as Spark's tasks, do not see them."""
+    """Files at `memory://x`. Other processes, such as Spark's tasks, cannot read them."""
 
     def read(self, location: str) -> bytes:
         """Return the content of a file."""
@@ -58,7 +58,7 @@ class MemoryFileIO:
 
 
 class _Output:
-    """The Python side of an open file, which gathers the bytes and stores them when it is closed."""
+    """The Python object behind an open file: it collects the bytes, and stores them as a file on close."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -76,13 +76,13 @@ class _Output:
         return self._length
 
     def flush(self) -> None:
-        """Do nothing: no bytes wait to be flushed."""
+        """Do nothing: the bytes are stored on close."""
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
             with _LOCK:
-                if self._key in _FILES:  # a file that was deleted meanwhile stays deleted
+                if self._key in _FILES:  # if the file was deleted meanwhile, it stays deleted
                     _FILES[self._key] = b"".join(self._parts)
 
 

@@ -1,4 +1,4 @@
-"""`ObjectFolders`: listing and deleting the objects of a store by folders, for a file-system catalog whose warehouse is in the store.
+"""`ObjectFolders`: listing and deletion of a store's objects by folder, for a file-system catalog whose warehouse is in the store.
 
 Spec: File System Tables.
 """
@@ -15,12 +15,12 @@ from icefloe.io.object_store_file_io import ObjectStoreFileIO
 
 @dataclass(frozen=True, slots=True)
 class ObjectFolders:
-    """The objects that a file IO reaches."""
+    """Operations on prefixes of an object store as if they were folders."""
 
     io: SchemeFileIO
 
     def entries(self, location: str) -> tuple[list[str], Mapping[str, int]]:
-        """Return the names of the folders in a folder, sorted, and the sizes of the objects in it by their names."""
+        """Return the sorted names of the folders in a folder, and the sizes in bytes of the objects in it, by name."""
         folders: set[str] = set()
         sizes: dict[str, int] = {}
         for rest, entry in self._entries_below(location, is_deep=False):
@@ -34,7 +34,7 @@ class ObjectFolders:
         return sorted(folders), sizes
 
     def is_same(self, location: str, other: str) -> bool:
-        """Return whether two locations name one folder: `s3a` is another name of the scheme `s3`. Names of objects are literal."""
+        """Return whether two locations are the same folder. `s3a` is an alias of the scheme `s3`; names of objects are compared literally."""
         return is_same_folder(location, other)
 
     def objects_below(self, location: str) -> list[str]:
@@ -43,12 +43,12 @@ class ObjectFolders:
         return [f"{top}/{rest}" for rest, entry in self._entries_below(location, is_deep=True) if entry.get("type") != "directory" and rest]
 
     def delete(self, locations: Sequence[str]) -> None:
-        """Delete objects. Raises the first `StorageError`, after it has tried all."""
+        """Delete objects. After trying all of them, raise the first `StorageError`, if there was one."""
         for _, error in delete_files(self.io, locations):
             raise error
 
     def _entries_below(self, location: str, *, is_deep: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the rest of each name after the folder, and the entry."""
+        """Yield for each entry below a folder the part of its name after the folder, and the entry."""
         store = self.io.at(location)
         if not isinstance(store, ObjectStoreFileIO):
             return

@@ -1,7 +1,7 @@
 """`ObjectStoreFileIO`: S3, Google Cloud Storage, Azure and the other storages that fsspec supports.
 
-The libraries that connect to a store (fsspec with s3fs, gcsfs or adlfs) are extras of this package. An error names the missing one when a location needs it.
-Keys of a storage account of Azure, which are properties of the catalog, are sent to that account only.
+The libraries that connect to a store (fsspec with s3fs, gcsfs or adlfs) are extras of this package. If a location needs a missing library, the error names its
+extra. Access keys of an Azure storage account, which are properties of the catalog, are sent only to that account.
 """
 
 import errno
@@ -23,7 +23,7 @@ from icefloe.io.storage_errors import cause_without_secrets, storage_error, with
 from icefloe.optional_packages import not_installed, optional_module
 from icefloe.spec.ports import Content, StorageAccess, whole
 
-# Scheme -> (fsspec protocol, extra of this package that brings it). Hadoop's scheme names are aliases of the store's own.
+# Scheme -> (fsspec protocol, extra of this package that installs it). Hadoop's schemes are aliases of the store's own scheme.
 PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
     "s3": (S3, "s3"),
     "s3a": (S3, "s3"),
@@ -36,46 +36,47 @@ PROTOCOLS: Mapping[str, tuple[str, str | None]] = {
     "wasbs": (ABFS, "azure"),
     "hdfs": ("hdfs", None),
 }
-# Stores that create an object only if its name is free, in one request: `If-None-Match: *`, or a generation of 0 that must match.
+# Stores with exclusive creation in one request: `If-None-Match: *`, or the condition that the generation is 0.
 CREATES_EXCLUSIVELY = frozenset({S3, GCS, ABFS})
-# Extra -> the package in it that connects to the store.
+# Extra -> the package that it installs to connect to the store.
 _PACKAGES: Mapping[str | None, str] = {"s3": "s3fs", "gcs": "gcsfs", "azure": "adlfs", None: "fsspec"}
 _PATTERN_SIGNS = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStoreFileIO:
-    """Files of one fsspec protocol. It holds only names and options, so that it can be pickled; each process connects for itself.
+    """Files of one fsspec protocol. The object holds only names and options, so that it can be pickled; each process connects for itself.
 
     Attributes:
         protocol: The name of the protocol in fsspec.
-        properties: Properties of the catalog and the table that concern the protocol; with `access` they are in it.
-        extra: The extra of this package that installs the library; None where there is none.
-        access: What a catalog gives for a table's files. Its properties are read for each request, so that the credentials are valid at each.
+        properties: Properties of the catalog and the table that concern the protocol. If there is an `access`, its properties are used instead.
+        extra: The extra of this package that installs the library; None if there is no such extra.
+        access: The credentials, or the signer of requests, that a catalog provides for a table's files. Its properties are read at each request, so that the
+            credentials are always valid.
     """
 
     protocol: str
-    # Not shown: properties may hold keys to the store.
+    # Not in the repr: properties may hold keys to the store.
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra: str | None = None
     access: StorageAccess | None = field(default=None, repr=False, compare=False)
 
     def read(self, location: str) -> bytes:
         """Return the content of an object."""
-        # s3fs requests the size before it reads, unless it may send one request only.
+        # s3fs requests the size before it reads, unless it is set to send a single request.
         options = {"max_concurrency": 1} if self.protocol == S3 else {}
         content = self._call(location, lambda store: store.cat_file(self.own_form(location), **options))
         return bytes(content)
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
-        """Write the whole object, which readers see complete or not at all. Raises `FileAlreadyExistsError` unless `overwrite`.
+        """Write the whole object; readers see either all of it or nothing. Raises `FileAlreadyExistsError` unless `overwrite`.
 
-        An object that has exactly this content is no error: the store had written it, and the reply was lost, so that the library sent it again.
+        An existing object with exactly this content is not an error: the store had written it, but the reply was lost, and the library repeated the request.
         """
         path, data = self.own_form(location), whole(content)
 
         def put(store: Any) -> None:
-            # Where the library has no exclusive creation, a name that another writer takes after this check is overwritten.
+            # If the library has no exclusive creation, an object that another writer creates after this check is overwritten.
             if not overwrite and self.protocol not in CREATES_EXCLUSIVELY and store.exists(path):
                 raise FileExistsError(errno.EEXIST, "exists", location)
             store.pipe_file(path, data, mode="overwrite" if overwrite else "create")
@@ -91,7 +92,7 @@ class ObjectStoreFileIO:
         return bool(self._call(location, lambda store: self._is_object(store, self.own_form(location))))
 
     def _is_object(self, store: Any, path: str) -> bool:
-        """Return whether a path is an object. In S3 that is one request about the object: s3fs would list the path as a folder next, which few may do."""
+        """Return whether a path is an object. For S3 this is one request; s3fs would also list the path as a folder, which few users may do."""
         try:
             if self.protocol == S3 and hasattr(store, "call_s3"):
                 bucket, key, _ = store.split_path(path)
@@ -117,10 +118,10 @@ class ObjectStoreFileIO:
         self._call(location, remove)
 
     def delete_many(self, locations: Sequence[str]) -> None:
-        """Delete the objects by as few requests as the store's library can make.
+        """Delete the objects with as few requests as the store's library supports.
 
-        After an error some of them are deleted; an object that does not exist may be an error too. fsspec reads a name with any of `*?[` as a pattern here,
-        which would delete other objects, so such names are deleted one by one.
+        If this raises an error, some of the objects may be deleted; an object that does not exist may be an error too. Names with any of `*?[` are deleted one
+        by one, because fsspec would treat them as patterns, which could match other objects.
         """
         plain = [location for location in locations if not _PATTERN_SIGNS.intersection(location)]
         for location in set(locations).difference(plain):
@@ -129,9 +130,9 @@ class ObjectStoreFileIO:
             self._call(plain[0], lambda store: store.rm(list(map(self.own_form, plain))))
 
     def list_entries(self, location: str, *, is_deep: bool = False) -> Sequence[Mapping[str, Any]]:
-        """Return fsspec's entries of the files and folders in a folder, or with `is_deep` of all files below it. A missing folder has none.
+        """Return fsspec's entries for the files and folders in a folder, or with `is_deep` for all files below it. For a missing folder the result is empty.
 
-        The library's cache of listings is not used, and does not grow: it could be old, and a table has millions of files.
+        The library's cache of listings is neither read, because it may be outdated, nor filled, because a table may have millions of files.
         """
 
         def entries(store: Any) -> Sequence[Mapping[str, Any]]:
@@ -142,7 +143,7 @@ class ObjectStoreFileIO:
             except FileNotFoundError:
                 return []
             finally:
-                # A deep listing is kept for each folder below this one too.
+                # The library keeps a deep listing for each subfolder too.
                 if is_deep:
                     store.invalidate_cache()
                 else:
@@ -152,7 +153,7 @@ class ObjectStoreFileIO:
         return result
 
     def entry(self, location: str) -> Mapping[str, Any]:
-        """Return fsspec's entry of an object as it is now, not as a listing has shown it. Raises `NoSuchFileError`."""
+        """Request fsspec's entry of an object from the store, not from a cached listing. Raises `NoSuchFileError`."""
 
         def info(store: Any) -> Mapping[str, Any]:
             path = self.own_form(location)
@@ -163,11 +164,11 @@ class ObjectStoreFileIO:
         return result
 
     def open_input(self, location: str) -> Any:
-        """Return a seekable file for Arrow, which reads ranges of the object; see `range_reads.py`."""
+        """Return a seekable file for Arrow, which reads byte ranges of the object; see `range_reads.py`."""
         return self._open(location, None, b"")
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Return a seekable file whose size is stated by a manifest: it is taken, and not requested, if the object ends there with these bytes."""
+        """Return a seekable file with the size from a manifest. If the object ends with the bytes `ending` at that size, the store's size is not requested."""
         return self._open(location, size, ending)
 
     def _open(self, location: str, expected_size: int | None, ending: bytes) -> Any:
@@ -185,13 +186,13 @@ class ObjectStoreFileIO:
         return ObjectInput(RangeReads(fetch, lambda: self.size(location), expected_size, ending), mode="r")
 
     def open_output(self, location: str) -> Any:
-        """Return a `pyarrow.PythonFile` to a new object, which appears when the file is closed; a long one is uploaded in parts meanwhile."""
+        """Return a `pyarrow.PythonFile` for a new object, which exists once the file is closed; a long one is uploaded in parts meanwhile."""
         if self.exists(location):
             raise storage_error(FileExistsError(errno.EEXIST, "exists", location), location)
         return self.open_unique_output(location)
 
     def open_unique_output(self, location: str) -> Any:
-        """Return a file as `open_output` does, without a request: whether an object has the name is not looked up, for which S3 requires the right to list."""
+        """Return a file as `open_output` does, without checking whether the unique name exists: in S3 the check requires the right to list."""
         path = self.own_form(location)
         options = {"block_size": int(self.properties[PART_BYTES])} if self.protocol == S3 and PART_BYTES in self.properties else {}
         stream = self._call(location, lambda store: store.open(path, "wb", **options))
@@ -200,7 +201,7 @@ class ObjectStoreFileIO:
         return pa.PythonFile(stream, mode="w")
 
     def own_form(self, location: str) -> str:
-        """Return a location as the store's library reads it: with its own scheme in place of an alias, and without a host of Azure."""
+        """Return a location in the form of the store's library: with the store's own scheme instead of an alias, and for Azure without the host."""
         _, separator, path = location.partition("://")
         if not separator or self.protocol not in CREATES_EXCLUSIVELY:
             return location
@@ -210,7 +211,7 @@ class ObjectStoreFileIO:
         return f"{self.protocol}://{path}"
 
     def connect(self, location: str) -> Any:
-        """Return the fsspec file system for a location, one per process and set of properties, with credentials that are valid now.
+        """Return the fsspec file system for a location. It is shared by process and set of properties, and its credentials are valid now.
 
         Raises:
             NotInstalledError: the package of the store is not installed.
@@ -227,13 +228,13 @@ class ObjectStoreFileIO:
         try:
             return self._request(location, store, request)
         except StoragePermissionError:
-            # A store may refuse credentials before the time that the catalog gave for their expiry.
+            # A store may reject credentials before they expire according to the catalog.
             if not self._is_renewed(location, store):
                 raise
         return self._request(location, self.connect(location), request)
 
     def _is_renewed(self, location: str, refused: Any) -> bool:
-        """Return whether there are other credentials than those of a file system that the store refused: another thread may have got them meanwhile."""
+        """Renew the credentials after the store refused a file system. Return True if there are new ones, possibly from another thread."""
         if self.access is None:
             return False
         return self.connect(location) is not refused or self.access.renew() or self.connect(location) is not refused
@@ -247,7 +248,7 @@ class ObjectStoreFileIO:
             secrets = self._secrets()
             raise storage_error(error, location, secrets) from cause_without_secrets(error, secrets)
         except Exception as error:  # noqa: BLE001  see below
-            # The libraries of stores raise errors of other classes, whose text quotes signed requests.
+            # The libraries raise errors of other classes too, whose text quotes signed requests.
             secrets = self._secrets()
             text = f"storage failed at {location}: {type(error).__name__}: {without_secrets(str(error), secrets)}"
             raise StorageError(text, path=location) from cause_without_secrets(error, secrets)
@@ -257,7 +258,7 @@ class ObjectStoreFileIO:
 
 
 def _forget_listing(store: Any, path: str) -> None:
-    """Remove a folder from the library's cache of listings. Azure's library finds it by the path without a scheme and a host alone."""
+    """Remove a folder from the library's cache of listings. Azure's library uses the path without scheme and host as the key."""
     store.invalidate_cache(store._strip_protocol(path).rstrip("/"))
 
 
@@ -266,13 +267,13 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
     feature = f"storage of scheme {protocol!r}"
     fsspec = optional_module("fsspec", extra=extra, feature=feature)
     try:
-        # fsspec's own cache would keep a file system, with its keys, for each of the credentials that a catalog renews, as long as this process.
+        # fsspec's own cache would keep a file system, with its keys, for each renewed credential until the process ends.
         options = {**fsspec_options(protocol, dict(properties)), "skip_instance_cache": True}
         if signer is None:
             return fsspec.filesystem(protocol, **options)
         return with_remote_signing(fsspec.filesystem(protocol, **options, anon=True), signer)
     except ImportError as error:
-        # fsspec replaces the error of the package that it could not import.
+        # fsspec hides the original import error behind its own.
         raise not_installed(feature, _PACKAGES[extra], extra=extra, cause=error.__cause__ or error) from error
     except ValueError as error:
         secrets = secret_values(dict(properties))
@@ -283,12 +284,12 @@ def _connect(protocol: str, properties: tuple[tuple[str, str], ...], extra: str 
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    # A file system of fsspec works in the process alone that has opened it.
+    # A file system of fsspec works only in the process that opened it.
     os.register_at_fork(after_in_child=_connect.cache_clear)
 
 
 def file_io_for(location: str, properties: Mapping[str, str], access: StorageAccess | None = None) -> ObjectStoreFileIO:
-    """Return the file IO of a location's scheme; a scheme that is not listed here is passed to fsspec under its own name."""
+    """Return the file IO for a location's scheme; a scheme that is not in the table above is used as the name of the fsspec protocol."""
     protocol, extra = PROTOCOLS.get(scheme_of(location), (scheme_of(location), None))
     if access is not None:
         return ObjectStoreFileIO(protocol, dict(properties), extra, access)

@@ -1,6 +1,6 @@
-"""Catalog properties of object stores, and the options of the libraries that connect to the stores. The names are those of PyIceberg and of Java.
+"""Catalog properties for object stores, and the options of the libraries that they set. The properties have the names of PyIceberg and of Java.
 
-Keys of a storage account of Azure are for one account, and `account_properties` leaves them out for any other.
+Access keys of Azure belong to one storage account; `account_properties` removes them for locations in any other account.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from icefloe.spec.ports import VENDED_GOOGLE_TOKEN
 
 # The stores by their protocol in fsspec.
 S3, GCS, ABFS = "s3", "gcs", "abfs"
-# Bytes of the parts of an upload, as Java's Iceberg has them.
+# The part size of an upload in bytes, as in Java's Iceberg.
 PART_BYTES = "s3.multipart.part-size-bytes"
 
 _Convert = Callable[[str], Any]
@@ -29,12 +29,12 @@ def _number(text: str) -> float | int:
 
 
 def _if_true(value: object) -> _Convert:
-    """Return a conversion of `true` to a value; of any other text to nothing."""
+    """Return a converter that maps `true` to a value, and any other text to None, which sets no option."""
     return lambda text: value if _is_true(text) else None
 
 
 def _one_of(**values: str) -> _Convert:
-    """Return a conversion of the named texts, with `_` for a hyphen, to values; an empty value is no option. Raises `ValueError` for any other text."""
+    """Return a converter that accepts only these texts, with `_` for a hyphen, and `ValueError` for others; an empty text sets no option."""
     by_text = {name.rstrip("_").replace("_", "-"): value for name, value in values.items()}
 
     def convert(text: str) -> str | None:
@@ -46,11 +46,11 @@ def _one_of(**values: str) -> _Convert:
 
 
 def _google_credentials(token: str) -> Any:
-    """Return the credentials that are this token: gcsfs takes a text for the name of a method or of a file, such as `google_default`."""
+    """Return Google credentials from an access token: a plain text would be taken by gcsfs for the name of a method, such as `google_default`, or of a file."""
     return optional_module("google.oauth2.credentials", extra="gcs", feature="storage of scheme 'gs'").Credentials(token)
 
 
-# Property -> path of the option in the keyword arguments of fsspec's file system, and its conversion. Of several properties for one option, the first is taken.
+# Property -> path of the option in fsspec's keyword arguments, and the converter of the value. If several properties set an option, the first one counts.
 _OPTIONS: Mapping[str, Mapping[str, tuple[tuple[str, ...], _Convert]]] = {
     S3: {
         "s3.endpoint": (("endpoint_url",), str),
@@ -108,11 +108,11 @@ _OPTIONS: Mapping[str, Mapping[str, tuple[tuple[str, ...], _Convert]]] = {
     },
     "hdfs": {"hdfs.host": (("host",), str), "hdfs.port": (("port",), _number), "hdfs.user": (("user",), str)},
 }
-# Options of the library whatever the properties are: botocore's standard retries wait longer after each attempt, by a random time.
+# Options that are always set: botocore's standard retries wait longer after each attempt, with a random part.
 _ALWAYS: Mapping[str, Mapping[str, Any]] = {S3: {"config_kwargs": {"retries": {"mode": "standard", "max_attempts": 5}}}}
-# Properties that concern an upload, and are no option of the file system.
+# Properties of uploads, which are not options of the file system.
 _OF_UPLOADS: Mapping[str, tuple[str, ...]] = {S3: (PART_BYTES,)}
-# Properties of which the rest of the name is an account of Azure or its host, as REST catalogs send them.
+# Prefixes of properties that continue with an Azure account or its host, as REST catalogs send them.
 _PER_ACCOUNT = ("adls.sas-token.", "adls.connection-string.")
 # Properties whose values never appear in messages.
 SECRETS = (
@@ -131,13 +131,13 @@ SECRETS = (
     "adls.connection-string",
     "adls.client-secret",
 )
-# Credentials of one account, which are never sent to another one. A service principal's secret is sent to Microsoft's sign-in alone, whatever the account.
+# Credentials that belong to one account and are never sent to another. A service principal's secret is not among them: it is sent only to Microsoft's sign-in.
 _OF_ONE_ACCOUNT = ("adls.account-key", "adls.sas-token", "adls.connection-string", "adls.auth.shared-key.account.key")
 ACCOUNT_HOST = "adls.account-host"
 
 
 def property_names(protocol: str) -> frozenset[str]:
-    """Return the names of the properties that concern a protocol, and the beginnings of those that end in an account."""
+    """Return the names of the properties that concern a protocol, and the prefixes of the property names that end in an account."""
     return frozenset({*_OPTIONS.get(protocol, {}), *_OF_UPLOADS.get(protocol, ()), *(_PER_ACCOUNT if protocol == ABFS else ())})
 
 
@@ -148,10 +148,10 @@ def options_of(protocol: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def fsspec_options(protocol: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keyword arguments of fsspec for the properties of this protocol; other properties are left out.
+    """Return the keyword arguments of fsspec from the properties of this protocol; other properties are ignored.
 
     Raises:
-        InvalidPropertyError: The property does not allow the value.
+        InvalidPropertyError: The value of a property is not allowed.
     """
     options: dict[str, Any] = _copy(_ALWAYS.get(protocol, {}))
     is_set: set[tuple[str, ...]] = set()
@@ -180,7 +180,7 @@ def _copy(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secret_values(properties: Mapping[str, str]) -> list[str]:
-    """Return the values of the properties that are secrets, and the parts of a connection string that are."""
+    """Return the secrets in the properties: whole values, and the secret parts of connection strings."""
     values = [properties[name] for name in SECRETS if properties.get(name)]
     return [
         *values,
@@ -189,7 +189,7 @@ def secret_values(properties: Mapping[str, str]) -> list[str]:
 
 
 def account_properties(location: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties for the storage account that an Azure location names: only the configured account receives its keys."""
+    """Return the properties for the storage account of an Azure location, without the access keys if they belong to another account."""
     host = host_of(location)
     own = _of_account(host, properties)
     if not host or host.partition(".")[0] == _configured_account(properties):
@@ -199,7 +199,7 @@ def account_properties(location: str, properties: Mapping[str, str]) -> dict[str
 
 
 def _of_account(host: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties whose names end in this account or its host, by their names without it."""
+    """Return the properties whose names end in this account or its host, by their names without that suffix."""
     ends = account_ends(host)
     return {
         prefix.rstrip("."): text
@@ -210,5 +210,5 @@ def _of_account(host: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _configured_account(properties: Mapping[str, str]) -> str:
-    """Return the storage account that the catalog's keys are for: that of the property, that of the connection string, or that of the warehouse."""
+    """Return the storage account that the catalog's keys belong to, from the account property, the connection string, or the warehouse."""
     return account_of_keys(properties) or host_of(properties.get("warehouse") or "/").partition(".")[0]

@@ -1,4 +1,4 @@
-"""Conversions between schemas and Arrow schemas under the module name of PyIceberg: `from icefloe.io.pyarrow import schema_to_pyarrow`."""
+"""Conversions between Iceberg and Arrow schemas, in the module that has them in PyIceberg: `from icefloe.io.pyarrow import schema_to_pyarrow`."""
 
 import pyarrow as pa
 
@@ -9,7 +9,7 @@ __all__ = ["pyarrow_to_schema", "schema_to_pyarrow"]
 
 
 def schema_to_pyarrow(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of rows as scans return them: `schema.as_arrow()`.
+    """Return the Arrow schema of a scan's result for a schema: the result of `schema.as_arrow()`.
 
     Args:
         schema: the schema.
@@ -18,13 +18,13 @@ def schema_to_pyarrow(schema: Schema) -> pa.Schema:
 
 
 def pyarrow_to_schema(schema: pa.Schema) -> Schema:
-    """Return the schema of an Arrow schema whose fields have field ids.
+    """Convert an Arrow schema whose fields have field ids to an Iceberg schema.
 
     Args:
-        schema: the Arrow schema.
+        schema: the Arrow schema, with a field id in the metadata of each field.
 
     Raises:
         InvalidSchemaError: a column has no field id.
-        UnsupportedTypeError: the format has no type for a column.
+        UnsupportedTypeError: Iceberg has no type for the type of a column.
     """
     return schema_from_arrow(schema, keep_ids=True)

@@ -1,11 +1,11 @@
-"""`RangeReads`: a file of an object store that is open for reading, by as few requests as its reader allows.
+"""`RangeReads`: an open file in an object store that reads with as few requests as possible.
 
-A request costs as much time as a megabyte of data, so that columns that a reader needs from one file are read together: the reader states them in advance
-(`ObjectInput.will_read`), ranges with small gaps become one, and all ranges of a step are requested at once. The end of a file is read in one piece, as the
-footers of Parquet and ORC are there, and a small file as a whole. Other reads fetch a block, which grows while they continue where the last one ended.
+A request takes as long as the transfer of a megabyte. So the columns that a reader needs are requested together: the reader states their ranges in advance
+(`ObjectInput.will_read`), ranges with small gaps are merged, and all ranges of a step are requested at once. A small file is read as a whole, and the end of
+any file in one request, because Parquet and ORC have their footers there. Every other read fetches a block, whose length grows while reads are sequential.
 
-The size costs a request too, unless the caller has it from a manifest. Such a size is only taken if the file has the bytes at its end that its format
-demands.
+The size costs a request too, unless the caller has it from a manifest. That size is used only if the bytes before it are the ending that the file format
+requires.
 Spec: File System Operations (seekable reads).
 """
 
@@ -17,25 +17,25 @@ import pyarrow as pa
 
 from icefloe.errors import IcefloeError, NoSuchFileError
 
-# Bytes at the end of a file that are read first. Arrow reads 64 KiB; footers of wide files are longer, and more bytes of one request cost little.
+# Bytes that are read first from a file's end. Arrow reads 64 KiB, but footers of wide files are longer, and more bytes in one request cost little.
 END_BYTES = 256 * 1024
-# A file of at most so many bytes is read as a whole.
+# Files up to this size are read as a whole.
 SMALL_FILE_BYTES = 1024 * 1024
-# Bytes between two ranges that are read rather than starting another request.
+# The largest gap between two ranges that is read too, instead of sending another request.
 GAP_BYTES = 1024 * 1024
-# Ranges of one step that are requested, unless they are farther apart than the longest gap that is read to have no more.
+# The number of ranges that a step requests at most, unless the gaps between them are longer than LONGEST_GAP_BYTES.
 MOST_RANGES, LONGEST_GAP_BYTES = 2, 8 * 1024 * 1024
-# Bytes of the first block, and of the longest one, where nothing was stated in advance.
+# Bytes of the first and of the longest block, for reads that were not stated in advance.
 FIRST_BLOCK_BYTES, LONGEST_BLOCK_BYTES = 256 * 1024, 8 * 1024 * 1024
-# Bytes of the ranges of one step: so many are in memory at once, or one range, if it is longer.
+# The maximum of bytes in a step's ranges, all of which are in memory together; a single longer range is a step too.
 STEP_BYTES = 64 * 1024 * 1024
 
-# A part of a file: its first byte, and the one after its last.
+# A byte range of a file: the first byte, and the one after the last.
 Range = tuple[int, int]
 
 
 def merged_ranges(ranges: Sequence[Range], gap: int = GAP_BYTES) -> list[Range]:
-    """Return the ranges sorted, and as one where at most `gap` bytes are between them; more than two with longer gaps become fewer."""
+    """Sort byte ranges and merge those with at most `gap` bytes between them; then merge over the smallest longer gaps until at most MOST_RANGES are left."""
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start - merged[-1][1] <= gap:
@@ -55,10 +55,10 @@ def _start_of_end(size: int) -> int:
 
 
 class RangeReads(io.RawIOBase):
-    """An open file. It is used by one thread at a time, as Arrow locks a Python file.
+    """An open file. Only one thread uses it at a time, because Arrow locks a Python file.
 
-    Args of the constructor: `fetch` returns the bytes of ranges, requested at once; `size` requests the size of the store; `expected_size` is the manifest's,
-    and `ending` are the bytes that the file must end with for that size to be taken.
+    Args of the constructor: `fetch` requests ranges in parallel and returns their bytes; `size` requests the file's size from the store; `expected_size` is the
+    size from a manifest, which is used only if the file ends with the bytes `ending` there.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RangeReads(io.RawIOBase):
             self._size, self._end = size(), b""
 
     def _has_ending(self, expected_size: int, ending: bytes) -> bool:
-        """Return True if a file of that size ends with these bytes; keep its end then."""
+        """Return True if the file ends with these bytes at the expected size, and keep the bytes that were read for this."""
         start = _start_of_end(expected_size)
         try:
             (content,) = self._fetch([(start, expected_size)])
@@ -94,9 +94,9 @@ class RangeReads(io.RawIOBase):
         return len(content) == expected_size - start and content.endswith(ending)
 
     def will_read(self, steps: Sequence[Sequence[Range]]) -> None:
-        """State what is read from now on, as the ranges of one row group after another; the ranges of small row groups are requested together.
+        """State the ranges that will be read, one step for each row group, in order. Steps of small row groups are requested together.
 
-        Ranges come from the file itself, so those that are not in it are left out.
+        The ranges come from the file's own metadata, which may be wrong, so that ranges beyond the end of the file are ignored.
         """
         self._blocks, self._steps = [], []
         step: list[Range] = []
@@ -128,7 +128,7 @@ class RangeReads(io.RawIOBase):
         return self._position
 
     def read_buffer(self, size: int = -1) -> Any:
-        """Return the next bytes as an Arrow buffer, without a copy where one request had them all. Arrow calls it in place of `read`."""
+        """Return the next bytes as an Arrow buffer, without a copy if one request returned all of them. Arrow calls this method instead of `read`."""
         start = self._position
         end = self._size if size < 0 else min(self._size, start + size)
         content = self._bytes(start, end) if end > start else pa.py_buffer(b"")
@@ -136,11 +136,11 @@ class RangeReads(io.RawIOBase):
         return content
 
     def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes, fewer than `size` only at the end of the file."""
+        """Return the next `size` bytes, or fewer at the end of the file."""
         return bytes(self.read_buffer(size).to_pybytes())
 
     def readall(self) -> bytes:
-        """Return all bytes from the position on."""
+        """Return all bytes from the current position to the end."""
         return self.read()
 
     def readinto(self, buffer: Any, /) -> int:
@@ -162,14 +162,14 @@ class RangeReads(io.RawIOBase):
         return self._fetch_block(start, end)
 
     def _bytes_read(self, start: int, end: int) -> Any:
-        """Return bytes that were read before; None if some were not."""
+        """Return bytes that are in memory from an earlier read; None if some of them are not."""
         for first, content in (*reversed(self._blocks), (self._size - len(self._end), self._end)):
             if first <= start and end <= first + len(content):
                 return pa.py_buffer(content).slice(start - first, end - start)
         return None
 
     def _fetch_step(self, start: int, end: int) -> bool:
-        """Read the ranges of the step that has these bytes, and drop those of steps before it. Return False if no step has them."""
+        """Read the ranges of the step that contains these bytes, and drop the bytes of earlier steps. Return False if no step contains them."""
         for number, ranges in enumerate(self._steps):
             if any(first <= start and end <= last for first, last in ranges):
                 self._blocks = []
@@ -180,8 +180,8 @@ class RangeReads(io.RawIOBase):
         return False
 
     def _fetch_block(self, start: int, end: int) -> Any:
-        """Read a block that begins with these bytes. It is twice as long as the last one if it continues there."""
-        # A part of the bytes may be at the end of the last block, where a record crosses its border.
+        """Read a block that begins with these bytes. It is twice as long as the block before if it follows that block."""
+        # The first of these bytes may be in the block before, if a record crosses the end of that block.
         beginning = next((content[start - first :] for first, content in self._blocks if first <= start < first + len(content) < end), b"")
         first = start + len(beginning)
         self._block_bytes = min(2 * self._block_bytes, LONGEST_BLOCK_BYTES) if first == self._last_end else FIRST_BLOCK_BYTES
@@ -196,11 +196,11 @@ class RangeReads(io.RawIOBase):
 
 
 class ObjectInput(pa.PythonFile):  # type: ignore[misc]  # PyArrow has no types
-    """An open file of an object store, for Arrow; a `spec.ports.PlannedInput`."""
+    """An open file in an object store, for Arrow; implements `spec.ports.PlannedInput`."""
 
     def __init__(self, reads: RangeReads, mode: str) -> None:  # noqa: ARG002  Arrow's own constructor reads both first
         self._reads = reads
 
     def will_read(self, steps: Sequence[Sequence[Range]]) -> None:
-        """State the ranges that are read from now on; see `RangeReads.will_read`."""
+        """State the ranges that will be read; see `RangeReads.will_read`."""
         self._reads.will_read(steps)

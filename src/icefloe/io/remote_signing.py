@@ -1,4 +1,4 @@
-"""Requests to S3 that a catalog signs: a hook in s3fs, which has no keys and signs nothing itself.
+"""Requests to S3 that a catalog signs: a hook in s3fs, which itself has no keys and does not sign.
 
 Arrow's own client of S3 has no such hook. Spec: REST catalog, RemoteSignRequest.
 """
@@ -8,21 +8,21 @@ from typing import Any
 
 from icefloe.spec.ports import StorageAccess
 
-# Headers that the library or a proxy sets after the signature.
+# Headers that the library or a proxy sets after signing.
 _UNSIGNED = frozenset({"user-agent", "expect", "accept-encoding", "connection"})
-# The place of the hook among those of the library, so that it is registered once.
+# The id of the hook in botocore, which prevents a second registration.
 _UNIQUE_ID = "icefloe-remote-signing"
 
 
 def with_remote_signing(store: Any, access: StorageAccess) -> Any:
-    """Return an anonymous file system of s3fs whose requests a catalog signs.
+    """Return an anonymous s3fs file system whose requests are signed by a catalog.
 
     Args:
         store: The file system.
-        access: Signs the requests.
+        access: The access to the table's files, which signs each request by calling the catalog.
     """
 
-    # In a thread: the event loop is one for all requests of the process, which would wait for each signature in turn.
+    # In a thread, because all requests of the process share one event loop, which would be blocked during each signature.
     async def sign(request: Any, operation_name: str = "", region_name: str = "", **_: Any) -> None:
         headers = {name: text if isinstance(text, str) else text.decode("latin-1") for name, text in request.headers.items()}
         sent = {name: text for name, text in headers.items() if name.lower() not in _UNSIGNED}

@@ -1,15 +1,15 @@
-"""`RenewedOutput`: a file that is written longer than the credentials of its store are valid."""
+"""`RenewedOutput`: an output stream for files whose writing takes longer than the credentials for the store are valid."""
 
 from collections.abc import Callable
 from typing import Any
 
 
 class RenewedOutput:
-    """A stream of fsspec whose file system is replaced before each request, by one with credentials that are valid then.
+    """An output stream of fsspec whose file system is replaced before each request by one with valid credentials.
 
     Args:
-        stream: The stream.
-        store: Returns the file system as it is now.
+        stream: The output stream of fsspec.
+        store: A function that returns the file system with the credentials that are valid at the call.
     """
 
     def __init__(self, stream: Any, store: Callable[[], Any]) -> None:
@@ -17,23 +17,23 @@ class RenewedOutput:
         self._store = store
 
     def write(self, content: Any) -> int:
-        """Write some bytes; a part is uploaded where enough have been written."""
+        """Write some bytes, and upload a part if there are enough bytes for one."""
         self._stream.fs = self._store()
         return int(self._stream.write(content))
 
     def flush(self) -> None:
-        """Upload a part where enough has been written."""
+        """Upload a part if there are enough bytes for one."""
         self._stream.fs = self._store()
         self._stream.flush()
 
     def close(self) -> None:
-        """Upload what remains; the object appears."""
+        """Upload the remaining bytes and complete the object."""
         if not self._stream.closed:
             self._stream.fs = self._store()
         self._stream.close()
 
     def discard(self) -> None:
-        """Give the file up; nothing appears."""
+        """Abandon the upload, so that no object is created."""
         self._stream.fs = self._store()
         self._stream.discard()
 

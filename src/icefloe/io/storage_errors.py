@@ -1,7 +1,7 @@
-"""Translation of an operating system's errors into Icefloe's: one table for every user of the `FileIO` port.
+"""Translation of an operating system's errors into Icefloe's errors, for every user of the `FileIO` protocol.
 
-The port promises storage errors that name the location, but a `pyarrow.NativeFile` that it opened raises plain `OSError` later. The code that reads or
-writes through such a file translates its errors with this module.
+`FileIO` raises storage errors that name the location, but a `pyarrow.NativeFile` that it opened raises a plain `OSError` later. Code that reads or writes such
+a file translates these errors with this module.
 """
 
 import errno
@@ -55,14 +55,15 @@ _BY_ERRNO: dict[int, _Case] = {
 
 
 def storage_error(error: OSError, location: str, secrets: Collection[str] = ()) -> IcefloeError:
-    """Return the error to raise (from `error`) for an operating system's error at `location`.
+    """Return the error of Icefloe for an operating system's error at `location`; the caller raises it from `error`.
 
-    Built-in subclasses without a number (object stores raise them) are recognized by their type; any other error becomes a `StorageError` with its text.
+    Built-in subclasses of `OSError` without an errno, which libraries of object stores raise, are recognized by their type. Any other error becomes a
+    `StorageError` with the text of the original error.
 
     Args:
         error: The operating system's error.
         location: The location that was read or written.
-        secrets: Values that are removed from the text.
+        secrets: Values that are removed from the error's text.
     """
     number = error.errno
     if number is None:
@@ -74,13 +75,13 @@ def storage_error(error: OSError, location: str, secrets: Collection[str] = ()) 
     return kind(text.format(location=location), path=location, next_step=next_step)
 
 
-# Secrets that libraries of object stores quote in errors: signatures and tokens of URLs and headers, keys of connection strings.
+# Secrets that libraries quote in errors: signatures and tokens in URLs and headers, keys in connection strings.
 _SIGNED = re.compile(
     r"((?:[?&;\s](?:sig|signature|token|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential))|\bAccountKey|\bSharedAccessSignature)=)[^&;\s'\"]+"
     r"|(\b(?:Bearer|SharedKey)\s+)[^\s'\"]+",
     re.IGNORECASE,
 )
-# A shorter value is kept, because it would be found in ordinary words.
+# Shorter values are not replaced, because they would be found in ordinary words.
 SHORTEST_SECRET = 4
 HIDDEN = "***"
 
@@ -94,9 +95,9 @@ def without_secrets(text: str, secrets: Collection[str] = ()) -> str:
 
 
 def cause_without_secrets(error: BaseException, secrets: Collection[str] = ()) -> BaseException | None:
-    """Return the error to use as the cause of another, or None where its text, or that of an earlier error in the chain, contains a secret.
+    """Return the error as the cause of another error, or None if its text, or that of an error in its own chain of causes, contains a secret.
 
-    Tracebacks print causes.
+    Tracebacks print the whole chain.
     """
     link: BaseException | None = error
     seen: set[int] = set()

@@ -1,6 +1,6 @@
-"""Catalog properties about storage, with their meanings: allowed locations, object stores, and manifests that are kept.
+"""The catalog properties about storage, with their meanings: allowed locations, object stores, and the cache of manifests.
 
-`locations.py`, `file_io_by_scheme.py`, `object_store_file_io.py` and `manifest_cache.py` read them.
+`locations.py`, `file_io_by_scheme.py`, `object_store_file_io.py` and `manifest_cache.py` use them.
 """
 
 from icefloe.io.file_io_by_scheme import ALLOWED_SCHEMES
@@ -36,7 +36,7 @@ MANIFEST_CACHE_OPTIONS = (
         java=False,
     ),
 )
-# The names are those of PyIceberg, so that its configuration files work; some are Java's too, whose FileIO classes have names of their own.
+# The names are PyIceberg's, so that its configuration files work; Java's S3FileIO and GCSFileIO use some of these names too.
 STORAGE_OPTIONS = (
     Option("s3.endpoint", "Address of the S3 service, such as `http://127.0.0.1:9000`."),
     Option("s3.access-key-id", "Access key; without it, the machine's own credentials."),

@@ -1,6 +1,6 @@
-"""`whole_output`: a file of any size that has its name only once it is complete, so that a killed process leaves no part of it under that name.
+"""`whole_output`: write a file of any size that gets its name only when it is complete, so that a killed process leaves no incomplete file under that name.
 
-`FileIO.write` does this for content that is in memory. Spec: File System Operations (in-place write).
+For content in memory `FileIO.write` does the same. Spec: File System Operations (in-place write).
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _LOCAL = "file"
 
 @contextmanager
 def whole_output(io: FileIO, location: str) -> Iterator[Any]:
-    """Yield an output stream, whose file exists when the block ends without an error.
+    """Yield an output stream. The file exists once the block has ended without an error.
 
-    A local file has a temporary name until then; other storages create an object when its stream is closed.
+    A local file has a temporary name until then. Other storages create the object when the stream is closed.
 
     Args:
         io: The storage.
@@ -38,7 +38,7 @@ def whole_output(io: FileIO, location: str) -> Iterator[Any]:
         if is_local:
             publish_local(written, location)
     except BaseException:
-        # `open_output` has created this file, so that it is this writer's own.
+        # `open_output` created this file, so that it belongs to this writer and can be deleted.
         with suppress(StorageError):
             io.delete(written)
         raise

@@ -1,1 +1,4 @@
-"""Folders of files, and tables of other formats, as Iceberg tables: in place, or as a new table over files that stay their owner's. No file is copied."""
+"""Migration: existing Parquet and ORC files as an Iceberg table, in place (`migrate_table.py`) or as a table that only refers to them (`snapshot_table.py`).
+
+The files are those of a folder, or of a table in another format. No file is copied.
+"""

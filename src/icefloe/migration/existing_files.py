@@ -1,6 +1,6 @@
-"""The files of a folder, or of a table of another format, as data files of a new table: their columns, partition columns and metrics.
+"""The files of a folder, or of a table in another format, as data files of a new table: their columns, partition columns and metrics.
 
-`snapshot_table.py` and `migrate_table.py` create tables of them. Spec: Column Projection; Partitioning.
+`snapshot_table.py` and `migrate_table.py` create a table from these files. Spec: Column Projection; Partitioning.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
 from icefloe.spec.schema.schema import Schema, assign_fresh_ids
 from icefloe.spec.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
 
-# Properties of the source that name places of its own files or state facts of them, and those that Hive keeps for itself.
+# Properties of the source table that the new table does not get: locations and statistics of the source, and properties that Hive sets for its own use.
 _OF_SOURCE = frozenset(
     {
         "location",
@@ -64,10 +64,10 @@ _OF_SOURCE = frozenset(
 
 
 class SourceTable(ABC):
-    """A table of Spark's session catalog, which a migration replaces.
+    """A table of Spark's session catalog, which a migration replaces by an Iceberg table of the same name.
 
     Attributes:
-        name: The levels of its name.
+        name: The namespace and the name of the table.
         location: Its folder.
     """
 
@@ -76,7 +76,7 @@ class SourceTable(ABC):
 
     @abstractmethod
     def make_backup(self, backup_name: str) -> None:
-        """Rename the table within its namespace, and make a table external whose folder its catalog would delete or move with it.
+        """Rename the table within its namespace. First make it external if its catalog would otherwise delete its folder with it, or move the folder.
 
         Raises:
             TableAlreadyExistsError: The name is taken.
@@ -85,10 +85,10 @@ class SourceTable(ABC):
 
     @abstractmethod
     def restore(self, *, is_external: bool = False) -> None:
-        """Give the table its name and type back.
+        """Undo `make_backup`: give the table its name and its type back.
 
         Args:
-            is_external: Leave it external, so that nothing deletes its files with it.
+            is_external: Leave the table external, so that dropping it does not delete its files.
 
         Raises:
             EngineError: The catalog refuses.
@@ -96,17 +96,17 @@ class SourceTable(ABC):
 
     @abstractmethod
     def drop_backup(self) -> None:
-        """Drop the renamed table. Raises `EngineError` if the catalog refuses, or would delete its files."""
+        """Drop the renamed table. Raises `EngineError` if the catalog refuses, or if it would delete the files."""
 
 
 class SourceFolders(list[str]):
-    """The folders of a table of Spark's session catalog, each with a slash at its end; and the table's description in that catalog.
+    """The folders of a table of Spark's session catalog, each with a slash at its end, and the table's description in that catalog.
 
     Attributes:
-        schema: All columns, those of the partitions last.
+        schema: All columns; the partition columns are last.
         partition_columns: The names of the partition columns, outermost first.
         properties: The table's own properties.
-        table: The table; None for folders that are no table's.
+        table: The table; None if the folders do not belong to a table.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class SourceFolders(list[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingFiles:
-    """The files of a source, of which nothing but the schemas in their footers was read.
+    """The files of a source: their locations, and the schemas of their footers. Nothing else of them has been read.
 
     Attributes:
         io: The storage.
         folders: The folders of the source.
         files: The locations of the files, sorted in each folder.
-        described: The columns and properties.
-        schema: The columns of the new table, all of which may be null.
+        described: The source's columns, partition columns and properties.
+        schema: The columns of the new table, all of them optional.
         ignore_missing: Whether folders that do not exist count as empty.
         is_left_out: Returns True for a file that is not part of the source.
     """
@@ -147,22 +147,22 @@ class ExistingFiles:
     is_left_out: Callable[[str], bool]
 
     def again(self) -> tuple[str, ...]:
-        """Return the files that are there now. Raises as `existing_files`."""
+        """List the source again, and return the locations of the files that it has now. Raises the errors of `existing_files`."""
         return _files(self.io, self.folders, self.is_left_out, ignore_missing=self.ignore_missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableOfFilesResult(OperationResult):
-    """The result of a table that was made of existing files, or with `dry_run` what it would be.
+    """The result of creating a table from existing files; with `dry_run`, the result that the call would have.
 
     Attributes:
-        action: What made it: `snapshot` or `migrate`.
+        action: The procedure: `snapshot` or `migrate`.
         dry_run: Whether no table was created.
         table: The name of the table.
-        location: Its folder, where files of later writes are.
-        imported_files: The files of the source.
-        imported_bytes: Their bytes.
-        imported_records: Their rows.
+        location: The table's folder, which gets the files of later writes.
+        imported_files: The number of files in the source.
+        imported_bytes: The size of these files in bytes.
+        imported_records: The number of rows in these files.
         schema: The table's columns.
         partition_columns: The columns by which it is partitioned.
     """
@@ -190,7 +190,7 @@ class TableOfFilesResult(OperationResult):
         return Report(f"{self.action} {self.table}", (Facts(facts), columns))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field; the columns as pairs of name and type."""
+        """Return every field by name; the columns as pairs of a name and a type."""
         fields: dict[str, Any] = json_ready(self)
         del fields["schema"]
         return {"action": self.action, **fields, "columns": json_ready(self._columns())}
@@ -205,11 +205,11 @@ class TableOfFilesResult(OperationResult):
 def existing_files(
     catalog: Catalog, source: str | Sequence[str], *, ignore_missing: bool = False, is_left_out: Callable[[str], bool] = lambda _: False
 ) -> ExistingFiles:
-    """Return the files of a source, and the columns of a table of them.
+    """List the files of a source, and determine the columns of a table that is made from them.
 
     Args:
         catalog: The catalog of the new table, whose properties configure the storage.
-        source: A folder, whose partition columns are folders `name=value`; or the folders of a table of Spark.
+        source: A folder, whose partition columns are in its folders `name=value`; or the folders of a Spark table.
         ignore_missing: Whether folders that do not exist count as empty.
         is_left_out: Returns True for a file that is not part of the source.
 
@@ -217,7 +217,7 @@ def existing_files(
         NoSuchFileError: The folder does not exist.
         DataFileFormatError: A file has no valid footer, or is neither Parquet nor ORC.
         SchemaMismatchError: Files have different columns or partition columns.
-        InvalidInputError: A file is in two folders.
+        InvalidInputError: Two of the folders contain the same file.
     """
     folders = (qualify(source),) if isinstance(source, str) else tuple(qualify(folder) for folder in source)
     io = load_file_io(catalog.properties)
@@ -234,15 +234,15 @@ def existing_files(
 def new_table_of(
     catalog: Catalog, name: Name, existing: ExistingFiles, location: str | None, properties: Mapping[str, str], fixed: Mapping[str, str]
 ) -> CreateTableTransaction:
-    """Start a table of existing files. Nothing is written.
+    """Start a transaction that creates a table for existing files. Nothing is written yet.
 
     Args:
         catalog: The catalog.
         name: The name of the table.
-        existing: The files.
-        location: The table's folder; by default that of the catalog.
-        properties: Properties of the caller, which are stronger than those of the source.
-        fixed: Properties that neither of them can change.
+        existing: The files, with the columns and properties of their source.
+        location: The table's folder; by default the catalog chooses it.
+        properties: Properties from the caller, which override the properties of the source.
+        fixed: Properties that override both.
 
     Raises:
         TableAlreadyExistsError: The name is taken.
@@ -252,7 +252,7 @@ def new_table_of(
         raise TableAlreadyExistsError(f"{'.'.join(catalog.resolve_name(name))} exists", next_step="choose another name")
     described = existing.described
     own = {key: value for key, value in described.properties.items() if key not in _OF_SOURCE}
-    # The files have no field ids.
+    # The files have no field ids, so that readers find their columns by name.
     mapping = {NAME_MAPPING.name: mapping_to_json(mapping_for(existing.schema))}
     return catalog.create_table_transaction(
         name,
@@ -264,7 +264,7 @@ def new_table_of(
 
 
 def commit_files(transaction: CreateTableTransaction, files: Sequence[DataFile]) -> None:
-    """Create the table with its files, in one commit. Raises as `CreateTableTransaction.commit_transaction`; no file is deleted."""
+    """Create the table with these files, in one commit. Raises the errors of `CreateTableTransaction.commit_transaction`; no file is deleted after an error."""
     with transaction as changes:
         if files:
             with changes.update_snapshot().fast_append() as update:
@@ -273,11 +273,11 @@ def commit_files(transaction: CreateTableTransaction, files: Sequence[DataFile])
 
 
 def files_to_add(transaction: CreateTableTransaction, files: Sequence[str]) -> list[DataFile]:
-    """Return the files with the metrics of their footers.
+    """Return the files as data files, with the metrics from their footers.
 
     Raises:
         DataFileFormatError: A file is damaged.
-        SchemaMismatchError: Columns have other types than the table's, or have field ids.
+        SchemaMismatchError: The type of a column differs from the type in the table, or columns have field ids.
     """
     metadata = transaction.base
     added = read_footers(
@@ -308,7 +308,7 @@ def _files(io: FileIO, folders: Sequence[str], is_left_out: Callable[[str], bool
 
 
 def _layouts(io: FileIO, files: Sequence[str]) -> list[tuple[pa.Schema, str]]:
-    """Return the different Arrow schemas of files, each with the first file that has it."""
+    """Read the Arrow schemas of files. Return each different schema once, with the first file that has it."""
     schemas: dict[bytes, tuple[pa.Schema, str]] = {}
     for file, columns in side_by_side(lambda file: (file, _columns_of(io, file)), files):
         schemas.setdefault(columns.serialize().to_pybytes(), (columns, file))
@@ -316,9 +316,9 @@ def _layouts(io: FileIO, files: Sequence[str]) -> list[tuple[pa.Schema, str]]:
 
 
 def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], described: SourceFolders) -> None:
-    """Refuse files whose columns would be read as null: they have the names of the table's columns in other cases, or none of them.
+    """Refuse files whose columns would be read as null: a column name differs from the table's only in its case, or no column has a name of the table.
 
-    Hive's older ORC files name their columns `_col0`, `_col1`, and Hive finds them by their places.
+    Older ORC files of Hive name their columns `_col0`, `_col1`, and Hive finds the columns by their position.
 
     Raises:
         SchemaMismatchError: There is such a file.
@@ -345,7 +345,7 @@ def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], described: 
 
 
 def _source_folders(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
-    """Return the columns of files: those of all footers, and the partition columns of all paths."""
+    """Return the description of a plain folder: the columns of all footers, and the partition columns that the paths of all files have."""
     if not files:
         raise NoSuchFileError(f"no file is at {folders[0]}", path=folders[0], next_step="check the folder")
     try:
@@ -361,7 +361,7 @@ def _source_folders(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[
     kept = [column for column in stored if column.name not in values]
     types = {column.name: column.field_type for column in stored}
     last = max((column.field_id for column in stored), default=0)
-    # Fresh ids are assigned to all of them later; until then nested ones must differ.
+    # All fields get fresh ids later; until then the ids of nested fields must differ.
     partitions = [
         NestedField(last + 100_000 + place, name, types.get(name) or _type_of(texts), required=False)
         for place, (name, texts) in enumerate(values.items())
@@ -370,7 +370,7 @@ def _source_folders(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[
 
 
 def _partition_values(files: Sequence[str], folder: str) -> dict[str, set[str | None]]:
-    """Return the values of the partition columns in the paths of files, by name, outermost first. Raises `SchemaMismatchError` for different columns."""
+    """Return the values of each partition column in the paths of files, by name, outermost first. Raises `SchemaMismatchError` if the columns differ."""
     values: dict[str, set[str | None]] | None = None
     for file in files:
         pairs = _partition_folders(file, folder)
@@ -406,7 +406,7 @@ def _columns_of(io: FileIO, location: str) -> pa.Schema:
 
 
 def _partition_folders(file: str, folder: str) -> list[tuple[str, str | None]]:
-    """Return the names and values of the folders `name=value` between the source folder and a file. Raises `SchemaMismatchError`."""
+    """Return the names and values of the folders `name=value` between the source folder and a file. Raises `SchemaMismatchError` for a folder without `=`."""
     try:
         return [(name, hive_value(text)) for name, text in folders_in_path(file.removeprefix(folder.rstrip("/")))]
     except InvalidInputError as error:
@@ -416,7 +416,7 @@ def _partition_folders(file: str, folder: str) -> list[tuple[str, str | None]]:
 
 
 def _type_of(texts: Iterable[str | None]) -> IcebergType:
-    """Return the type of a partition column whose values are known as text: a whole number, a date, or text."""
+    """Return the type of a partition column from the texts of its values: a whole number, a date, or otherwise a string."""
     present = [text for text in texts if text is not None]
     if present and all(_is_number(text) for text in present):
         return IntegerType() if all(-(2**31) <= int(text) < 2**31 for text in present) else LongType()
@@ -424,7 +424,7 @@ def _type_of(texts: Iterable[str | None]) -> IcebergType:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is a number that is written back as the same text, so that `01` stays a text."""
+    """Return whether a text is a whole number in its usual form. `01` is not, because the number would be written back as `1`."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 19 and str(int(text)) == text
 

@@ -1,8 +1,8 @@
-"""`migrate_table`: a folder of Parquet or ORC files, or a table of Spark's session catalog, becomes an Iceberg table in place: its files are the new table's.
+"""`migrate_table`: make an Iceberg table in place from a folder of Parquet or ORC files, or from a table of Spark's session catalog.
 
-No file is copied. The table of Spark stays as a backup under another name, which is made external first: from then on its catalog neither moves nor deletes
-the files. The order of the work keeps the time short in which no table has the name: footers are read first, then the source is renamed, its folders are
-listed once more, and the new table is committed. Where that fails the source gets its name and type back.
+No file is copied: the files become the data files of the new table. A Spark table stays as a backup with a new name. It is made external first, so that its
+catalog neither moves nor deletes the files. The steps are ordered so that there is only a short time in which no table has the name: footers are read first,
+then the source is renamed, its folders are listed once more, and the new table is committed. If the commit fails, the source gets its name and type back.
 Spec: Column Projection; Partitioning; Optimistic Concurrency.
 """
 
@@ -47,10 +47,10 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.stores.catalog_store import other_tables
 
 LOG = logging.getLogger(__name__)
-# Java's mark of a migrated table, and the end of the name of its backup.
+# The property by which Java identifies a migrated table, and the suffix of the backup's name.
 OF_MIGRATED = {"migrated": "true"}
 BACKUP_SUFFIX = "_BACKUP_"
-# Manifests and manifest lists that a killed migration has left.
+# Names of manifests and manifest lists, which a killed migration may have left in the folder.
 _MANIFEST_NAME = re.compile(r"(snap-[^/]*|[^/]*-m\d+)\.avro")
 
 
@@ -59,8 +59,8 @@ class MigrateTableResult(TableOfFilesResult):
     """The result of a migration.
 
     Attributes:
-        outside_files: Files, of the migrated ones, that are not in the folder: the table reads them, and never deletes them.
-        backup: The name of the source from now on; empty where it was dropped, and for a folder.
+        outside_files: The number of migrated files outside of the table's folder. The table reads these files, but never deletes them.
+        backup: The new name of the source table; empty if it was dropped, or if the source is a folder.
     """
 
     action = "migrate"
@@ -99,33 +99,33 @@ def migrate_table(
     ignore_missing_files: bool = False,
     dry_run: bool = False,
 ) -> MigrateTableResult:
-    """Make an Iceberg table of a folder, or of a table of Spark's session catalog, in its place, and in one commit. No file is copied or changed.
+    """Replace a folder of files, or a table of Spark's session catalog, by an Iceberg table of the same files, in one commit. No file is copied or changed.
 
-    The files belong to the new table: it deletes them when its rows are rewritten and its snapshots expire. Stop the writers of the source first.
+    The files belong to the new table: they are deleted when their rows have been rewritten and the old snapshots expire. Stop all writers of the source first.
 
     Args:
         catalog: The catalog of the new table.
-        source: A folder, whose partition columns are folders `name=value`; or the folders of a table of Spark.
-        name: The name of the new table; by default that of the table of Spark, whose namespace is created if it does not exist.
-        properties: Its properties.
-        drop_backup: Whether the renamed table of Spark is dropped at the end. Its files stay.
-        backup_table_name: Its new name; by default the old one with `_BACKUP_` at its end.
+        source: A folder, whose partition columns are in its folders `name=value`; or the folders of a Spark table.
+        name: The name of the new table. The default is the name of the Spark table; then its namespace is created if it does not exist in `catalog`.
+        properties: Properties of the new table.
+        drop_backup: Whether the renamed Spark table is dropped at the end. Its files stay.
+        backup_table_name: The new name of the Spark table; by default its old name followed by `_BACKUP_`.
         ignore_missing_files: Whether folders that do not exist count as empty.
         dry_run: Check the files, and change nothing.
 
     Returns:
-        The numbers of files, rows and bytes.
+        The numbers of files, rows and bytes, and the name of the backup.
 
     Raises:
         NoSuchFileError: The folder does not exist.
         DataFileFormatError: A file is damaged, or is neither Parquet nor ORC.
         SchemaMismatchError: Files have different columns or partition columns, or columns with field ids.
-        InvalidInputError: A folder without a name for the table, or with an argument for a table's backup; or it has metadata of an Iceberg table.
+        InvalidInputError: The source is a folder, and `name` is missing or an argument for a backup is set; or the folder has metadata of an Iceberg table.
         LocationNotAllowedError: The folder is a whole bucket, has the warehouse in it, or overlaps with the folder of another table.
         TableAlreadyExistsError, NoSuchNamespaceError: A name is taken, or a namespace does not exist.
-        CommitConflictError: Files came or went while their footers were read. The source is as it was.
-        CommitUnknownError: The catalog's reply was lost. The source keeps the name of its backup.
-        EngineError: Spark's catalog refuses a step.
+        CommitConflictError: Files were added or deleted while their footers were read. The source is as it was before the call.
+        CommitUnknownError: The catalog's reply was lost. The source keeps its new name.
+        EngineError: Spark's catalog refuses to change, rename or drop the source table.
     """
     return _Migration(catalog, source, name, backup_table_name, drop_backup=drop_backup).run(
         properties or {}, ignore_missing=ignore_missing_files, dry_run=dry_run
@@ -133,7 +133,7 @@ def migrate_table(
 
 
 class _Migration:
-    """One migration."""
+    """A run of `migrate_table`: the checked arguments, and the steps with their order and their undoing."""
 
     def __init__(
         self, catalog: Catalog, source: str | SourceFolders, name: Name | None, backup_name: str | None, *, drop_backup: bool
@@ -200,11 +200,11 @@ class _Migration:
         return sum(place is None or own is None or not place.is_below(own) for place in places)
 
     def _refuse_location(self) -> None:
-        """Refuse a folder whose files cannot all be the new table's, before any of them is read.
+        """Refuse a folder that must not become the folder of the new table, before any of its files is read.
 
         Raises:
-            LocationNotAllowedError: It is a whole bucket, has the warehouse in it, or overlaps with the folder of another table of the catalog.
-            InvalidInputError: It is no folder, or has metadata of an Iceberg table.
+            LocationNotAllowedError: The folder is a whole bucket, contains the warehouse, or overlaps with the folder of another table of the catalog.
+            InvalidInputError: The location is not a folder, or the folder has metadata of an Iceberg table.
         """
         location, policy = self._location, LocationPolicy.of(self._catalog.properties)
         place = place_of_folder(location)
@@ -240,7 +240,7 @@ class _Migration:
             )
 
     def _replace(self, transaction: CreateTableTransaction, existing: ExistingFiles, added: list[DataFile]) -> None:
-        """Rename the source and commit the new table. Whatever fails, one of the two has the name afterwards, unless the state of the commit is unknown."""
+        """Rename the source and commit the new table. After any failure the source has its name again, unless the new table is, or may be, committed."""
         is_begun = False
         try:
             if self._table is not None:
@@ -251,14 +251,14 @@ class _Migration:
         except CommitUnknownError as error:
             raise self._unknown(error) from error
         except BaseException as error:
-            # After an interrupt the commit may have happened.
+            # The exception may be an interrupt that came after the commit.
             is_uncertain = is_begun and not isinstance(error, IcefloeError)
             if not (is_uncertain and self._has_table(transaction)):
                 self._restore(error, is_external=is_uncertain)
             raise
 
     def _refuse_changes(self, existing: ExistingFiles) -> None:
-        """Raise `CommitConflictError` if other files are there than those whose footers were read."""
+        """Raise `CommitConflictError` if the source has other files now than when their footers were read."""
         now = existing.again()
         changed = sorted(set(now) ^ set(existing.files))
         if changed:
@@ -275,7 +275,7 @@ class _Migration:
             )
 
     def _has_table(self, transaction: CreateTableTransaction) -> bool:
-        """Return whether the new table is committed; True as well where that cannot be determined."""
+        """Return whether the new table is committed, or may be: True too if that cannot be determined."""
         try:
             return self._catalog.load_table(self._name).metadata.table_uuid == transaction.base.table_uuid
         except NotFoundError:
@@ -284,7 +284,7 @@ class _Migration:
             return True
 
     def _restore(self, error: BaseException, *, is_external: bool) -> None:
-        """Give the source its name back. A failure is logged and added to the error, because what failed first is the cause."""
+        """Give the source its name back. If that fails too, log it and add a note to the original error, which the caller raises."""
         if self._table is None:
             return
         name = ".".join(self._table.name)
@@ -312,7 +312,7 @@ class _Migration:
         )
 
     def _drop(self, table: SourceTable) -> bool:
-        """Drop the backup on request. Return whether it is gone: a failure does not make the migration one."""
+        """Drop the backup if the caller requested it. Return whether it was dropped: if the catalog refuses, the migration has still succeeded."""
         if not self._drop_backup:
             return False
         try:

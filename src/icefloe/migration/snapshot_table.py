@@ -1,6 +1,6 @@
-"""`snapshot_table`: a new table over the files of a directory, or of a table of another format; the files stay where they are, and belong to their owner.
+"""`snapshot_table`: make a new table that refers to the files of a folder or of a table in another format. The files stay where they are, with their owner.
 
-The files are read by `existing_files.py`. Spec: Column Projection; Partitioning.
+`existing_files.py` lists the files and reads their footers. Spec: Column Projection; Partitioning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ from icefloe.errors import InvalidInputError
 from icefloe.io.locations import folders_of
 from icefloe.migration.existing_files import TableOfFilesResult, commit_files, existing_files, files_to_add, new_table_of
 
-# Properties of a table whose files belong to another one: nothing of it deletes files.
+# Properties of a table whose files belong to another table: no operation of this table deletes files.
 OF_SNAPSHOTS = {"gc.enabled": "false", "snapshot": "true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SnapshotTableResult(TableOfFilesResult):
-    """The result of a snapshot of files."""
+    """The result of `snapshot_table`."""
 
     action = "snapshot"
 
@@ -35,14 +35,14 @@ def snapshot_table(
 ) -> SnapshotTableResult:
     """Create a table over existing Parquet or ORC files, in one commit. No file is copied or changed.
 
-    The table never deletes files of the source: it has the properties `gc.enabled=false` and `snapshot=true`. Its own files are at another place.
+    The table never deletes files of the source: it has the properties `gc.enabled=false` and `snapshot=true`. Files of its own are in another folder.
 
     Args:
         catalog: The catalog of the new table.
-        source: A folder, whose partition columns are folders `name=value`; or the folders of a table of Spark.
+        source: A folder, whose partition columns are in its folders `name=value`; or the folders of a Spark table.
         name: The name of the new table.
-        location: Its folder; by default that of the catalog.
-        properties: Its properties.
+        location: The folder of the new table; by default the catalog chooses it.
+        properties: Properties of the new table.
         ignore_missing_files: Whether folders that do not exist count as empty.
         dry_run: Check the files, and create nothing.
 
@@ -53,7 +53,7 @@ def snapshot_table(
         NoSuchFileError: The folder does not exist.
         DataFileFormatError: A file is damaged, or is neither Parquet nor ORC.
         SchemaMismatchError: Files have different columns or partition columns, or columns with field ids.
-        InvalidInputError: The new table would be within the source, or the source within it.
+        InvalidInputError: The folder of the new table would be inside the source, or the source inside that folder.
         TableAlreadyExistsError, NoSuchNamespaceError: The name is taken, or its namespace does not exist.
     """
     existing = existing_files(catalog, source, ignore_missing=ignore_missing_files)
@@ -77,7 +77,7 @@ def snapshot_table(
 
 
 def _refuse_overlap(folders: Sequence[str], location: str) -> None:
-    """Refuse a table among the files of its source: later writes would be files of both. Raises `InvalidInputError`."""
+    """Refuse a location that overlaps with the source, because files of later writes would be part of both. Raises `InvalidInputError`."""
     own = folders_of([location])
     if not own or any(place.overlaps(own[0]) for place in folders_of(folders)):
         raise InvalidInputError(
