@@ -1,4 +1,4 @@
-"""Contents of a table, and why a query reads what it reads, as values. A public package.
+"""Contents of tables, views and catalogs, and explanations of scans and commits, as values. A public package.
 
     from icefloe.inspect import catalog, listing, table, snapshots, metadata, manifest_list, manifest, data_file, tree, overhead, trace, statistics
         refs, properties, log, health, validate, diff, explain_commit, view_history, view_listing

@@ -19,8 +19,17 @@ from icefloe.spec.metadata.table_history import ancestors
 class RefOverview:
     """One branch or tag.
 
-    `ahead` is the number of snapshots in its history that are not in the history of `main`; `behind` is the number in the history of `main` that are
-    not in its own. Both are None if expired snapshots hide where the two histories part.
+    Attributes:
+        name: The name of the branch or tag.
+        type: `branch` or `tag`.
+        snapshot_id: The snapshot that it names.
+        timestamp_ms: The time of the snapshot in milliseconds since 1970; None if the snapshot is missing.
+        operation: The operation of the snapshot; None if it is unknown.
+        ahead: The number of snapshots in its history that are not in the history of `main`; None if expired snapshots hide where the histories part.
+        behind: The number of snapshots in the history of `main` that are not in its history; None in the same case.
+        min_snapshots_to_keep: Its retention of snapshots; None for the table's default.
+        max_snapshot_age_ms: The age up to which its snapshots are kept, in milliseconds; None for the table's default.
+        max_ref_age_ms: The age up to which it is kept itself, in milliseconds; None for the table's default.
     """
 
     name: str
@@ -37,7 +46,7 @@ class RefOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Refs(Reportable):
-    """Every branch and tag: `main` first, then branches, then tags, by name."""
+    """Every branch and tag of a table, in this order: `main`, the other branches by name, the tags by name."""
 
     table: str
     refs: tuple[RefOverview, ...]
@@ -58,7 +67,7 @@ class Refs(Reportable):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Properties(Reportable):
-    """The properties that are set on a table."""
+    """The properties that are set on a table, sorted by name."""
 
     table: str
     properties: Mapping[str, str]
@@ -74,6 +83,9 @@ def refs(reader: TableReader) -> Refs:
 
     Args:
         reader: The table.
+
+    Returns:
+        The branches and tags, each with its distance from `main` and its retention.
     """
     metadata = reader.metadata
     of_main = list(ancestors(metadata, metadata.refs[MAIN].snapshot_id)) if MAIN in metadata.refs else []
@@ -100,28 +112,34 @@ def refs(reader: TableReader) -> Refs:
 
 
 def properties(reader: TableReader) -> Properties:
-    """Return the properties that are set on a table, by name.
+    """Return the properties that are set on a table.
 
     Args:
         reader: The table.
+
+    Returns:
+        The properties, sorted by name.
     """
     return Properties(table=reader.full_name, properties=dict(sorted(reader.properties.items())))
 
 
 def _distance(history: Iterable[Snapshot], of_main: Sequence[Snapshot], places: Mapping[int, int]) -> tuple[int | None, int | None]:
-    """Return how many snapshots of a history, newest first, are not in that of `main`, and the reverse; (None, None) where that is not known.
+    """Compare the history of a branch or tag with the history of `main`.
 
     Args:
-        history: The snapshots of a branch or tag, read until one is in the history of `main`, which both have from there on.
-        of_main: The history of `main`.
-        places: The position there of each snapshot id.
+        history: The snapshots of the branch or tag, newest first. They are read up to the first one that `main` has too.
+        of_main: The snapshots of `main`, newest first.
+        places: The position of each snapshot id in `of_main`.
+
+    Returns:
+        How many snapshots only the branch or tag has, and how many only `main` has; (None, None) if expired snapshots hide it.
     """
     ahead, last = 0, None
     for last in history:
         if last.snapshot_id in places:
             return ahead, places[last.snapshot_id]
         ahead += 1
-    # Histories without a common snapshot may have had one among those that were expired.
+    # If the histories have no common snapshot, an expired snapshot may have been one.
     is_cut = any(oldest.parent_snapshot_id is not None for oldest in (last, *of_main[-1:]) if oldest is not None)
     return (None, None) if is_cut else (ahead, len(of_main))
 

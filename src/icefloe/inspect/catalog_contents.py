@@ -1,4 +1,4 @@
-"""Contents of a catalog: the rows of its database; and, in short, its namespaces, tables and views.
+"""Contents of a catalog: the rows of its database, and a listing of its namespaces, tables and views.
 
 Spec: Metastore Tables.
 """
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 else:
     sql_store = lazy_module("icefloe.stores.sql_store")
 
-# In characters; longer values make a grid of a catalog's rows hard to read.
+# The longest value in characters with which a catalog's rows are shown as a grid; longer values would make it hard to read.
 LONGEST_CELL = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CatalogContents(Reportable):
-    """A SQL catalog: its database, and every row of its tables by table name, including rows of other catalogs in the same database."""
+    """A SQL catalog: its database, and all rows of its database tables, including rows of other catalogs in the same database."""
 
     name: str
-    uri: str  # a password in it is hidden
+    uri: str  # without the password, if it has one
     warehouse: str | None
     tables: Mapping[str, tuple[Mapping[str, Any], ...]]
 
@@ -41,10 +41,13 @@ class CatalogContents(Reportable):
 
 
 def catalog(source: Catalog) -> CatalogContents:
-    """Return the rows of a catalog's database.
+    """Return the rows of a SQL catalog's database.
 
     Args:
         source: The catalog.
+
+    Returns:
+        The rows of each database table, by the name of the table.
 
     Raises:
         StorageError: The database cannot be read.
@@ -73,7 +76,7 @@ class NamespaceContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CatalogListing(Reportable):
-    """The namespaces of a catalog, including nested ones, with their tables."""
+    """The namespaces of a catalog, including nested ones, with their tables and views."""
 
     name: str
     namespaces: tuple[NamespaceContents, ...]
@@ -96,6 +99,9 @@ def listing(source: Catalog) -> CatalogListing:
     Args:
         source: The catalog.
 
+    Returns:
+        All namespaces, each with the full dotted names of its tables and views.
+
     Raises:
         StorageError: The database or storage of the catalog failed.
     """
@@ -117,7 +123,7 @@ def _contents_text(space: NamespaceContents) -> str:
 
 
 def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> list[Facts | Grid]:
-    """Return the rows of one database table: as a grid, or one below the other if their values are too long for a grid."""
+    """Return the rows of one database table as a grid, or one below the other if their values are too long for a grid."""
     title = f"{name} ({count_text(len(rows), 'row')})"
     cells = [tuple("NULL" if value is None else str(value) for value in row.values()) for row in rows]
     if all(len(cell) <= LONGEST_CELL for row in cells for cell in row):
@@ -131,7 +137,11 @@ def _rows(name: str, rows: tuple[Mapping[str, Any], ...], most: int | None) -> l
 
 
 def table_names(catalog: Catalog, namespace: str) -> Iterator[Identifier]:
-    """Yield the tables of a namespace, or of the catalog where it is empty, and of the namespaces below it. Raises `NoSuchNamespaceError`."""
+    """Yield the identifiers of the tables in a namespace and the namespaces below it; of all tables of the catalog if the namespace is empty.
+
+    Raises:
+        NoSuchNamespaceError: The namespace does not exist.
+    """
     if namespace:
         catalog.load_namespace_properties(namespace)
         yield from catalog.list_tables(namespace)

@@ -1,7 +1,7 @@
-"""Why a stored commit was retried, and what it was checked against: the attempts that lost, and the snapshots of the other writers that came between.
+"""Why a stored commit was retried, and against which commits of other writers it was checked.
 
-The record is in the summary of the snapshot (`icefloe.commit.retry_record`). Of snapshots of other writers the number of attempts is read from the name
-of the manifest list, as Java writes it. Spec: Snapshots; Optimistic Concurrency; Commit Conflict Resolution and Retry.
+The summary of the snapshot has a record of the lost attempts (`icefloe.commit.retry_record`). For snapshots of other writers only the number of attempts is
+known, from the name of the manifest list as Java writes it. Spec: Snapshots; Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
 import re
@@ -20,10 +20,10 @@ from icefloe.spec.metadata.snapshot import Snapshot, engine_of
 from icefloe.spec.metadata.table_history import ancestors, snapshots_between
 
 _LIST_NAME = re.compile(r"snap-\d+-(\d{1,6})-[^/]*\.avro")
-# Snapshots of other writers that one explanation has.
+# The most snapshots of other writers in one list of an explanation.
 _MOST_OTHERS = 1_000
 _UNCONTESTED = "No other writer was first: its only attempt was committed."
-# The names of checks, as a reader understands them.
+# A description of each recorded check, as text for readers.
 _CHECKS = {
     "added-data": "rows that others added",
     "removed-data": "files that others removed",
@@ -36,7 +36,7 @@ _CHECKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCommit:
-    """A snapshot of another writer."""
+    """A snapshot that another writer committed."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -48,13 +48,13 @@ class OtherCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAttempt:
-    """An attempt that lost its race.
+    """An attempt of a commit that failed because another writer committed first.
 
     Attributes:
-        number: Its number, from 1.
-        base_snapshot_id: The snapshot that it was built on; None for none.
-        won_by: The snapshots that came before the next attempt, oldest first; empty where another writer changed metadata only.
-        is_known: False where the history between the two attempts has expired or was replaced.
+        number: The number of the attempt, from 1.
+        base_snapshot_id: The current snapshot when the attempt was built; None for an empty branch.
+        won_by: The snapshots that were committed before the next attempt, oldest first; empty if another writer changed only metadata.
+        is_known: False if the history between the two attempts has expired or was replaced.
     """
 
     number: int
@@ -63,7 +63,7 @@ class LostAttempt:
     is_known: bool
 
     def message(self) -> str:
-        """Return in one sentence what the attempt was built on, and what it lost to."""
+        """Return a sentence about the snapshot on which the attempt was built, and the commits to which it lost."""
         base = "an empty branch" if self.base_snapshot_id is None else f"snapshot {self.base_snapshot_id}"
         begin = f"attempt {self.number:,}, built on {base}, lost"
         if not self.is_known:
@@ -75,16 +75,24 @@ class LostAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommitExplanation(Reportable):
-    """How one commit came about.
+    """How one commit came about: its attempts, and the checks for conflicts.
 
     Attributes:
-        attempts: How often it was attempted; None where its writer recorded nothing.
-        is_recorded: Whether the writer recorded what lost attempts were built on.
-        retry_ms: Milliseconds from the first attempt to the last, where recorded.
-        lost: The lost attempts, where recorded.
-        before: The snapshots before it, newest first, where the attempts are known and not what they were built on.
-        checks: The changes of other writers that it was checked for.
-        checked: The snapshots that it was checked against, oldest first.
+        table: The name of the table.
+        snapshot_id: The snapshot that was committed.
+        parent_snapshot_id: The parent of the snapshot; None if it has none.
+        sequence_number: The sequence number of the snapshot.
+        timestamp_ms: The time of the commit in milliseconds since 1970.
+        operation: The operation of the snapshot; None if unknown.
+        engine: The engine that committed; None if unknown.
+        attempts: The number of attempts; None if the writer did not record it.
+        is_recorded: Whether the writer recorded on which snapshots the lost attempts were built.
+        retry_ms: Milliseconds from the first attempt to the last; None if not recorded.
+        lost: The lost attempts; empty if not recorded.
+        before: The snapshots before the commit, newest first, if there were several attempts but not recorded on which snapshots they were built.
+        checks: The names of the conflicting changes for which the commit was checked.
+        checked_since: The snapshot after which commits of other writers were checked; None if not recorded.
+        checked: The snapshots against which the commit was checked, oldest first.
     """
 
     table: str
@@ -125,7 +133,7 @@ class CommitExplanation(Reportable):
         return Report(f"commit of snapshot {self.snapshot_id} of {self.table}", tuple(parts))
 
     def summary_text(self) -> str:
-        """Return in one line how often it was attempted, and what it was checked for."""
+        """Return in one line the number of attempts, and the conflicts for which the commit was checked."""
         sentences = [f"attempts: {self._attempts_text()}"]
         sentences += [self._checks_text()] if self.checks else []
         sentences += [_UNCONTESTED] if self.attempts == 1 and not self.checked else []
@@ -145,11 +153,14 @@ class CommitExplanation(Reportable):
 
 
 def explain_commit(reader: TableReader, snapshot: int | str | None = None) -> CommitExplanation:
-    """Explain a stored commit: how often it was attempted, which snapshots of other writers were first, and what it was checked against.
+    """Explain a stored commit: its attempts, the snapshots of other writers that came first, and the snapshots against which it was checked.
 
     Args:
         reader: The table.
         snapshot: A snapshot id, a branch or a tag; the current snapshot by default.
+
+    Returns:
+        The explanation, as far as the writer of the snapshot recorded it.
 
     Raises:
         NoSuchSnapshotError: The table does not have the snapshot.
@@ -181,7 +192,10 @@ def explain_commit(reader: TableReader, snapshot: int | str | None = None) -> Co
 
 
 def _attempts_by_name(snapshot: Snapshot) -> int | None:
-    """Return the attempts by the number in the name of the manifest list: Java counts from 1, others from 0 and record more."""
+    """Return the number of attempts by the name of the manifest list; None for other names.
+
+    Java numbers attempts from 1. Writers that number them from 0 have a record in the summary.
+    """
     match = _LIST_NAME.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
     return None if match is None else max(1, int(match[1]))
 

@@ -1,6 +1,6 @@
 """A table's snapshots as a commit graph: parents, operations, branches and tags.
 
-The drawing is made in `graph_layout.py`; snapshots by age, with both logs, are in `snapshot_history.py`. Spec: Snapshots; Snapshot References.
+`graph_layout.py` makes the drawing; `snapshot_history.py` has the snapshots by age, with both logs. Spec: Snapshots; Snapshot References.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,20 @@ from icefloe.spec.metadata.table_history import reachable_ids
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One snapshot. `lines` is its part of the drawing: its own line and those below.
+    """One snapshot of a commit graph. Counts are of rows; None if the summary has none.
 
-    `is_staged`: it has a wap id and is in the history of no branch or tag. `is_reachable`: it is in the history of one. An expired parent keeps
-    its id.
+    Attributes:
+        parent_snapshot_id: The id of the parent, even if the parent has expired; None if there is none.
+        parent_is_expired: Whether the table no longer has the parent.
+        branches: The branches whose newest snapshot this is.
+        tags: The tags that name this snapshot.
+        is_current: Whether this is the current snapshot.
+        is_staged: Whether the snapshot has a WAP id and is in the history of no branch or tag.
+        is_reachable: Whether the snapshot is in the history of a branch or tag.
+        wap_id: The id under which the snapshot was staged (write-audit-publish).
+        published_wap_id: The id of the staged snapshot that this snapshot publishes.
+        source_snapshot_id: The snapshot that this snapshot was cherry-picked from.
+        lines: The lines of the drawing for this snapshot: its own line and the lines below it.
     """
 
     snapshot_id: int
@@ -48,14 +58,18 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommitGraph(Reportable):
-    """Snapshots, none before its children, the newest first."""
+    """Snapshots from the newest to the oldest; each comes after all of its children."""
 
     table: str
     is_graph: bool
     commits: tuple[Commit, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report, with the lines of the drawing if it is a graph."""
+        """Return the report, with the lines of the drawing if `is_graph` is true.
+
+        Args:
+            most: The greatest number of snapshots; None for all.
+        """
         kept = self.commits if most is None else self.commits[:most]
         columns: tuple[Column, ...] = (
             Column("snapshot", whole=True),
@@ -85,6 +99,9 @@ def log(reader: TableReader, ref: str | int | None = None, *, graph: bool = Fals
         reader: The table.
         ref: A branch, a tag or a snapshot id; `main` by default.
         graph: Return every snapshot of the table, with the drawing.
+
+    Returns:
+        The snapshots, newest first.
 
     Raises:
         NoSuchSnapshotError: The snapshot, branch or tag does not exist.

@@ -1,4 +1,4 @@
-"""Contents of one data file: its Parquet footer, and its manifest entry beside it.
+"""Contents of one data file: its Parquet footer, and its manifest entry.
 
 Spec: Data File Fields; Appendix A, Parquet.
 """
@@ -29,7 +29,7 @@ FIELD_ID_KEY = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChunk:
-    """One column of one row group. Sizes in bytes; statistics are None if the footer has none."""
+    """One column of one row group. Sizes are in bytes; statistics are None if the footer has none."""
 
     field_id: int | None
     name: str
@@ -46,7 +46,7 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """A row group. Uncompressed size in bytes, as the footer states it."""
+    """A row group. `size` is the uncompressed size in bytes, as the footer states it."""
 
     rows: int
     size: int
@@ -55,7 +55,7 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFooter:
-    """The footer of a Parquet file. Size in bytes."""
+    """The footer of a Parquet file. `footer_size` is in bytes."""
 
     created_by: str
     format_version: str
@@ -67,9 +67,10 @@ class ParquetFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DataFileContents(Reportable):
-    """A data file's footer (None for a file that is not Parquet) and its manifest entry.
+    """A data file's footer and manifest entry. The footer is None if the file is not Parquet.
 
-    `stored_size` is the file's own size in bytes, and `stored_rows` its own number of rows; None for a Puffin file, and for a file that cannot be opened.
+    `stored_size` is the actual size of the file in bytes, and `stored_rows` its actual number of rows; None for a Puffin file, and for a file that cannot be
+    opened.
     """
 
     table: str
@@ -83,7 +84,7 @@ class DataFileContents(Reportable):
 
     @property
     def has_faults(self) -> bool:
-        """True if the file's size or number of rows is not that of its manifest entry."""
+        """Whether the size or the number of rows of the file differs from its manifest entry."""
         return self.stored_size != self.entry.file_size_in_bytes or self.stored_rows not in (None, self.entry.record_count)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -121,7 +122,7 @@ class DataFileContents(Reportable):
         return Report(f"{'data' if entry.deletes is None else 'delete'} file of {self.table}", tuple(parts))
 
     def _differences(self) -> Iterator[tuple[str, str]]:
-        """Yield the size and the number of rows of the file itself where they are not those of the manifest entry."""
+        """Yield the actual size and the actual number of rows of the file if they differ from the manifest entry."""
         if self.stored_size != self.entry.file_size_in_bytes:
             yield "size on disk", f"{self.stored_size:,} bytes; the manifest states {self.entry.file_size_in_bytes:,}"
         if self.stored_rows is not None and self.stored_rows != self.entry.record_count:
@@ -129,12 +130,15 @@ class DataFileContents(Reportable):
 
 
 def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> DataFileContents:
-    """Return one live data file or delete file of a snapshot.
+    """Return the contents of one live data file or delete file of a snapshot.
 
     Args:
         reader: The table.
-        which: Its number in the order of the manifests, from 1, its path, or a part of its path.
+        which: The file: its number in the order of the manifests, from 1; its path; or a part of its path.
         snapshot_id: The snapshot; None for the current one.
+
+    Returns:
+        The footer and the manifest entry of the file.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
@@ -151,16 +155,17 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
 
 
 def data_file_contents(reader: TableReader, snapshot_id: int, manifest: TableManifest, entry: ManifestEntry) -> DataFileContents:
-    """Return a file by its manifest entry.
+    """Return the contents of the file of a manifest entry.
 
     Args:
         reader: The table.
         snapshot_id: The snapshot that has the manifest.
         manifest: The manifest.
-        entry: Its entry.
+        entry: The entry in the manifest.
 
     Raises:
-        NoSuchFileError, DataFileFormatError: As `data_file`.
+        NoSuchFileError: The file does not exist.
+        DataFileFormatError: The file is damaged, or is not Parquet although its entry states it.
     """
     path = entry.data_file.file_path
     footer = parquet_footer(reader, path) if entry.data_file.file_format is FileFormat.PARQUET else None
@@ -178,7 +183,7 @@ def data_file_contents(reader: TableReader, snapshot_id: int, manifest: TableMan
 
 
 def _other_rows(reader: TableReader, file: DataFile) -> int | None:
-    """Return the number of rows of a file that is not Parquet; None for Puffin and for a file that cannot be opened."""
+    """Return the number of rows of a file that is not Parquet; None for a Puffin file, and for a file that cannot be opened."""
     try:
         return stored_counts(reader.io, file).rows
     except UnsupportedError:
@@ -186,7 +191,12 @@ def _other_rows(reader: TableReader, file: DataFile) -> int | None:
 
 
 def parquet_footer(reader: TableReader, path: str) -> ParquetFooter:
-    """Read a Parquet file's footer. Raises `NoSuchFileError`, and `DataFileFormatError` if the file is truncated or not Parquet."""
+    """Read the footer of a Parquet file.
+
+    Raises:
+        NoSuchFileError: The file does not exist.
+        DataFileFormatError: The file is truncated or is not Parquet.
+    """
     with reader.io.open_input(path) as source:
         try:
             file = open_parquet(source, path)
@@ -206,7 +216,7 @@ def _footer(metadata: Any, ids: list[int | None]) -> ParquetFooter:
         key_value_metadata={
             key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
             for key, value in (metadata.metadata or {}).items()
-            # Arrow's own copy of the schema is binary, and contains nothing that the columns do not.
+            # Arrow's own copy of the schema is binary, and has no information beyond the columns.
             if key != b"ARROW:schema"
         },
     )
@@ -269,7 +279,7 @@ def _chunk(chunk: Any, field_id: int | None) -> ColumnChunk:
 
 
 def _bound_text(statistics: Any, which: str) -> str | None:
-    """Return a bound of the footer in its logical form if Arrow supports it, otherwise in its stored form."""
+    """Return a bound of the footer as text: as a value of its logical type if Arrow supports it, otherwise of its physical type."""
     try:
         value = getattr(statistics, which)
     except (pa.ArrowException, ValueError, OverflowError):
@@ -289,7 +299,7 @@ def _footer_parts(footer: ParquetFooter, most: int | None) -> list[Part]:
         ),
         "the file's own footer",
     )
-    # One row group shows how the file was written; without a limit all are shown.
+    # With a limit, the first row group suffices to show how the file was written.
     shown = footer.row_groups if most is None else footer.row_groups[:1]
     return [facts, *(_row_group_grid(number, group) for number, group in enumerate(shown, start=1))]
 

@@ -1,6 +1,6 @@
-"""Text of values of a table's own types: partition values, partition bounds, and column bounds.
+"""Conversion of values of a table's own types to text: partition values, partition bounds, and column bounds.
 
-The bytes are decoded in `spec/values.py`; sizes and times are in `formatting.py`. Spec: Appendix D; Manifest Lists; Data File Fields.
+`spec/values.py` decodes the bytes; `formatting.py` formats sizes and times. Spec: Appendix D; Manifest Lists; Data File Fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from icefloe.spec.variant import Scalar, bounds_from_bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRange:
-    """The values of one partition field over the files of a manifest; bounds are None if the manifest list has none."""
+    """The range of one partition field over the files of a manifest. The bounds are text; None if the manifest list has none."""
 
     name: str
     transform: str
@@ -41,7 +41,7 @@ class PartitionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnStatistics:
-    """The statistics of one column of one file in its manifest. Sizes in bytes; None if the writer left a statistic out."""
+    """The statistics of one column of one file in its manifest. Sizes are in bytes; a statistic that the writer left out is None."""
 
     field_id: int
     name: str
@@ -56,7 +56,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """One partition field, with what is needed to decode its values."""
+    """One partition field, with the transform and type that decode its values."""
 
     field_id: int
     name: str
@@ -64,11 +64,11 @@ class PartitionColumn:
     kind: PrimitiveType
 
     def text(self, value: Any) -> str:
-        """Return a partition value as text: `2024-01` for a month."""
+        """Return a partition value as text, such as `2024-01` for a month."""
         return self.transform.to_human(self.kind, value)
 
     def bound_text(self, data: bytes | None) -> str | None:
-        """Return a bound of a manifest list as text."""
+        """Return a bound of a manifest list as text; hexadecimal if it cannot be decoded, None for None."""
         if data is None:
             return None
         try:
@@ -78,7 +78,7 @@ class PartitionColumn:
 
 
 def partition_columns(metadata: TableMetadata, spec_id: int) -> tuple[PartitionColumn, ...]:
-    """Return the fields of a spec, in the order of its partition tuples."""
+    """Return the partition fields of a spec, in the order of its partition tuples."""
     fields = metadata.spec_by_id(spec_id).fields
     kinds = [field.field_type for field in spec_partition_type(metadata, spec_id).fields]
     return tuple(
@@ -89,7 +89,7 @@ def partition_columns(metadata: TableMetadata, spec_id: int) -> tuple[PartitionC
 
 
 def partition_texts(columns: Sequence[PartitionColumn], values: Sequence[Any]) -> dict[str, str]:
-    """Return a partition tuple as text by field name."""
+    """Return the values of a partition tuple as text, by field name."""
     return {column.name: column.text(value) for column, value in zip(columns, values, strict=False)}
 
 
@@ -109,9 +109,9 @@ def partition_ranges(columns: Sequence[PartitionColumn], summaries: Sequence[Par
 
 
 def columns_by_id(metadata: TableMetadata) -> dict[int, tuple[str, NestedField]]:
-    """Return every column that the table has or had, by field id, as (dotted name, field).
+    """Return every column that the table has or had, by field id, as its dotted name and its field.
 
-    The current schema takes precedence over older ones. Reserved columns of the format follow.
+    If several schemas have a column, the current schema takes precedence. Reserved columns of the format come last.
     """
     columns: dict[int, tuple[str, NestedField]] = {}
     for schema in (*metadata.schemas, metadata.schema()):
@@ -125,7 +125,7 @@ def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField
 
     Args:
         file: The file.
-        columns: Columns by field id, for the names of equality ids.
+        columns: Dotted names and fields by field id, for the names of equality columns.
         location: The table's folder; paths are shown relative to it.
     """
     if file.content is FileContent.DATA:
@@ -138,7 +138,7 @@ def what_it_deletes(file: DataFile, columns: Mapping[int, tuple[str, NestedField
 
 
 def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedField]]) -> tuple[ColumnStatistics, ...]:
-    """Return the statistics of every column that has some in the manifest entry, in the order of the table's columns."""
+    """Return the statistics of every column for which the manifest entry has some, in the order of the table's columns."""
     maps = (file.column_sizes, file.value_counts, file.null_value_counts, file.nan_value_counts, file.lower_bounds, file.upper_bounds)
     ids = set().union(*(values or {} for values in maps))
     ordered = [field_id for field_id in columns if field_id in ids] + sorted(ids - columns.keys())
@@ -146,7 +146,7 @@ def column_statistics(file: DataFile, columns: Mapping[int, tuple[str, NestedFie
 
 
 def bound_text(kind: IcebergType | None, data: bytes | None) -> str | None:
-    """Return a column's bound as text; bytes that are not a value of the type are shown as hexadecimal."""
+    """Return a column's bound as text; as hexadecimal if the bytes are not a value of the type."""
     if data is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """Layout of a commit graph: lines between commits and their parents, drawn with `*`, `|`, `/` and `_`, the newest commit first.
 
-The text beside the drawing is made in `commit_graph.py`.
+`commit_graph.py` makes the text beside the drawing.
 """
 
 import heapq
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 def newest_first(parents: Mapping[int, int | None], age: Mapping[int, int]) -> list[int]:
-    """Return the commits in an order in which none is before its children.
+    """Return the commits in an order in which each comes after all of its children.
 
     Args:
-        parents: The parent of each commit.
-        age: A number for each commit; of several possible next commits the one with the highest number is first.
+        parents: The parent of each commit; None for a commit without a parent.
+        age: A number for each commit. If several commits could be next, the one with the highest number is.
     """
     waiting = dict.fromkeys(parents, 0)
     for parent in parents.values():
@@ -33,13 +33,18 @@ def newest_first(parents: Mapping[int, int | None], age: Mapping[int, int]) -> l
 
 
 def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tuple[str, tuple[str, ...]]]:
-    """Draw each commit: its own line, and the lines below it that connect lanes with their next position.
+    """Draw each commit as its own line and the lines below it, which shift lanes to their next positions.
 
-    Each lane leads to one commit. A commit to which a lane further left leads already joins that lane; a commit whose parent is not in `parents` ends its lane.
+    A lane is a column of the drawing that leads down to one commit. If another lane already leads to the parent of a commit, the lanes join at the left one. If
+    the
+    parent is not in `parents`, the lane ends.
 
     Args:
         commits: The commits from top to bottom.
         parents: The parent of each commit.
+
+    Returns:
+        For each commit its own line, and the lines below it.
     """
     lanes: list[int] = []
     drawn: list[tuple[str, tuple[str, ...]]] = []
@@ -55,7 +60,7 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
             if at < len(lanes):
                 below.append(_shift_lanes(at, len(lanes) + 1, None))
             elif not lanes and len(drawn) + 1 < len(parents):
-                below.append("")  # the next commit is not connected with this one
+                below.append("")  # an empty line, because the next commit is not connected with this one
         elif parent in lanes:
             other = lanes.index(parent)
             left, right = min(at, other), max(at, other)
@@ -69,7 +74,13 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
 
 
 def _shift_lanes(gone: int, count: int, joins: int | None) -> str:
-    """Draw `count` lanes of which the one at `gone` joins the lane `joins`, or ends; those right of it move one place to the left."""
+    """Draw the line in which one of `count` lanes vanishes, and the lanes right of it move one place to the left.
+
+    Args:
+        gone: The position of the vanishing lane.
+        count: The number of lanes before.
+        joins: The lane that the vanishing lane joins; None if it ends.
+    """
     cells = [" "] * (2 * count)
     for lane in range(count):
         if lane < gone:

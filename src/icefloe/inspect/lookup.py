@@ -1,4 +1,4 @@
-"""Lookup of a snapshot, a manifest or a data file of a table by the text that a user types."""
+"""Lookup of a snapshot, manifest or data file of a table by the text that a user types."""
 
 from collections.abc import Sequence
 
@@ -7,20 +7,28 @@ from icefloe.formatting import count_text, file_name
 from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, table_snapshot
 
-# Number of candidates that an error lists.
+# The most candidates that an error lists.
 _SHOWN_CHOICES = 5
-# Digits of the first part of a UUID. Decimal text of this length or more may be part of a UUID; shorter text is a file's number.
+# The length of the first part of a UUID. A decimal text of this length or more can be a part of a file's path; a shorter one is the file's number.
 UUID_BEGIN = 8
 
 
 def snapshot_of(table: TableReader, snapshot_id: int | None = None) -> TableSnapshot | None:
-    """Return a snapshot, the current one by default; None for a table without snapshots. Raises `NoSuchSnapshotError`."""
+    """Return a snapshot, by default the current one; None for a table without snapshots.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot.
+    """
     snapshot = table.scan(snapshot_id=snapshot_id).snapshot()
     return table_snapshot(snapshot, table.metadata) if snapshot else None
 
 
 def existing_snapshot_of(table: TableReader, snapshot_id: int | None = None) -> TableSnapshot:
-    """Return a snapshot as `snapshot_of`; raise `NoSuchSnapshotError` for a table without snapshots, too."""
+    """Return a snapshot, by default the current one.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the snapshot, or has no snapshots.
+    """
     snapshot = snapshot_of(table, snapshot_id)
     if snapshot is None:
         raise NoSuchSnapshotError(
@@ -32,7 +40,11 @@ def existing_snapshot_of(table: TableReader, snapshot_id: int | None = None) -> 
 
 
 def snapshot_id_of(table: TableReader, text: str | None) -> int | None:
-    """Return the snapshot id of a text: an id, a branch or a tag; None for None, the current snapshot. Raises `NoSuchSnapshotError`."""
+    """Convert the text of a user to a snapshot id. The text is an id, a branch or a tag; None, for the current snapshot, stays None.
+
+    Raises:
+        NoSuchSnapshotError: The table has no such snapshot, branch or tag.
+    """
     if text is None:
         return None
     if text in table.metadata.refs:
@@ -53,7 +65,7 @@ def chosen_manifest(table: TableReader, which: str | int = 1, snapshot_id: int |
 
     Args:
         table: The table.
-        which: Its number in the manifest list, from 1, its path, or a part of its path.
+        which: The manifest: its number in the manifest list, from 1; its path; or a part of its path.
         snapshot_id: The snapshot; None for the current one.
 
     Raises:
@@ -67,13 +79,13 @@ def chosen_manifest(table: TableReader, which: str | int = 1, snapshot_id: int |
 
 
 def position_of(paths: Sequence[str], which: str, noun: str, table_name: str) -> int:
-    """Return the index in `paths` of the path that `which` names.
+    """Return the index of the path that a text of the user identifies.
 
     Args:
         paths: The candidates.
         which: A number from 1, a path, or a part of a path.
         noun: The kind of file, for the error.
-        table_name: The table, for the error.
+        table_name: The name of the table, for the error.
 
     Raises:
         NoSuchFileError: No path matches.

@@ -31,7 +31,7 @@ from icefloe.spec.types import NestedField
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestOverview:
-    """One line of a manifest list. Counts are None if the list has none; lengths in bytes."""
+    """One entry of a manifest list. Lengths are in bytes; counts are None if the entry has none."""
 
     manifest_path: str
     manifest_length: int
@@ -48,12 +48,12 @@ class ManifestOverview:
     deleted_rows_count: int | None
     partitions: tuple[PartitionRange, ...]
     key_metadata: bytes | None
-    first_row_id: int | None  # of data manifests, from format version 3 on
+    first_row_id: int | None  # only for data manifests from format version 3 on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManifestList(Reportable):
-    """The manifest list of one snapshot. `path` is None in old version 1 tables, whose snapshots name their manifests."""
+    """The manifest list of one snapshot. `path` is None for old snapshots of version 1, which name their manifests themselves."""
 
     table: str
     location: str
@@ -106,7 +106,7 @@ class ManifestList(Reportable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryOverview:
-    """One entry of a manifest: a file, its status and its statistics. Sizes and offsets in bytes."""
+    """One entry of a manifest: a file, its status and its statistics. Sizes and offsets are in bytes."""
 
     status: str  # "added", "existing" or "deleted"
     snapshot_id: int | None
@@ -122,17 +122,17 @@ class EntryOverview:
     sort_order_id: int | None
     equality_ids: tuple[int, ...] | None
     key_metadata: bytes | None
-    first_row_id: int | None  # of the data file's first row, from format version 3 on
+    first_row_id: int | None  # the row id of the file's first row; only for data files from format version 3 on
     referenced_data_file: str | None  # the only data file that a delete file applies to
     content_offset: int | None  # offset of a deletion vector in its Puffin file
     content_size_in_bytes: int | None
-    deletes: str | None  # description; None for a data file
+    deletes: str | None  # a description of the rows that a delete file deletes; None for a data file
     columns: tuple[ColumnStatistics, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Manifest(Reportable):
-    """One manifest with all its entries, inherited numbers filled in. `file_size` is the size of the manifest file in bytes."""
+    """One manifest with all its entries, in which inherited values are filled in. `file_size` is the actual size of the manifest in bytes."""
 
     table: str
     location: str
@@ -142,7 +142,11 @@ class Manifest(Reportable):
     entries: tuple[EntryOverview, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. With a limit, only the first few entries have column statistics."""
+        """Return the report.
+
+        Args:
+            most: The greatest number of entries, of which only the first few are shown with column statistics; None for all.
+        """
         overview = self.overview
         facts = Facts(
             (
@@ -163,12 +167,12 @@ class Manifest(Reportable):
         return Report(f"manifest of {self.table}", tuple(parts))
 
     def _size(self) -> str:
-        """Return the file's size, and the size that the manifest list states if it differs."""
+        """Return the size of the manifest as text, with the size that the manifest list states if it differs."""
         stated = self.overview.manifest_length
         return size_text(self.file_size) + ("" if self.file_size == stated else f" (the manifest list states {stated} bytes)")
 
     def _entries(self, most: int | None) -> Grid:
-        """Return the entries as rows, with columns for delete files or for format version 3 only if entries have them."""
+        """Return the entries as rows. Columns for delete files and for row ids are left out if no entry has such values."""
         deletes = any(entry.deletes is not None for entry in self.entries)
         numbered = any(entry.first_row_id is not None for entry in self.entries)
         columns = [
@@ -202,6 +206,9 @@ def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> Manife
         reader: The table.
         snapshot_id: The snapshot; None for the current one.
 
+    Returns:
+        The manifest list with its entries in the order of the file.
+
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
         NoSuchFileError: A file that the metadata names does not exist.
@@ -222,12 +229,15 @@ def manifest_list(reader: TableReader, snapshot_id: int | None = None) -> Manife
 
 
 def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None = None) -> Manifest:
-    """Return one manifest of a snapshot with every entry, deleted ones too.
+    """Return one manifest of a snapshot with every entry, deleted ones included.
 
     Args:
         reader: The table.
-        which: Its number in the manifest list, from 1, its path, or a part of its path.
+        which: The manifest: its number in the manifest list, from 1; its path; or a part of its path.
         snapshot_id: The snapshot; None for the current one.
+
+    Returns:
+        The manifest with its entries in the order of the file.
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
@@ -279,7 +289,14 @@ def manifest_overview(manifest: ManifestFile, metadata: TableMetadata, specs: di
 def entry_overview(
     entry: ManifestEntry, partition: Sequence[PartitionColumn], columns: Mapping[int, tuple[str, NestedField]], location: str
 ) -> EntryOverview:
-    """Describe an entry with its partition and bounds decoded."""
+    """Describe a manifest entry, with its partition and bounds as text.
+
+    Args:
+        entry: The entry.
+        partition: The partition fields of its spec.
+        columns: Dotted names and fields by field id.
+        location: The table's folder, to which paths are relative.
+    """
     file = entry.data_file
     return EntryOverview(
         status=entry.status.name.lower(),

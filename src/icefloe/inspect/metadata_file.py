@@ -1,6 +1,6 @@
-"""A table's metadata file: the JSON itself, complete or abbreviated for reading.
+"""A table's metadata file: its JSON, complete or abbreviated for reading.
 
-Its keys as values are in `spec/metadata`. Spec: Table Metadata Fields; Appendix C.
+`spec/metadata` has the decoded values of its keys. Spec: Table Metadata Fields; Appendix C.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,11 @@ class MetadataFile(Reportable):
     content: Mapping[str, Any]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. With a limit, lists of objects are cut to their first and last."""
+        """Return the report.
+
+        Args:
+            most: If not None, each list of objects is cut to its first and last object.
+        """
         facts = Facts(
             (
                 ("file", self.path),
@@ -42,7 +46,11 @@ class MetadataFile(Reportable):
 
 
 def check_has_file(reader: TableReader) -> None:
-    """Refuse a table whose metadata file only the catalog's server reads. Raises `UnsupportedFeatureError`."""
+    """Refuse a table whose metadata file only the catalog's server can read.
+
+    Raises:
+        UnsupportedFeatureError: The table is such a table.
+    """
     if has_no_file(reader.metadata_location):
         raise UnsupportedFeatureError(
             f"only the catalog's server reads the metadata file of {reader.full_name}: it sends the content, and no location of the file",
@@ -52,14 +60,17 @@ def check_has_file(reader: TableReader) -> None:
 
 
 def metadata(reader: TableReader) -> MetadataFile:
-    """Return the metadata file that the table was opened with.
+    """Return the metadata file with which the table was loaded.
 
     Args:
         reader: The table.
 
+    Returns:
+        The location, the stored size and the parsed JSON of the file.
+
     Raises:
-        NoSuchFileError: It has been deleted since.
-        UnsupportedFeatureError: Only the catalog's server reads it.
+        NoSuchFileError: The file has been deleted since.
+        UnsupportedFeatureError: Only the catalog's server can read the file.
     """
     check_has_file(reader)
     stored = reader.io.read(reader.metadata_location)
@@ -73,9 +84,9 @@ def metadata(reader: TableReader) -> MetadataFile:
     )
 
 
-# A list of objects longer than this is cut to its ends.
+# A longer list of objects is cut to its first and last object.
 _LONGEST_LIST = 2
-# A schema with more columns than this is cut to its first ones.
+# A schema with more columns is cut to its first columns.
 _MOST_FIELDS = 12
 
 

@@ -1,4 +1,4 @@
-"""Cost of a table's metadata: its bytes level by level, compared with the bytes of data that they describe.
+"""Size of a table's metadata level by level, compared with the size of the data that it describes.
 
 Spec: Overview.
 """
@@ -19,7 +19,7 @@ from icefloe.spec.manifest_list.manifest_file import ManifestContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelSize:
-    """Files and bytes of one level; `missing` files are named but do not exist."""
+    """The number and total bytes of the files of one level. `missing` counts further files that are referred to but do not exist."""
 
     level: str
     files: int
@@ -29,9 +29,9 @@ class LevelSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MetadataOverhead(Reportable):
-    """Metadata compared with data: of the current snapshot, and of everything that any snapshot reaches. Sizes in bytes.
+    """The size of metadata compared with data, for the current snapshot (`current`) and for all snapshots together (`reachable`). Sizes are in bytes.
 
-    Delete files, the level before the last, count as neither.
+    The levels are ordered from metadata files to data files. Delete files, the level before the last, count neither as metadata nor as data.
     """
 
     table: str
@@ -71,10 +71,13 @@ class MetadataOverhead(Reportable):
 
 
 def overhead(reader: TableReader) -> MetadataOverhead:
-    """Return the bytes of every level. Opens every manifest of every snapshot once.
+    """Measure the files of every level of a table. Every manifest of every snapshot is opened once.
 
     Args:
         reader: The table.
+
+    Returns:
+        The sizes of all levels in bytes, for the current snapshot and for all snapshots.
 
     Raises:
         NoSuchFileError: A manifest list or manifest does not exist.
@@ -111,7 +114,7 @@ def overhead(reader: TableReader) -> MetadataOverhead:
 
 @dataclass(frozen=True, slots=True)
 class _OpenedManifest:
-    """The size of a manifest in bytes, and its live files with their sizes. Deletion vectors share their Puffin file."""
+    """The size of a manifest in bytes, and the sizes of its live files by path. Deletion vectors in the same Puffin file count as one file."""
 
     size: int
     is_of_deletes: bool
@@ -126,7 +129,7 @@ def _read_entries(reader: TableReader, manifest: TableManifest) -> _OpenedManife
 
 
 def _manifests_and_files(manifests: Collection[_OpenedManifest]) -> tuple[LevelSize, LevelSize, LevelSize]:
-    """Return the lowest levels; a file that several manifests name counts once."""
+    """Return the sizes of the levels of manifests, delete files and data files. A file that several manifests name counts once."""
     data, deletes = (
         {path: size for manifest in manifests if manifest.is_of_deletes is of_deletes for path, size in manifest.files.items()}
         for of_deletes in (False, True)

@@ -1,35 +1,35 @@
-"""The picture of a scan: each level from left to right what is read, then what is skipped, with the reason in each block."""
+"""The picture of a scan: at each level first the files that are read, then the skipped files, with the reason in each block."""
 
 from collections.abc import Sequence
 
 from icefloe.display.figures.blocks import Block, BlockLevel
 from icefloe.scan.decisions import Decision
 
-# Blocks of a level; neighbours of the same kind share one.
+# The most blocks of a level; of more files, neighbours of the same kind share a block.
 _MOST_BLOCKS = 120
 
 
 def file_level(name: str, text: str, concept: str, aside: str) -> BlockLevel:
-    """Return a level of one file, which every scan reads.
+    """Return a level that has only one file, which every scan reads.
 
     Args:
         name: The name of the level.
-        text: What is written in the block.
-        concept: The concept of the file, which decides its colour.
-        aside: A second line, such as its size.
+        text: The text in the block.
+        concept: The kind of file, which decides the colour: a key of `COLOURS`.
+        aside: A second line of text, such as the size of the file.
     """
     return BlockLevel(name=name, aside="read", blocks=(Block(concept=concept, weight=1, text=text, aside=aside, state="kept"),))
 
 
 def decision_level(name: str, kept: Sequence[Decision], skipped: Sequence[Decision], concept: str, unread: int = 0) -> BlockLevel:
-    """Return a level by the decisions about its files.
+    """Return a level whose blocks are the decisions about its files.
 
     Args:
         name: The name of the level.
-        kept: The decisions about what is read.
-        skipped: The decisions about what is skipped.
-        concept: The concept of the files.
-        unread: How many files are in skipped manifests, so that there is no decision about them.
+        kept: The decisions about files that are read.
+        skipped: The decisions about files that are skipped.
+        concept: The kind of file, which decides the colour: a key of `COLOURS`.
+        unread: The number of files in skipped manifests, about which there are no decisions.
     """
     count = len(kept) + len(skipped)
     blocks = [*_blocks(kept, concept, count), *_blocks(skipped, concept, count)]

@@ -1,6 +1,6 @@
-"""Explanation of a scan: the way from the catalog's row to the data files, each manifest and file kept or skipped with the bound that decided.
+"""Explanation of a scan: the steps from the catalog's entry to the data files; each manifest and file is kept or skipped with the bound that decided.
 
-The decisions are those of the planner (`scan`); this module decides nothing. Spec: Scan Planning.
+The planner (`scan`) makes the decisions; this module only shows them. Spec: Scan Planning.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from icefloe.spec.metadata.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogLookup:
-    """The query of the catalog for the table, and the metadata file that it returned."""
+    """The look-up of the table in the catalog, and the metadata file that the catalog returned."""
 
     catalog: str
     sql: str
@@ -31,7 +31,7 @@ class CatalogLookup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRead:
-    """The metadata file that was read. Size in bytes, None if it does not exist any more."""
+    """The metadata file that was read. `file_size` is in bytes; None if the file no longer exists."""
 
     path: str
     file_size: int | None
@@ -41,7 +41,7 @@ class MetadataRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRead:
-    """The chosen snapshot and its manifest list. Size in bytes."""
+    """The snapshot that was read, with its manifest list. `file_size` is the size of the manifest list in bytes."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -54,7 +54,7 @@ class SnapshotRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelDecisions:
-    """The manifests or files that were kept and skipped at one level, as sequences that make a decision when it is read."""
+    """The manifests or files that were kept and skipped at one level. Each decision becomes an object only when it is read from these sequences."""
 
     kept: Sequence[Decision]
     skipped: Sequence[Decision]
@@ -63,7 +63,12 @@ class LevelDecisions:
         return len(self.kept) + len(self.skipped)
 
     def lines(self, start: int, count: int) -> list[Decision]:
-        """Return some of the decisions, those about what is kept first; only these become objects."""
+        """Return a range of the decisions. The decisions about kept files come first.
+
+        Args:
+            start: The first decision, from 0.
+            count: The greatest number of decisions.
+        """
         skipped = max(0, start - len(self.kept))
         kept = list(self.kept[start : start + count])
         return [*kept, *self.skipped[skipped : skipped + count - len(kept)]]
@@ -71,11 +76,13 @@ class LevelDecisions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTotals:
-    """The whole scan in numbers. Sizes in bytes.
+    """The totals of a scan. Sizes are in bytes.
 
-    Files in skipped manifests are counted by the manifest list; their size is the remainder of the snapshot summary's total, None if it has no total.
-    Rows are counted before deletes. Rows read are those of the kept files; how many of them match is unknown before they are read. Manifests include delete
-    manifests; `delete_files` are the live files of the delete manifests that were read.
+    Files and rows in skipped manifests are counted by the manifest list. Their size is the rest of the total in the snapshot's summary; None if there is no
+    total.
+    Rows are counted before deletes. `records_read` are all rows of the kept files: how many of them match the filter is not known before they are read.
+    Manifests
+    include delete manifests; `delete_files` counts the live files of the delete manifests that were read.
     """
 
     data_files: int
@@ -97,10 +104,11 @@ class TraceTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ScanTrace(Reportable):
-    """A scan, step by step. Levels of deletes are empty for a table without delete files.
+    """A scan, step by step. The levels of deletes are empty for a table without delete files.
 
-    `catalog` is None for a table opened by its metadata file, `snapshot` for a table without snapshots. Of a scan that the catalog's server plans only the
-    files that it chose are known: there are no manifests, nothing is skipped, and the totals are of what is read.
+    `catalog` is None for a table that was opened by its metadata file, `snapshot` is None for a table without snapshots. If the catalog's server planned the
+    scan,
+    only the chosen files are known: there are no manifests, nothing is skipped, and the totals count only what is read.
     """
 
     table: str
@@ -117,7 +125,7 @@ class ScanTrace(Reportable):
     is_planned_by_server: bool = False
 
     def figure(self) -> Blocks:
-        """Return the picture: each level from left to right what is read, then what is skipped."""
+        """Return the scan as a picture: at each level first the files that are read, then the skipped files."""
         levels = [] if self.catalog is None else [file_level("Catalog", self.catalog.catalog, "catalog", "one look-up")]
         levels.append(
             file_level("Metadata file", within(self.metadata.path, self.location), "metadata", size_text(self.metadata.file_size))
@@ -250,7 +258,10 @@ def trace(
         reader: The table.
         where: The filter; None keeps every row.
         snapshot_id: The snapshot to read; None for the current one.
-        tolerant: Warn of harmless deviations from the format: see `table.scan`.
+        tolerant: Warn about harmless deviations from the format instead of failing, as in `table.scan`.
+
+    Returns:
+        The steps, the decisions about manifests and files, and the totals.
 
     Raises:
         InvalidFilterError: The filter cannot be parsed, or does not fit the columns.
@@ -307,8 +318,8 @@ def _level(level: str, decisions: Decisions) -> LevelDecisions:
 
 def _totals(plan: ScanPlan, chosen: Snapshot | None) -> TraceTotals:
     considered_size = plan.bytes_kept + plan.bytes_skipped
-    # If no manifest was skipped, the files give the total; otherwise only the snapshot's summary does.
-    # Its size is of data files and delete files together.
+    # If no manifest was skipped, the total is the sum of all files; otherwise only the snapshot's summary has it.
+    # The summary counts data files and delete files together, so that it is used only if there are no delete files.
     stated = summary_number(chosen.summary, "total-files-size") if chosen and not plan.delete_manifests_total else None
     data_size = stated if plan.files_in_skipped_manifests else considered_size
     return TraceTotals(

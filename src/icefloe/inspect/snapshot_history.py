@@ -17,7 +17,7 @@ from icefloe.spec.metadata.snapshot_ref import SnapshotRef, refs_by_snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOverview:
-    """One snapshot. `refs` are the branches and tags that name it."""
+    """One snapshot. `refs` are the names of the branches and tags that refer to it."""
 
     snapshot_id: int
     parent_snapshot_id: int | None
@@ -33,7 +33,7 @@ class SnapshotOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLogLine:
-    """A snapshot and the time from which it was current."""
+    """One entry of the snapshot log: a snapshot and the time from which it was current."""
 
     timestamp_ms: int
     snapshot_id: int
@@ -41,7 +41,7 @@ class SnapshotLogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogLine:
-    """A metadata file and the time from which it was current; the current file is last."""
+    """One entry of the metadata log: a metadata file and the time from which it was current. The current file is added as the last entry."""
 
     timestamp_ms: int
     metadata_file: str
@@ -50,7 +50,7 @@ class MetadataLogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SnapshotHistory(Reportable):
-    """Snapshots, snapshot log and metadata log, oldest first."""
+    """The snapshots, the snapshot log and the metadata log of a table, oldest first."""
 
     table: str
     location: str
@@ -59,7 +59,11 @@ class SnapshotHistory(Reportable):
     metadata_log: tuple[MetadataLogLine, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. Delete files have a column if any snapshot has some."""
+        """Return the report. It has a column for delete files if any snapshot has delete files.
+
+        Args:
+            most: The greatest number of lines of each list; None for all.
+        """
         with_deletes = any(summary_number(snapshot.summary, "total-delete-files") for snapshot in self.snapshots)
         snapshots = grid(
             f"snapshots ({len(self.snapshots):,}, oldest first)",
@@ -102,6 +106,9 @@ def snapshots(reader: TableReader) -> SnapshotHistory:
 
     Args:
         reader: The table.
+
+    Returns:
+        The snapshots and both logs, oldest first.
     """
     metadata = reader.metadata
     refs = refs_by_snapshot(metadata.refs)

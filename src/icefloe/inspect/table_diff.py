@@ -1,4 +1,4 @@
-"""`diff`: what differs between two snapshots, branches or tags of a table, or between two tables. The comparison is in `icefloe.inspect.comparison`."""
+"""`diff`: the differences of two snapshots, branches or tags of a table, or of two tables. `icefloe.inspect.comparison` compares them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from icefloe.inspect.comparison.table_version import TableVersion
 from icefloe.inspect.comparison.version_history import VersionHistory
 from icefloe.operations.loaded_table import TableReader
 
-# Changed rows that a diff has as values; `to_arrow` and `batches` have all of them.
+# The most changed rows that a diff has as values by default; `to_arrow` and `batches` return all of them.
 MOST_ROWS = 1_000
 _RELATIONS = {
     "same": "the same snapshot",
@@ -30,7 +30,7 @@ _RELATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffSide:
-    """One of the versions."""
+    """One of the two compared versions."""
 
     table: str
     version: str
@@ -42,13 +42,13 @@ class DiffSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDiff:
-    """The changed rows: those to remove from the first version's and to add to them to get the second version's, as often as they occur.
+    """The changed rows: removing and adding them changes the rows of the first version to those of the second. Equal rows are counted as often as they occur.
 
     Attributes:
-        columns: The columns that were compared.
+        columns: The names of the columns that were compared.
         removed: The number of rows that only the first version has.
-        added: The number of rows that only the second one has.
-        sample: The first of them, at most `most_rows`, with `_change_type`: DELETE or INSERT.
+        added: The number of rows that only the second version has.
+        sample: The first changed rows, at most `most_rows`. Their value `_change_type` is DELETE or INSERT.
     """
 
     columns: tuple[str, ...]
@@ -58,10 +58,13 @@ class RowDiff:
     _changes: RowComparison = field(repr=False)
 
     def to_arrow(self, identifier_columns: Sequence[str] = ()) -> Any:
-        """Return all changed rows as a `pyarrow.Table`, with `_change_type`.
+        """Return all changed rows as a `pyarrow.Table`, with the column `_change_type`.
 
         Args:
-            identifier_columns: If given, a removed and an added row that are equal in these columns are UPDATE_BEFORE and UPDATE_AFTER.
+            identifier_columns: If given, a removed and an added row with equal values in these columns become UPDATE_BEFORE and UPDATE_AFTER.
+
+        Returns:
+            The rows of all files. `_change_type` is DELETE, INSERT, UPDATE_BEFORE or UPDATE_AFTER.
 
         Raises:
             InvalidInputError: A column does not exist, or several removed or added rows are equal in these columns.
@@ -69,7 +72,11 @@ class RowDiff:
         return self._changes.to_arrow(identifier_columns)
 
     def batches(self) -> Iterator[Any]:
-        """Yield all changed rows as Arrow tables, those of one file after the other, so that not all are in memory."""
+        """Yield all changed rows as Arrow tables, file by file, so that they are not all in memory at once.
+
+        Yields:
+            The changed rows of one file; the column `_change_type` is DELETE or INSERT.
+        """
         return self._changes.batches()
 
 
@@ -78,16 +85,16 @@ class TableDiff(Reportable):
     """The differences of two versions.
 
     Attributes:
-        name: Both versions as text.
+        name: The names of both versions as text.
         before: The first version.
-        after: The second one.
-        history: How they are related, and the snapshots between them.
+        after: The second version.
+        history: The relation of the versions, and the snapshots between them.
         layout: Columns, partition spec, sort order, properties, branches and tags that differ.
-        data_files: Counts of data files.
-        delete_files: Counts of delete files; each deletion vector counts.
+        data_files: The counts of added, removed and kept data files.
+        delete_files: The counts of added, removed and kept delete files. Each deletion vector counts as a file.
         partitions: The partitions that differ.
         columns: The columns whose statistics differ.
-        rows: The changed rows; None where rows were not compared.
+        rows: The changed rows; None if rows were not compared.
     """
 
     name: str
@@ -103,7 +110,7 @@ class TableDiff(Reportable):
     _comparison: TableComparison
 
     def changes(self) -> Iterator[tuple[str, Change]]:
-        """Yield every difference but the rows, each with the part of the table that it is of."""
+        """Yield every difference apart from rows, after the name of its section, such as `schema` or `property`."""
         return comparison_lines(self._comparison)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -160,16 +167,16 @@ def diff(
     most_rows: int = MOST_ROWS,
     statistics: bool = True,
 ) -> TableDiff:
-    """Compare two snapshots, branches or tags of a table, or two tables. Without `rows` only metadata is read.
+    """Compare two snapshots, branches or tags of a table, or two tables. Unless `rows` is true, only metadata is read.
 
     Args:
         a: The table of the first version.
-        b: The table of the second version; the same one by default.
+        b: The table of the second version; by default the same table.
         from_version: The first version: a snapshot id, a branch or a tag of `a`; its current snapshot by default.
-        to_version: The second version, of `b`.
-        rows: Compare rows too: data files that only one version has, or that have other deletes, are read.
-        columns: Compare rows in these columns; by default in all of the second version, or in those that both tables have.
-        most_rows: How many of the changed rows the result has as values; the others are counted, and `rows.batches()` has all.
+        to_version: The second version: a snapshot id, a branch or a tag of `b`; its current snapshot by default.
+        rows: Compare rows too. Data files that only one version has, or that have different deletes, are read.
+        columns: The columns in which rows are compared; by default all columns of the second version, or the common columns of two tables.
+        most_rows: The greatest number of changed rows in `rows.sample`; all rows are counted, and `rows.batches()` returns all of them.
         statistics: Compare column statistics, which takes most of the time for a table of many files.
 
     Returns:
@@ -177,7 +184,7 @@ def diff(
 
     Raises:
         NoSuchSnapshotError: A table does not have the snapshot, branch or tag.
-        InvalidInputError: Nothing is named to compare with, or a column does not exist.
+        InvalidInputError: Neither a second table nor a version is given, or a column does not exist.
         SchemaMismatchError: A column of the two tables has types that cannot be compared.
         NoSuchFileError: A file that the metadata names does not exist.
         FormatError: A file is damaged, or violates the format.

@@ -18,7 +18,7 @@ from icefloe.spec.types import children
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOverview:
-    """One column, also a nested one, by its dotted name."""
+    """One column, possibly nested, under its dotted name."""
 
     field_id: int
     name: str
@@ -39,7 +39,7 @@ class PartitionFieldOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableOverview(Reportable):
-    """A table at a glance. Totals are from the current snapshot's summary, None where it has none. Sizes in bytes.
+    """A table at a glance. Totals come from the current snapshot's summary; None if the summary has none. Sizes are in bytes.
 
     Records are counted before deletes; the size includes data files and delete files.
     """
@@ -57,9 +57,9 @@ class TableOverview(Reportable):
     total_records: int | None
     total_data_files: int | None
     total_files_size: int | None
-    total_delete_files: int | None  # each deletion vector counts
-    total_position_deletes: int | None  # rows deleted by position; some may be in removed files
-    total_equality_deletes: int | None  # keys of equality deletes
+    total_delete_files: int | None  # each deletion vector counts as a file
+    total_position_deletes: int | None  # includes positions in data files that were removed since
+    total_equality_deletes: int | None  # the number of keys in equality delete files
     columns: tuple[ColumnOverview, ...]
     partition_fields: tuple[PartitionFieldOverview, ...]
     sort_order: tuple[str, ...]
@@ -67,11 +67,11 @@ class TableOverview(Reportable):
 
     @property
     def partitioning(self) -> str:
-        """The partition fields as a new table takes them: `month(time), type`; `nothing` without any."""
+        """The partition fields as `create_table` takes them, such as `month(time), type`; `nothing` for an unpartitioned table."""
         return ", ".join(partition_text(field.transform, field.source) for field in self.partition_fields) or "nothing"
 
     def _deletes(self) -> Iterator[tuple[str, str]]:
-        """Yield what the totals leave out, if the table has delete files."""
+        """Yield facts about the delete files, which the totals of rows do not consider."""
         if self.total_delete_files:
             positions, keys = self.total_position_deletes, self.total_equality_deletes
             counts = [f"{count_text(positions, 'row')} by position"] if positions else []
@@ -128,6 +128,9 @@ def table(reader: TableReader) -> TableOverview:
 
     Args:
         reader: The table.
+
+    Returns:
+        The location, columns, partitioning, sort order, properties and totals of the table.
     """
     metadata = reader.metadata
     current = metadata.current_snapshot()
@@ -157,7 +160,7 @@ def table(reader: TableReader) -> TableOverview:
 
 
 def summary_number(summary: Mapping[str, str], key: str) -> int | None:
-    """Return a count of a snapshot's summary; None if it is missing or not a number. Spec: Snapshots, optional summary fields."""
+    """Return a count of a snapshot's summary; None if it is missing or is not a number. Spec: Snapshots, optional summary fields."""
     return count_of(summary.get(key))
 
 

@@ -1,6 +1,6 @@
 """Statistics files of a table: distinct values of columns, and counts by partition.
 
-Statistics inside manifests are in `manifest_contents.py`. Spec: Table Statistics; Partition Statistics.
+`manifest_contents.py` shows statistics in manifests. Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from icefloe.spec.values import physical_arrow_type, physical_list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOverview:
-    """One partition of one spec. Sizes in bytes, times in milliseconds since 1970; None if the file has no value."""
+    """One partition of one spec. Sizes are in bytes, times in milliseconds since 1970. Values that the file does not have are None."""
 
     partition: Mapping[str, str]
     spec_id: int
@@ -52,7 +52,7 @@ class PartitionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StatisticsOverview(Reportable):
-    """The statistics of a snapshot, or the newest ones; None for a kind that does not exist."""
+    """The table statistics and partition statistics of a snapshot, or the newest ones. A kind that does not exist is None."""
 
     table: str
     location: str
@@ -141,16 +141,19 @@ def _partition_grid(partitions: Sequence[PartitionOverview], most: int | None) -
 
 
 def statistics(reader: TableReader, snapshot_id: int | None = None) -> StatisticsOverview:
-    """Return the statistics of a snapshot.
+    """Return the statistics files of a snapshot.
 
     Args:
         reader: The table.
         snapshot_id: The snapshot; None for the newest statistics of the current snapshot and its ancestors.
 
+    Returns:
+        The table statistics and the partition statistics.
+
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
         NoSuchFileError: A file that the metadata names does not exist.
-        DataFileFormatError: A file is damaged, or has another format than it should.
+        DataFileFormatError: A partition statistics file is damaged, or has an unexpected format.
         PuffinFormatError: A statistics file is damaged.
     """
     return StatisticsOverview(
@@ -178,7 +181,7 @@ def _partition_statistics(reader: TableReader, snapshot_id: int | None) -> Parti
 
 
 def _partition_texts(metadata: TableMetadata, rows: Any) -> list[dict[str, str]]:
-    """Return each row's partition as text by field name, for the fields of its own spec."""
+    """Return the partition values of each row as text by field name. Each row has the fields of its own spec."""
     partition = rows[PARTITION].combine_chunks()
     specs = {spec.spec_id: partition_columns(metadata, spec.spec_id) for spec in metadata.partition_specs}
     kinds = {column.field_id: column for columns in specs.values() for column in columns}

@@ -25,9 +25,9 @@ from icefloe.spec.values import physical_list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNode:
-    """A live file. Size in bytes; the size of a deletion vector is its own, not that of its Puffin file.
+    """A live file. `file_size` is in bytes; for a deletion vector it is the size of its blob, not of its Puffin file.
 
-    `record_count` of a delete file counts the positions or keys in it; `deletes` describes what it deletes, None for a data file.
+    `record_count` of a delete file is the number of its positions or keys. `deletes` describes the rows that it deletes; None for a data file.
     """
 
     file_path: str
@@ -43,7 +43,7 @@ class FileNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestNode:
-    """A manifest with its live files; `deleted_files` counts entries of status DELETED. Size in bytes."""
+    """A manifest with its live files. `deleted_files` counts entries of status DELETED. `file_size` is in bytes."""
 
     manifest_path: str
     file_size: int
@@ -65,7 +65,10 @@ class ManifestNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotNode:
-    """The opened snapshot. Size of its manifest list in bytes, None if the snapshot names its manifests or the list does not exist."""
+    """The opened snapshot.
+
+    `manifest_list_size` is in bytes; None if the snapshot names its manifests itself, or the manifest list does not exist.
+    """
 
     snapshot_id: int
     timestamp_ms: int
@@ -78,7 +81,7 @@ class SnapshotNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSnapshot:
-    """A snapshot that is not opened."""
+    """A snapshot whose manifests are not opened."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -87,7 +90,7 @@ class OtherSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeTotals:
-    """Counts and bytes of the opened snapshot: its data, and the metadata that leads to it. Records are counted before deletes."""
+    """Counts and bytes of the opened snapshot: of its data, and of the metadata that leads to the data. Records are counted before deletes."""
 
     manifests: int
     data_files: int
@@ -100,7 +103,7 @@ class TreeTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableTree(Reportable):
-    """A table from its catalog to its data files, with one snapshot opened. `catalog` is None for a table opened by its metadata file."""
+    """A table from its catalog to its data files, with one snapshot opened. `catalog` is None if the table was opened by its metadata file."""
 
     catalog: str | None
     table: str
@@ -113,7 +116,11 @@ class TableTree(Reportable):
     totals: TreeTotals
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report. At most half of `most` files of a manifest are shown."""
+        """Return the report.
+
+        Args:
+            most: The greatest number of lines of a list; of each manifest at most half as many files are shown. None for all.
+        """
         few = None if most is None else max(1, most // 2)
         closed = [
             Outline(f"snapshot {other.snapshot_id}", f"{other.operation or 'unknown'}, {time_text(other.timestamp_ms)}")
@@ -183,6 +190,9 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
         reader: The table.
         snapshot_id: The snapshot; None for the current one.
 
+    Returns:
+        The catalog, metadata file, snapshots, manifests and live files, with counts and sizes.
+
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
         NoSuchFileError: A file that the metadata names does not exist.
@@ -234,7 +244,13 @@ def tree(reader: TableReader, snapshot_id: int | None = None) -> TableTree:
 
 
 def manifest_node(reader: TableReader, manifest: TableManifest) -> ManifestNode:
-    """Return the node of a manifest. Raises as `tree`. Its statistics are not decoded: they are most of its bytes and not part of the tree."""
+    """Return the node of a manifest. Column statistics, which are most of the bytes of a manifest, are not decoded.
+
+    Raises:
+        NoSuchFileError: The manifest does not exist.
+        AvroFormatError: The manifest is damaged.
+        ManifestFormatError: The manifest violates the format.
+    """
     columns = partition_columns(reader.metadata, manifest.partition_spec_id)
     overview = manifest_overview(manifest, reader.metadata, {manifest.partition_spec_id: columns})
     files, deleted = _files(reader, manifest, columns)

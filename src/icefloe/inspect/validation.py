@@ -1,6 +1,6 @@
-"""`validate`: what breaks the rules of the specification in a table, a namespace or a catalog. The rules and the run over a table are in `icefloe.checks`.
+"""`validate`: the violations of the specification in a table, a namespace or a catalog. `icefloe.checks` has the rules and checks one table.
 
-A table of a catalog that cannot be loaded is validated like the others.
+Tables that cannot be loaded from the catalog are validated like the others.
 """
 
 from collections.abc import Iterator
@@ -32,22 +32,22 @@ def validate(
     most_findings: int = MOST_FINDINGS,
     progress: ValidationProgress | None = None,
 ) -> Validation:
-    """Find what breaks the rules of the specification: in a table, or in the tables of a catalog. Nothing is changed.
+    """Find violations of the specification in a table, or in the tables of a catalog. Nothing is changed.
 
     Args:
         source: The table, or the catalog.
-        name: Of a catalog only: a table, which need not be readable, or a namespace; by default every table.
-        current_only: Validate the current snapshot only, in place of all snapshots of the metadata file.
-        snapshot: Validate this snapshot only: its id as text, or a branch or tag.
-        files: Check too that each data file, delete file and statistics file exists and has its size: one request for each.
-        data: Check also what footers, headers, delete files and statistics files have; no rows of data files are read.
-        values: Check also all rows of data files: metrics, partition values, sort order and row ids.
-        orphans: List also the files in the table's folder that nothing references.
-        most_findings: How many findings of each rule are returned for each table; the others are counted.
+        name: If `source` is a catalog: the name of a table, which need not be readable, or of a namespace; by default every table is validated.
+        current_only: Validate only the current snapshot, not all snapshots of the metadata file.
+        snapshot: Validate only this snapshot: its id as text, or the name of a branch or tag.
+        files: Check too that each data file, delete file and statistics file exists and has the stated size, by one request for each.
+        data: Check footers and headers of data files, and the content of delete files and statistics files too; no rows of data files are read.
+        values: Check all rows of data files too: metrics, partition values, sort order and row ids.
+        orphans: List the files in the table's folder to which no metadata refers too.
+        most_findings: How many findings of each rule are returned for each table; further ones are only counted.
         progress: Is updated during the run.
 
     Returns:
-        The findings. A damaged file is one of them.
+        The findings of each table. A damaged file is a finding too.
 
     Raises:
         NoSuchSnapshotError: The table does not have the snapshot.
@@ -78,19 +78,19 @@ def validate(
 
 
 def is_namespace(source: Catalog, name: str) -> bool:
-    """Return whether a name is that of a namespace and not of a table."""
+    """Return whether a name is the name of a namespace and not of a table."""
     return len(source.levels(name)) == 1 or (not source.table_exists(name) and source.namespace_exists(name))
 
 
 def validate_named(
     catalog: Catalog, name: str, arguments: ValidationArguments | None = None, progress: ValidationProgress | None = None
 ) -> ValidationResult:
-    """Return what breaks the rules in one table of a catalog, also in one that cannot be loaded.
+    """Find violations of the specification in one table of a catalog. The table need not be loadable.
 
     Args:
         catalog: The catalog.
         name: The name of the table.
-        arguments: What is validated.
+        arguments: What is validated; by default all snapshots, and metadata only.
         progress: Is updated during the run.
 
     Raises:
@@ -119,13 +119,16 @@ def _orphans(catalog: Catalog, name: str, location: str) -> Iterator[Finding]:
 def validate_catalog(
     catalog: Catalog, namespace: str = "", arguments: ValidationArguments | None = None, progress: ValidationProgress | None = None
 ) -> tuple[ValidationResult, ...]:
-    """Return what breaks the rules in each table of a catalog, or of a namespace and those below it, by name.
+    """Find violations of the specification in each table of a catalog, or of a namespace and the namespaces below it.
 
     Args:
         catalog: The catalog.
-        namespace: The namespace; empty for all.
-        arguments: What is validated.
+        namespace: The dotted name of the namespace; empty for the whole catalog.
+        arguments: What is validated; by default all snapshots, and metadata only.
         progress: Is updated during the run.
+
+    Returns:
+        The result of each table, sorted by the name of the table.
 
     Raises:
         NoSuchNamespaceError: The namespace does not exist.

@@ -29,7 +29,7 @@ class ViewColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewVersionOverview:
-    """One version: its SQL by dialect, and the namespace and catalog of unqualified names. A catalog of None is the view's own."""
+    """One version of a view: its SQL by dialect, and the default namespace and catalog of unqualified names. A `default_catalog` of None is the view's own."""
 
     version_id: int
     timestamp_ms: int
@@ -44,7 +44,7 @@ class ViewVersionOverview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionLogLine:
-    """A version and the time from which it was current."""
+    """One entry of the version log: a version and the time from which it was current."""
 
     timestamp_ms: int
     version_id: int
@@ -52,19 +52,23 @@ class VersionLogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ViewHistory(Reportable):
-    """A view, its versions and its version log, oldest first."""
+    """A view with its versions and its version log, both oldest first."""
 
     name: str
     uuid: str
     location: str
     metadata_location: str
-    columns: tuple[ViewColumn, ...]  # of the current version
+    columns: tuple[ViewColumn, ...]  # the columns of the current version
     properties: Mapping[str, str]
     versions: tuple[ViewVersionOverview, ...]
     version_log: tuple[VersionLogLine, ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the report, with the SQL of the current version."""
+        """Return the report, with the SQL of the current version.
+
+        Args:
+            most: The greatest number of lines of each list; None for all.
+        """
         current = next(version for version in self.versions if version.is_current)
         facts = Facts(
             (
@@ -111,6 +115,9 @@ def view_history(source: stored.View) -> ViewHistory:
 
     Args:
         source: The view.
+
+    Returns:
+        The versions and the version log, oldest first.
     """
     metadata = source.metadata
     return ViewHistory(
@@ -127,7 +134,7 @@ def view_history(source: stored.View) -> ViewHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ViewListing(Reportable):
-    """The full dotted names of a catalog's views."""
+    """The full dotted names of the views of a catalog or namespace."""
 
     catalog: str
     views: tuple[str, ...]
@@ -139,11 +146,14 @@ class ViewListing(Reportable):
 
 
 def view_listing(source: Catalog, namespace: Identifier = ()) -> ViewListing:
-    """Return the views of a namespace and of those below it, of the whole catalog by default.
+    """Return the views of a namespace and of the namespaces below it; by default of the whole catalog.
 
     Args:
         source: The catalog.
         namespace: The levels of the namespace; empty for the whole catalog.
+
+    Returns:
+        The full dotted names of the views.
 
     Raises:
         NoSuchNamespaceError: The namespace does not exist.

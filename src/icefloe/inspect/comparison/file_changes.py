@@ -1,7 +1,7 @@
-"""What differs between two versions in files, rows by partition and column statistics, from manifests alone.
+"""The differences of two versions in files, rows by partition and column statistics, from manifests alone.
 
-Each distinct manifest is read once, several together and side by side with others; files of a manifest that both versions have are not compared. Files are
-compared as arrays. Spec: Manifests; Manifest Lists.
+Each distinct manifest is read once. Small manifests are decoded together, and several groups in parallel. Files of a manifest that both versions have are not
+compared. Files are compared as arrays. Spec: Manifests; Manifest Lists.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ from icefloe.spec.schema.type_promotion import is_promotion
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType, StructType
 from icefloe.spec.values import bounds_to_array, physical_list, to_human
 
-# Columns whose statistics are compared, the first ones: each costs time for each file.
+# The most columns whose statistics are compared, the first of the schema: each column costs time for each file.
 MOST_COLUMNS = 100
-# Manifests that are decoded together, and about how many entries: large arrays are quicker than many small ones, and all are in memory at once.
+# The most manifests, and about the most entries, that are decoded together: large arrays are quicker, but all of them are in memory at once.
 _MANIFESTS_AT_ONCE = 16
 _ENTRIES_AT_ONCE = 32_768
 _STATISTICS = ("null_value_count", "lower_bound", "upper_bound")
@@ -42,7 +42,7 @@ Columns = Mapping[int, tuple[str, PrimitiveType]]
 
 @dataclass(frozen=True, slots=True)
 class ChangedFileCounts:
-    """Counts of files."""
+    """Counts of files, with their bytes and rows."""
 
     files: int = 0
     bytes: int = 0
@@ -54,12 +54,12 @@ class ChangedFileCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
-    """Counts of the files of one kind. `rows` of delete files are deleted positions or keys.
+    """The differences of the files of one kind. For delete files, `rows` are deleted positions or keys.
 
     Attributes:
-        added: The files of the second version only.
-        removed: The files of the first version only.
-        kept: The files of both.
+        added: Counts of the files that only the second version has.
+        removed: Counts of the files that only the first version has.
+        kept: Counts of the files that both versions have.
     """
 
     added: ChangedFileCounts
@@ -69,7 +69,7 @@ class FileDifference:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """Counts of one partition. `rows` are those of the data files, of which `deletes` may delete some."""
+    """The counts of one partition. `rows` are the rows of its data files; `deletes`, positions or keys in delete files, may delete some of them."""
 
     files: int = 0
     rows: int = 0
@@ -79,7 +79,7 @@ class PartitionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDifference:
-    """A partition whose counts differ, such as `day=2024-01-01`; empty text for files without partition."""
+    """A partition whose counts differ. Its name is such as `day=2024-01-01`; empty for unpartitioned files."""
 
     partition: str
     before: PartitionCounts
@@ -88,7 +88,13 @@ class PartitionDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBounds:
-    """The statistics of a column over all live files: nulls, None if a file has no count, and the least and greatest bounds that files have, as text."""
+    """The statistics of a column over all live files.
+
+    Attributes:
+        nulls: The number of nulls; None if a file has no count.
+        lower: The least lower bound of a file, as text; None if no file has one.
+        upper: The greatest upper bound of a file, as text; None if no file has one.
+    """
 
     nulls: int | None = None
     lower: str | None = None
@@ -97,7 +103,7 @@ class ColumnBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDifference:
-    """A column whose statistics differ; None where a version does not have the column."""
+    """A column whose statistics differ. `before` or `after` is None if that version does not have the column."""
 
     name: str
     before: ColumnBounds | None
@@ -109,8 +115,8 @@ class FileDifferences:
     """The differences of the files of two versions.
 
     Attributes:
-        data_files: Of data files.
-        delete_files: Of delete files, each deletion vector counted.
+        data_files: The differences of data files.
+        delete_files: The differences of delete files. Each deletion vector counts as a file.
         partitions: The partitions that differ, those with the most changed rows first.
         columns: The columns whose statistics differ.
     """
@@ -122,7 +128,7 @@ class FileDifferences:
 
 
 class _Bounds(NamedTuple):
-    """Statistics of one column: nulls, None where a count is missing, and physical values."""
+    """Statistics of one column over several files: the number of nulls, None if a count is missing; and the bounds as physical values."""
 
     nulls: int | None = 0
     lower: Any = None
@@ -135,7 +141,7 @@ class _Bounds(NamedTuple):
 
 
 class _Partitions(NamedTuple):
-    """The counts of partitions: the name of each, as Arrow, and a row of the numbers of `PartitionCounts`."""
+    """The counts of partitions: their names as an Arrow array, and a matrix with a row of the numbers of `PartitionCounts` for each."""
 
     names: Any
     counts: NDArray[np.int64]
@@ -143,7 +149,10 @@ class _Partitions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Digest:
-    """The compared values of some manifests. `names` and `counts` (bytes and rows of each file) are kept only for manifests that are in one version."""
+    """The compared values of some manifests.
+
+    `names` identifies each file, and `counts` has its bytes and rows; both are empty for manifests that are in both versions.
+    """
 
     total: ChangedFileCounts
     partitions: "_Partitions"
@@ -158,13 +167,13 @@ def file_changes(before: TableVersion, after: TableVersion, *, is_one_table: boo
 
     Args:
         before: The first version.
-        after: The second one.
-        is_one_table: Whether they are versions of one table, so that columns with one field id are one column.
+        after: The second version.
+        is_one_table: Whether both are versions of the same table, so that columns with the same field id are the same column.
         statistics: Whether column statistics are compared, which takes most of the time.
 
     Raises:
         NoSuchFileError: A manifest list or manifest does not exist.
-        FormatError: One is damaged, or violates the format.
+        FormatError: A manifest list or manifest is damaged, or violates the format.
     """
     old, other = before.manifests(), after.manifests()
     shared = {manifest.manifest_path for manifest in old} & {manifest.manifest_path for manifest in other} if is_one_table else set()
@@ -189,14 +198,14 @@ def _not_in(manifests: Sequence[ManifestFile], shared: set[str]) -> list[Manifes
 
 
 def _columns(schema: Schema) -> dict[int, tuple[str, PrimitiveType]]:
-    """Return the columns whose statistics are compared, by field id, with their names and types."""
+    """Return the columns whose statistics are compared: their names and types by field id."""
     primitives = [(field.field_id, ".".join(path), field.field_type) for path, field in walk(schema.fields)]
     listed = [(field_id, (name, kind)) for field_id, name, kind in primitives if isinstance(kind, PrimitiveType)]
     return dict(listed[:MOST_COLUMNS])
 
 
 def _in_wider_types(columns: Columns, others: Columns) -> Columns:
-    """Return the columns, each of the type to which a later version promoted it: bounds of both versions are compared in it."""
+    """Return the columns with the promoted types of the other columns, so that the bounds of both versions can be compared."""
     return {
         field_id: (
             name,
@@ -211,13 +220,13 @@ def _digests(version: TableVersion, columns: Columns, manifests: Sequence[Manife
 
 
 def _groups(manifests: Sequence[ManifestFile]) -> Iterator[list[ManifestFile]]:
-    """Yield manifests of one partition spec and content that are decoded together."""
+    """Group manifests of the same partition spec and content that are decoded together."""
     groups: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
     entries: dict[tuple[int, ManifestContent], int] = {}
     for manifest in manifests:
         key = (manifest.partition_spec_id, manifest.content)
         counts = (manifest.added_files_count, manifest.existing_files_count)
-        # The counts are those of the list, which decide only what is read together.
+        # The counts of the manifest list may be wrong; they only decide which manifests are read together.
         count = sum(_ENTRIES_AT_ONCE if number is None or number < 0 else number for number in counts)
         group = groups.setdefault(key, [])
         if group and (len(group) == _MANIFESTS_AT_ONCE or entries[key] + count > _ENTRIES_AT_ONCE):
@@ -236,7 +245,7 @@ def _digest(version: TableVersion, columns: Columns, manifests: Sequence[Manifes
     statistics: Sequence[Statistic] = () if is_delete else [(name, field_id) for field_id in columns for name in _STATISTICS]
     entries = read_live_entries(manifests, version.reader.io.read, kind, statistics=statistics).entries
     sizes = entries["file_size_in_bytes"]
-    if is_delete:  # of a deletion vector the bytes of its blob: the Puffin file can have many
+    if is_delete:  # the size of a deletion vector is that of its blob: its Puffin file can have many blobs
         sizes = pc.coalesce(entries["content_size_in_bytes"], sizes)
     counts = np.stack([numpy_of(sizes), numpy_of(entries["record_count"])], axis=1).astype(np.int64)
     return _Digest(
@@ -250,7 +259,7 @@ def _digest(version: TableVersion, columns: Columns, manifests: Sequence[Manifes
 
 
 def _partition_names(version: TableVersion, spec_id: int, partition_type: StructType, entries: Any) -> Any:
-    """Return the name of the partition of each file; only distinct values of a field become text one by one."""
+    """Return the partition name of each file as an Arrow array. For speed, only the distinct values of a field are converted to text."""
     fields = version.reader.metadata.spec_by_id(spec_id).fields
     if not fields:
         return array_of([""] * entries.num_rows, pa.string())
@@ -258,7 +267,7 @@ def _partition_names(version: TableVersion, spec_id: int, partition_type: Struct
     for field, part in zip(fields, partition_type.fields, strict=True):
         kind, column = primitive(part.field_type), array_of_chunks(entries[partition_column(part.field_id)])
         is_float = isinstance(kind, FloatType | DoubleType)
-        # By its bits: -0.0 equals 0.0 but is another partition.
+        # Floats are compared by their bits, because -0.0 equals 0.0 but is a different partition.
         bits = column.view(pa.int64() if isinstance(kind, DoubleType) else pa.int32()) if is_float else column
         encoded = pc.dictionary_encode(bits, null_encoding="encode")
         values = physical_list(kind, encoded.dictionary.view(column.type) if is_float else encoded.dictionary)
@@ -290,7 +299,7 @@ def _bounds(entries: Any, field_id: int, kind: PrimitiveType) -> _Bounds:
 
 
 def _file_names(entries: Any, *, is_delete: bool) -> Any:
-    """Return a name for each file: its path, and of a deletion vector its place too."""
+    """Return a text that identifies each file: its path, and for a deletion vector also its offset and its data file."""
     paths = array_of_chunks(entries["file_path"])
     if not is_delete:
         return paths
@@ -311,7 +320,7 @@ def _difference(both: Sequence[_Digest], before: Sequence[_Digest], after: Seque
     codes = numpy_of(array_of_chunks(pc.dictionary_encode(names.combine_chunks())).indices)
     sizes = np.concatenate([digest.counts for side in sides for digest in side])
     split = sum(len(digest.names) for digest in sides[0])
-    # A file that a version has twice counts once.
+    # If a version has a file twice, the file counts once.
     is_old, is_new = np.zeros(int(codes.max()) + 1, bool), np.zeros(int(codes.max()) + 1, bool)
     counts = np.zeros((len(is_old), 2), np.int64)
     is_old[codes[:split]] = True

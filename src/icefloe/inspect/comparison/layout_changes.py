@@ -1,4 +1,4 @@
-"""What differs between two versions in the schema, the partition spec, the sort order, the properties and the branches and tags.
+"""The differences of two versions in the schema, the partition spec, the sort order, the properties, and the branches and tags.
 
 Columns of one table are compared by their field ids, columns of two tables by their names. Spec: Schema Evolution; Partition Evolution; Sorting.
 """
@@ -18,13 +18,13 @@ ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Something that is in one version only, or has another value in the other.
+    """Something that only one version has, or whose value differs.
 
     Attributes:
         change: `added`, `removed` or `changed`.
-        name: What it is: a column, a property, a branch or tag.
-        before: The value in the first version; None if it is not there.
-        after: The value in the second one; None if it is not there.
+        name: The name of what differs: a column, a property, a branch or tag.
+        before: The value in the first version; None if the first version does not have it.
+        after: The value in the second version; None if the second version does not have it.
     """
 
     change: str
@@ -35,7 +35,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutChanges:
-    """The differences of two versions. `settings_known` is false where the settings of the time are gone: what follows from them is empty then."""
+    """The differences of two versions in schema and settings.
+
+    `settings_known` is False if the metadata file of an older version is gone: only the schema is compared then, and the other fields are empty.
+    """
 
     schema: tuple[Change, ...]
     settings_known: bool
@@ -48,12 +51,12 @@ class LayoutChanges:
 
 
 def layout_changes(before: TableVersion, after: TableVersion, *, is_one_table: bool) -> LayoutChanges:
-    """Return the differences.
+    """Return the differences of two versions in schema and settings.
 
     Args:
         before: The first version.
-        after: The second one.
-        is_one_table: Whether they are versions of one table, so that columns with one field id are one column.
+        after: The second version.
+        is_one_table: Whether both are versions of the same table, so that columns with the same field id are the same column.
     """
     schema = tuple(schema_changes(before.schema, after.schema, by_name=not is_one_table))
     old, other = before.settings, after.settings
@@ -81,12 +84,12 @@ def layout_changes(before: TableVersion, after: TableVersion, *, is_one_table: b
 
 
 def schema_changes(before: Schema, after: Schema, *, by_name: bool) -> Iterator[Change]:
-    """Yield the columns, also nested ones, that were added, removed or changed.
+    """Yield the columns, including nested ones, that were added, removed or changed.
 
     Args:
         before: The first schema.
-        after: The second one.
-        by_name: Compare columns of one name; otherwise columns of one field id.
+        after: The second schema.
+        by_name: Whether columns are matched by name; otherwise by field id.
     """
     old, new = _columns(before, by_name=by_name), _columns(after, by_name=by_name)
     for key, (name, field) in new.items():
@@ -115,7 +118,7 @@ def _with_name(name: str, other_name: str, field: NestedField) -> str:
 
 
 def field_text(field: NestedField) -> str:
-    """Return the type of a column, and what else it requires: of a nested type only its kind, since its fields are columns too."""
+    """Return the type of a column with its other settings as text. For a nested type only its kind is included, because its fields are listed as columns."""
     kind = field.field_type
     parts = [str(kind) if kind.is_primitive else type(kind).__name__.removesuffix("Type").lower()]
     parts += ["not null"] if field.required else []

@@ -1,7 +1,7 @@
-"""The rows that differ between two versions, as a multiset: what has to be removed from the rows of the first one and added to get those of the second.
+"""The rows that differ between two versions, as a multiset: removing some rows from the first version and adding others gives the second version.
 
-Files that both versions have with the same deletes are not read. The others are read twice: first for a hash of each row, 16 bytes, by which rows of both
-versions cancel out; then for the rows that remain, file by file. Spec: Row-level Deletes; Column Projection.
+Files that both versions have with the same deletes are not read. The other files are read twice: first to compute a hash of 16 bytes for each row, by which
+equal rows of the versions cancel out; then to return the remaining rows, file by file. Spec: Row-level Deletes; Column Projection.
 """
 
 import hashlib
@@ -29,23 +29,23 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.type_promotion import is_promotion
 from icefloe.spec.temporal_arrays import as_numbers, python_list
 
-# Files whose rows are in memory at once.
+# The most files whose rows are in memory at once.
 _FILES_AT_ONCE = MANIFEST_THREADS
-Hashes = NDArray[np.uint64]  # of shape (rows, 2)
+Hashes = NDArray[np.uint64]  # two hashes for each row, of shape (rows, 2)
 
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-# Types of as many bits as an integer type, by their bit width.
+# The integer type of each bit width, as which values of this width are hashed.
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
 class RowHasher:
-    """Hashes the rows of tables with the same columns."""
+    """Hashes the rows of tables that have the same columns. The key is random, so that a writer cannot choose rows with equal hashes."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
     def hashes(self, rows: Any) -> Hashes:
-        """Return two numbers for each row of a `pyarrow.Table`."""
+        """Return the hash of each row of a `pyarrow.Table`, as two numbers."""
         hashes = np.zeros((len(rows), 2), np.uint64)
         for place, column in enumerate(rows.columns):
             values = array_of_chunks(column)
@@ -65,7 +65,7 @@ class RowHasher:
         return np.asarray(numbers[:, np.newaxis] ^ self._seeds(place, b"value"))
 
     def _digests(self, values: Any, place: int) -> Hashes:
-        """Return the digests of the distinct values of a column, each at the rows that have it."""
+        """Return the digest of each value of a column. Each distinct value is hashed once."""
         if pa.types.is_null(values.type):
             return np.zeros((len(values), 2), np.uint64)
         if pa.types.is_nested(values.type) or isinstance(values, pa.ExtensionArray):
@@ -95,7 +95,7 @@ def _is_fixed(kind: Any) -> bool:
 
 
 def _mix_bits(numbers: Hashes) -> Hashes:
-    """Return the numbers with their bits spread, different for different ones. Origin: the finalizer of SplitMix64."""
+    """Spread the bits of each number. Different numbers stay different. Origin: the finalizer of SplitMix64."""
     for shift, multiplier in zip((30, 27), _MULTIPLIERS, strict=True):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * multiplier
     return numbers ^ (numbers >> np.uint64(31))
@@ -103,7 +103,7 @@ def _mix_bits(numbers: Hashes) -> Hashes:
 
 @dataclass(frozen=True)
 class _Side:
-    """The files of one version whose rows may differ, and their reader."""
+    """The files of one version whose rows may differ, and the reader of these files."""
 
     change: str
     pairs: Sequence[FilePair]
@@ -111,19 +111,20 @@ class _Side:
 
 
 class RowComparison:
-    """The changed rows of two versions. The first use reads the files."""
+    """The changed rows of two versions. The files are read at first use."""
 
     def __init__(self, before: TableVersion, after: TableVersion, *, is_one_table: bool, columns: Sequence[str] | None = None) -> None:
-        """Choose the columns.
+        """Choose the columns to compare.
 
         Args:
             before: The first version.
-            after: The second one.
-            is_one_table: Whether they are versions of one table: columns are those of the second version then. Of two tables they are those that both have.
-            columns: The columns to compare, by the names of the second version; by default all of them.
+            after: The second version.
+            is_one_table: Whether both are versions of the same table. Its columns are those of the second version; two tables are compared in their common
+                columns.
+            columns: The names of the columns to compare, in the second version; by default all of them.
 
         Raises:
-            InvalidInputError: A column does not exist, or there is none that both tables have.
+            InvalidInputError: A column does not exist, or the tables have no common column.
             SchemaMismatchError: A column has types in the two tables that cannot be compared.
         """
         self._before, self._after = before, after
@@ -138,7 +139,7 @@ class RowComparison:
     @cached_property
     def _sides(self) -> tuple[_Side, _Side]:
         old, new = _files(self._before), _files(self._after)
-        in_both = old.keys() & new.keys() if self._is_one_table else set()  # another table may read a file in another way
+        in_both = old.keys() & new.keys() if self._is_one_table else set()  # two tables may read the same file differently
         removed: list[FilePair] = [(file.task(), None) for path, file in old.items() if path not in in_both]
         added: list[FilePair] = [(file.task(), None) for path, file in new.items() if path not in in_both]
         for path in in_both:
@@ -154,7 +155,7 @@ class RowComparison:
 
     @cached_property
     def _kept(self) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
-        """For each file of both sides, which of its rows the other side does not have."""
+        """A mask of the rows of each file, for both sides: the rows that the other side does not have."""
         hasher = RowHasher()
         removed, added = (list(self._each(side, hasher.hashes)) for side in self._sides)
         kept = _surplus(_concatenate(removed), _concatenate(added))
@@ -174,7 +175,7 @@ class RowComparison:
         return sum(int(mask.sum()) for mask in self._kept[1])
 
     def batches(self) -> Iterator[Any]:
-        """Yield the changed rows of one file after the other as Arrow tables: removed rows first. `_change_type` is DELETE or INSERT.
+        """Yield the changed rows as Arrow tables, file by file, the removed rows first. The column `_change_type` is DELETE or INSERT.
 
         Raises:
             NoSuchFileError: A file does not exist.
@@ -189,10 +190,10 @@ class RowComparison:
                 yield kept.append_column(pa.field(CHANGE_TYPE.name, pa.string(), nullable=False), kind)
 
     def to_arrow(self, identifier_columns: Sequence[str] = ()) -> Any:
-        """Return the changed rows as a `pyarrow.Table`.
+        """Return the changed rows as a `pyarrow.Table`, with the column `_change_type`.
 
         Args:
-            identifier_columns: If given, a removed and an added row that are equal in these columns are UPDATE_BEFORE and UPDATE_AFTER.
+            identifier_columns: If given, a removed and an added row with equal values in these columns become UPDATE_BEFORE and UPDATE_AFTER.
 
         Raises:
             InvalidInputError: A column does not exist, or several removed or added rows are equal in these columns.
@@ -210,16 +211,16 @@ class RowComparison:
         return with_updates(rows, identifier_columns, self._after.label, self._after.snapshot_id or 0)
 
     def sample(self, most: int) -> list[dict[str, Any]]:
-        """Return the first changed rows.
+        """Return the first changed rows as dictionaries.
 
         Args:
-            most: The maximum number of rows.
+            most: The greatest number of rows.
         """
         rows = (row for table in self.batches() for row in _dictionaries(table.slice(0, most)))
         return list(islice(rows, most))
 
     def _each(self, side: _Side, result: Callable[[Any], Any]) -> Iterator[Any]:
-        """Yield a result for the rows of each file of a side, in order; a few files are read at once."""
+        """Yield the result of a function for the rows of each file of a side, in order. A few files are read in parallel."""
 
         def read(pair: FilePair) -> Any:
             rows = side.reader.rows(*pair)
@@ -254,7 +255,18 @@ def _select_columns(version: TableVersion, columns: Sequence[str] | None) -> Sch
 
 
 def _same_columns(version: TableVersion, other: Schema, of: TableVersion, *, must_have: bool) -> Schema:
-    """Return the columns of a table that have the names of another table's, in the other's order."""
+    """Return the columns of a version that have the names of another table's columns, in the order of that table.
+
+    Args:
+        version: The version.
+        other: The columns of the other table.
+        of: The version of the other table, for errors.
+        must_have: Whether the version must have all columns.
+
+    Raises:
+        InvalidInputError: A required column is missing, or there is no common column.
+        SchemaMismatchError: The types of a column cannot be compared.
+    """
     schema = version.schema
     missing = [name for name in other.names if name not in schema.names]
     common = [field.name for field in other.fields if field.name in schema.names]
@@ -282,7 +294,7 @@ def _is_comparable(kind: Any, other: Any) -> bool:
 
 
 def _widest(old: Schema, new: Schema) -> Schema:
-    """Return the second schema with each type that is wider in the first one."""
+    """Return the second schema, with the type of the first schema for each column that is wider there."""
     pairs = zip(old.fields, new.fields, strict=True)
     return Schema(
         *(
@@ -299,7 +311,7 @@ def _concatenate(parts: Sequence[Hashes]) -> Hashes:
 
 
 def _surplus(removed: Hashes, added: Hashes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each row of both sides whether it remains after equal rows of the sides have cancelled out, one by one."""
+    """Return a mask of the remaining rows of each side, after equal rows of the two sides have cancelled out one by one."""
     joined = np.concatenate([removed, added])
     order = np.lexsort((joined[:, 1], joined[:, 0]))
     ordered, is_added = joined[order], order >= len(removed)

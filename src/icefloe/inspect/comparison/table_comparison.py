@@ -1,4 +1,4 @@
-"""`compare`: everything that differs between two versions, as a value, and as lines of text for SQL."""
+"""`compare`: all differences of two versions apart from rows, as a value, and as lines of text for SQL."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from icefloe.operations.loaded_table import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableComparison:
-    """The differences of two versions.
+    """The differences of two versions, apart from rows.
 
     Attributes:
         before: The first version.
-        after: The second one.
-        is_one_table: Whether they are versions of one table, by its uuid.
-        history: How they are related.
+        after: The second version.
+        is_one_table: Whether both are versions of the same table, according to its uuid.
+        history: The relation of the versions, and the snapshots between them.
         layout: The differences of schema and settings.
         files: The differences of files, partitions and column statistics.
     """
@@ -36,16 +36,19 @@ class TableComparison:
 def compared_versions(
     a: TableReader, b: TableReader | None, from_version: int | str | None, to_version: int | str | None
 ) -> tuple[TableVersion, TableVersion, bool]:
-    """Return the versions to compare, and whether they are of one table.
+    """Return the two versions that are to be compared.
 
     Args:
         a: The table of the first version.
-        b: The table of the second one; None for the same.
+        b: The table of the second version; None for the same table.
         from_version: A snapshot id, a branch or a tag of the first table; None for its current snapshot.
-        to_version: The same of the second table.
+        to_version: A snapshot id, a branch or a tag of the second table; None for its current snapshot.
+
+    Returns:
+        The two versions, and whether both are of the same table.
 
     Raises:
-        InvalidInputError: Nothing distinguishes the versions.
+        InvalidInputError: Neither a second table nor a version is given.
         NoSuchSnapshotError: A table does not have the snapshot, branch or tag.
     """
     if b is None and from_version is None and to_version is None:
@@ -60,17 +63,17 @@ def compared_versions(
 
 
 def compare(before: TableVersion, after: TableVersion, *, is_one_table: bool, statistics: bool = True) -> TableComparison:
-    """Return everything that differs but the rows.
+    """Return all differences of two versions apart from rows.
 
     Args:
         before: The first version.
-        after: The second one.
-        is_one_table: Whether they are of one table.
+        after: The second version.
+        is_one_table: Whether both are versions of the same table.
         statistics: Whether column statistics are compared, which takes most of the time.
 
     Raises:
         NoSuchFileError: A manifest list or manifest does not exist.
-        FormatError: One is damaged, or violates the format.
+        FormatError: A manifest list or manifest is damaged, or violates the format.
     """
     return TableComparison(
         before=before,
@@ -83,7 +86,7 @@ def compare(before: TableVersion, after: TableVersion, *, is_one_table: bool, st
 
 
 def comparison_lines(comparison: TableComparison) -> Iterator[tuple[str, Change]]:
-    """Yield each difference with the part of the table that it is of: `schema`, `partition spec`, `property`, `ref`, `snapshot`, `data files`, ..."""
+    """Yield each difference after the name of its section: `schema`, `partition spec`, `property`, `ref`, `snapshot`, `data files`, ..."""
     layout, files = comparison.layout, comparison.files
     for change in layout.schema:
         yield "schema", change
@@ -136,7 +139,7 @@ def partition_text(counts: PartitionCounts) -> str:
 
 
 def bounds_text(bounds: ColumnBounds | None) -> str | None:
-    """Return statistics as text; None for a column that a version does not have."""
+    """Return the statistics of a column as text; None if the version does not have the column."""
     if bounds is None:
         return None
     return f"{bounds.lower} to {bounds.upper}, {'unknown' if bounds.nulls is None else bounds.nulls} nulls"

@@ -1,4 +1,4 @@
-"""`TableVersion`: a table at one snapshot, with the settings that it had then, as far as the metadata log still shows them."""
+"""`TableVersion`: a table at one snapshot, with the settings at that time if the metadata log still has them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import Schema
 
-# Snapshots and names that an error lists.
+# The most snapshots that an error lists.
 _SHOWN_CHOICES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVersion:
-    """A table at a snapshot.
+    """A table at one snapshot.
 
     Attributes:
         reader: The table.
-        name: What the user named: a snapshot id, a branch or a tag; empty for the current snapshot.
-        snapshot: The snapshot; None for a table without any.
-        settings: The metadata of the time of the snapshot; None where its metadata file is gone.
+        name: The version as the user named it: a snapshot id, a branch or a tag; empty for the current snapshot.
+        snapshot: The snapshot; None for a table without snapshots.
+        settings: The metadata of the table at the time of the snapshot; None if its metadata file is gone.
     """
 
     reader: TableReader
@@ -36,17 +36,17 @@ class TableVersion:
 
     @property
     def label(self) -> str:
-        """The table and the version, as a user names them."""
+        """The name of the table and of the version, as a user would write them."""
         return f"{self.reader.full_name}@{self.name}" if self.name else self.reader.full_name
 
     @property
     def snapshot_id(self) -> int | None:
-        """The id of the snapshot; None for a table without any."""
+        """The id of the snapshot; None for a table without snapshots."""
         return None if self.snapshot is None else self.snapshot.snapshot_id
 
     @property
     def schema(self) -> Schema:
-        """The schema that the snapshot is read with."""
+        """The schema with which the snapshot is read."""
         metadata = self.reader.metadata
         snapshot = self.snapshot
         if snapshot is None or snapshot.schema_id is None or snapshot.snapshot_id == metadata.current_snapshot_id:
@@ -54,7 +54,12 @@ class TableVersion:
         return metadata.schema_by_id(snapshot.schema_id)
 
     def manifests(self) -> Sequence[ManifestFile]:
-        """Return the manifests of the snapshot. Raises `NoSuchFileError`, `FormatError`."""
+        """Return the manifests of the snapshot.
+
+        Raises:
+            NoSuchFileError: The manifest list does not exist.
+            FormatError: The manifest list is damaged, or violates the format.
+        """
         return [] if self.snapshot is None else read_manifests(self.snapshot, self.reader.io.read)
 
     def history(self) -> list[Snapshot]:
@@ -90,20 +95,20 @@ def table_version(reader: TableReader, name: int | str | None) -> TableVersion:
 
 
 def is_own_metadata_file(reader: TableReader, location: str) -> bool:
-    """Return whether a file that the metadata log names is in the table's folder or beside its metadata file: a log can name any file of the machine."""
+    """Return whether a file of the metadata log is in the table's folder or beside its metadata file. A log could name any file of the machine."""
     place = place_of_file(location)
     folders = (place_of_folder(reader.metadata.location), place_of_folder(reader.metadata_location.rpartition("/")[0]))
     return place is not None and any(folder is not None and not folder.is_root and place.is_below(folder) for folder in folders)
 
 
 def _settings_of(reader: TableReader, snapshot: Snapshot | None) -> TableMetadata | None:
-    """Return the metadata that the commit of the snapshot made; the current one for the current snapshot."""
+    """Return the metadata that the commit of a snapshot made; for the current snapshot the current metadata. None if the metadata file is gone."""
     metadata = reader.metadata
     if snapshot is None or snapshot.snapshot_id == metadata.current_snapshot_id:
         return metadata
     later = [entry for entry in metadata.metadata_log if entry.timestamp_ms >= snapshot.timestamp_ms]
     if not later:
-        return metadata  # no metadata file followed: the snapshot is of another branch, or staged
+        return metadata  # the current metadata file is the one that the commit made, on another branch or for a staged snapshot
     location = min(later, key=lambda entry: entry.timestamp_ms).metadata_file
     if not is_own_metadata_file(reader, location):
         return None

@@ -1,4 +1,4 @@
-"""How two versions of a table are related, and the snapshots that led from one to the other. Spec: Snapshots."""
+"""The relation of two versions of a table, and the snapshots that led from one to the other. Spec: Snapshots."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,11 +9,18 @@ from icefloe.spec.metadata.snapshot import Snapshot, count_of, engine_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStep:
-    """A snapshot between two versions.
+    """A snapshot between two versions. Counts are those of its summary; None if the summary has none.
 
     Attributes:
-        side: `before` for one that only the first version has, `after` for one that only the second has.
-        added_rows: Rows of the data files that it added; None where it does not count them. So for the others.
+        side: `before` if only the first version has the snapshot in its history, `after` if only the second version has.
+        snapshot_id: The id of the snapshot.
+        timestamp_ms: The time of the snapshot in milliseconds since 1970.
+        operation: The operation of the snapshot; None if unknown.
+        added_rows: The number of rows in data files that the snapshot added.
+        removed_rows: The number of rows in data files that the snapshot removed.
+        added_files: The number of data files that the snapshot added.
+        removed_files: The number of data files that the snapshot removed.
+        engine: The engine that committed the snapshot; None if unknown.
     """
 
     side: str
@@ -33,8 +40,8 @@ class VersionHistory:
 
     Attributes:
         relation: `same`, `later` (the second version follows the first), `earlier`, `diverged`, `unknown` (the history has expired) or `other table`.
-        common_snapshot_id: The newest snapshot that is in the history of both; None if there is none that is known.
-        steps: The snapshots that only one of them has, oldest first.
+        common_snapshot_id: The newest snapshot that is in the history of both versions; None if no such snapshot is known.
+        steps: The snapshots that only one of the versions has in its history, oldest first.
     """
 
     relation: str
