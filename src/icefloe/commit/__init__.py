@@ -1,1 +1,1 @@
-"""What a commit writes and requires, as data: actions, attempts, outcomes, summaries."""
+"""Commits as values, without I/O: actions and their attempts, the files and updates of an attempt, conflict rules, outcomes and snapshot summaries."""

@@ -19,7 +19,7 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
-_NAN = "NaN"  # replaces float NaN in keys: NaN is a single partition value, but does not equal itself
+_NAN = "NaN"  # replaces NaN in keys: NaN is one partition value, but a float NaN does not equal itself
 _COLUMNS = ("content", "file_path", "file_format", "content_offset", "referenced_data_file")
 
 

@@ -44,7 +44,7 @@ class Append:
         self._context = context
         self._numbers = ManifestNumbers(context)
         self._merge_manager = ManifestMergeManager(context, self._numbers, merges=merge)
-        self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
+        self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # the format version of the new manifests, and the manifests
 
     def new_data_files(self) -> Sequence[str]:
         return [file.file_path for file in self._files]

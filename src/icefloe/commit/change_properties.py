@@ -15,20 +15,21 @@ from icefloe.spec.metadata.table_updates import AssignUUID, RemoveProperties, Se
 
 
 def property_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """Return the requirements of a change of properties: the same table only, since properties are compatible with every other change."""
+    """Return the requirements of a change of properties: only that the table is the same, since changes of properties are compatible with all other changes."""
     return (AssertTableUUID(base.table_uuid),)
 
 
 def set_property_updates(base: TableMetadata, properties: Mapping[str, object], new_uuid: str) -> tuple[Update, ...]:
-    """Return the updates that set properties; none if all have these values already.
+    """Return the updates that set properties; empty if all have these values already.
 
     Args:
-        base: the table.
+        base: the metadata of the table.
         properties: values by name; `format-version` is not stored, but upgrades the table.
         new_uuid: see `version_updates`.
 
     Raises:
-        InvalidPropertyError: a value is no string, number or boolean, or is invalid for its property; or the property is derived from other metadata.
+        InvalidPropertyError: a value is not a string, number or boolean, or is invalid for its property; or the property cannot be set, because it is computed
+            from other metadata.
     """
     texts = property_texts(properties)
     if derived := sorted(texts.keys() & table_properties.DERIVED):
@@ -52,9 +53,9 @@ def remove_property_updates(base: TableMetadata, names: Sequence[str]) -> tuple[
 
 
 def version_updates(base: TableMetadata, format_version: int, new_uuid: str) -> tuple[Update, ...]:
-    """Return the updates that upgrade the format version; none if the table has it already.
+    """Return the updates that upgrade the format version; empty if the table has it already.
 
-    `new_uuid` is the UUID for a v1 table without one: later versions require it. Spec: Appendix E, Version 2.
+    `new_uuid` becomes the UUID of a version 1 table that has none, because later versions require a UUID. Spec: Appendix E, Version 2.
     """
     if format_version == base.format_version:
         return ()
@@ -63,7 +64,7 @@ def version_updates(base: TableMetadata, format_version: int, new_uuid: str) -> 
 
 
 def location_updates(base: TableMetadata, location: str) -> tuple[Update, ...]:
-    """Return the update that sets the location of the table; none if it is unchanged.
+    """Return the update that sets the location of the table; empty if the location is unchanged.
 
     Raises:
         InvalidInputError: the location is empty.

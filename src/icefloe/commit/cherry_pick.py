@@ -2,7 +2,8 @@
 
 If the parent of the snapshot is the head, the branch is fast-forwarded to the snapshot. Otherwise the files of an append are appended again, and an overwrite
 of whole partitions is repeated if no newer snapshot added files to those partitions. No other operation can be picked. JAVA: CherryPickOperation has the same
-rules, but finds earlier picks in the snapshot history only: after a pick is expired, Java adds the same files again, and it also picks a pick again.
+rules, but finds earlier picks only in the snapshot history. So Java adds the same files again after the earlier pick has expired, and can pick a snapshot that
+is itself a pick of the same change.
 Spec: Snapshots; Appendix F, Other Fields (`source-snapshot-id`, `published-wap-id`); First Row ID Inheritance.
 """
 
@@ -42,8 +43,8 @@ class CherryPick:
         self._snapshot_id = snapshot_id
         self._context = context
         self._action: Action | None = None
-        self._was_valid = False  # on the base of an earlier attempt
-        self._added_files: Mapping[str, Partition] = {}  # by path
+        self._was_valid = False  # whether the pick was valid on the base of an earlier attempt
+        self._added_files: Mapping[str, Partition] = {}  # files of the picked snapshot by path
         self._older_manifests: frozenset[str] = frozenset()  # paths of manifests that the picked snapshot inherited
 
     def new_data_files(self) -> Sequence[str]:
@@ -51,7 +52,7 @@ class CherryPick:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             NoSuchSnapshotError: the table has no such snapshot.
@@ -137,9 +138,9 @@ class CherryPick:
                 raise self._refusal(picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", _ALREADY_PICKED)
 
     def _check_not_live(self, base: TableMetadata, picked: Snapshot, head: Snapshot, read: Read) -> None:
-        """Refuse a snapshot if one of its files is live on the branch already: the history lacks an earlier pick whose snapshot has expired.
+        """Refuse a snapshot if one of its files is live on the branch already. This finds an earlier pick that is no longer in the history, because it expired.
 
-        Manifests that the picked snapshot inherited cannot contain its files, and neither can manifests of other partitions.
+        Not read are manifests that the picked snapshot inherited, and manifests of other partitions: they cannot contain its files.
         """
         for manifest in read_manifests(head, read):
             if manifest.content != ManifestContent.DATA or not manifest.has_live_files or manifest.manifest_path in self._older_manifests:
@@ -157,7 +158,7 @@ class CherryPick:
                     )
 
     def _fast_forward(self, base: TableMetadata, picked: Snapshot) -> Attempt:
-        # The attempt has no snapshot id: the snapshot is in the table already, so only the metadata file shows whether the commit succeeded.
+        # The attempt has no snapshot id, because the snapshot is in the table already: it would not show whether the commit succeeded.
         branch, ref = self._context.branch, base.refs.get(self._context.branch)
         moved = SnapshotRef(snapshot_id=picked.snapshot_id) if ref is None else replace(ref, snapshot_id=picked.snapshot_id)
         return Attempt(
@@ -183,7 +184,7 @@ class CherryPick:
         return Overwrite(removed=[file.file_path for file in removed], added=added, context=context, numbers=ManifestNumbers(context))
 
     def _check_partitions(self, base: TableMetadata, picked: Snapshot, head: int | None, read: Read) -> None:
-        """Refuse a pick if a newer snapshot added files to a replaced partition: it would remove files that its writer never read."""
+        """Refuse a pick if a newer snapshot added files to a partition that the pick replaces: it would remove files that its writer never read."""
         replaced_partitions, newer = frozenset(self._added_files.values()), list[Snapshot]()
         for ancestor in ancestors(base, head):
             if ancestor.snapshot_id == picked.parent_snapshot_id:

@@ -1,10 +1,11 @@
-"""The live entries of many manifests, clustered for new manifests: sorted by partition or grouped by a function of each file, and split by size.
+"""The live entries of many manifests, arranged for new manifests: sorted by partition or grouped by a function of each file, and split by size.
 
-The entries stay columns; `DataFile` objects are built only for a clustering function.
+The entries stay columns; `DataFile` objects are built only if there is a clustering function.
 
 A manifest list has the range of each partition field in a manifest, and a planner skips the manifests whose range does not contain the value of a filter.
-Sorted by day and then by bucket, all manifests have every bucket. So some orders, by one field after another and along a curve through all, are compared by
-the share of manifests that a filter by one value of a field opens, over all fields. Spec: Manifests; Manifest Lists (`field_summary`); Scan Planning.
+Entries that are sorted by day and then by bucket give manifests that all contain every bucket, so a filter by bucket skips none. Therefore several orders are
+compared: lexicographic orders of the fields, and an order along a curve through all fields. The order is chosen with which filters by one value of a field open
+the smallest share of manifests, summed over all fields. Spec: Manifests; Manifest Lists (`field_summary`); Scan Planning.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -32,10 +33,10 @@ from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.types import StructType
 
 Numbers = NDArray[np.int64]
-# Most partitions that are sorted for the comparison of all orders of their fields, each counted once for each order: about a second of work. Above it only
-# the order of the spec, that by ascending number of values, and the curve are compared.
+# All orders of the fields are compared only if the number of partitions times the number of orders is at most this, which is about a second of work. Else only
+# the order of the spec, the order by ascending number of distinct values, and the curve are compared.
 MOST_SORTED = 2_000_000
-# Bits of all fields together in a position along the curve.
+# The number of bits of a position along the curve, for all fields together.
 _CURVE_BITS = 62
 
 
@@ -54,10 +55,10 @@ def sorted_rows(ranks: Sequence[Numbers]) -> Numbers:
 
 
 def clustered_rows(ranks: Sequence[Numbers], rows_per_manifest: int) -> Numbers:
-    """Return the row numbers in the order whose manifests of `rows_per_manifest` rows a filter by one value of a field opens the fewest of.
+    """Return the row numbers in the order with which filters by one value of a field open the fewest manifests.
 
     Args:
-        ranks: The ranks of the rows' values, for each partition field in the order of the spec.
+        ranks: For each partition field, in the order of the spec, the ranks of the rows' values.
         rows_per_manifest: The number of rows of a new manifest.
     """
     rows = len(ranks[0])
@@ -65,7 +66,7 @@ def clustered_rows(ranks: Sequence[Numbers], rows_per_manifest: int) -> Numbers:
         return sorted_rows(ranks)
     partitions, place, counts = np.unique(np.stack(ranks, axis=1), axis=0, return_inverse=True, return_counts=True)
     columns = list(np.ascontiguousarray(partitions.T))
-    # The first of equal ones is taken, and the first is the order of the spec.
+    # Of orders that are equally good the first is taken; the order of the spec comes first.
     best = min(_orders(columns), key=lambda order: opened_share(columns, counts, order, rows_per_manifest))
     position = np.empty(len(best), np.int64)
     position[best] = np.arange(len(best))
@@ -73,12 +74,12 @@ def clustered_rows(ranks: Sequence[Numbers], rows_per_manifest: int) -> Numbers:
 
 
 def opened_share(columns: Sequence[Numbers], counts: Numbers, order: Numbers, rows_per_manifest: int) -> float:
-    """Return the share of manifests that a filter by one value of a field opens, as the sum over all fields.
+    """Return the average share of manifests that a filter by one value of a field opens, summed over all fields.
 
     Args:
-        columns: The ranks of the partitions' values by field.
-        counts: The rows of each partition.
-        order: The order of the partitions.
+        columns: For each field, the ranks of the partitions' values.
+        counts: The number of rows of each partition.
+        order: The numbers of the partitions, in the order to evaluate.
         rows_per_manifest: The number of rows of a manifest.
     """
     ends = np.cumsum(counts[order])
@@ -91,7 +92,7 @@ def opened_share(columns: Sequence[Numbers], counts: Numbers, order: Numbers, ro
         for manifest in (first, last):
             np.minimum.at(low, manifest, values)
             np.maximum.at(high, manifest, values)
-        # A manifest between the first and the last one of a partition has that partition alone.
+        # A manifest that is neither the first nor the last one of any partition contains rows of a single partition.
         alone = high < 0
         opened = int((high - low + 1)[~alone].sum()) + int(alone.sum())
         share += opened / (manifests * (int(values.max()) + 1))
@@ -109,7 +110,7 @@ def _orders(columns: Sequence[Numbers]) -> Iterator[Numbers]:
 
 
 def _curve(columns: Sequence[Numbers]) -> NDArray[np.uint64]:
-    """Return the position of each partition along a Z-shaped curve: the bits of all ranks in turn, each rank scaled to the same range."""
+    """Return the position of each partition along a Z-order curve: the ranks of all fields, scaled to the same range, with their bits interleaved."""
     bits = _CURVE_BITS // len(columns)
     position = np.zeros(len(columns[0]), np.uint64)
     scaled = [(column.astype(np.float64) / (int(column.max()) + 1) * (1 << min(bits, 50))).astype(np.uint64) for column in columns]
@@ -123,9 +124,9 @@ def _curve(columns: Sequence[Numbers]) -> NDArray[np.uint64]:
 class Clustering:
     """How entries are assigned to manifests.
 
-    With `key` (JAVA: RewriteManifests.clusterBy), files share a manifest only if the function returns equal values for them. Without it, entries are sorted by
-    the partition fields named in `sort_by`, so that each manifest covers few partitions; fields that a spec does not have are skipped. `sort_by` None means
-    all fields of the spec, in the order from which a planner skips most manifests (`clustered_entries.py`).
+    If there is a function `key` (JAVA: RewriteManifests.clusterBy), only files for which it returns equal values share a manifest. Otherwise entries are sorted
+    by the partition fields named in `sort_by`, so that each manifest covers few partitions; fields that a spec does not have are skipped. If `sort_by` is None,
+    all fields of the spec are used, in the order that lets planners skip the most manifests.
     """
 
     key: Callable[[DataFile], Hashable] | None = None
@@ -134,11 +135,11 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusteredEntries:
-    """Entries of new manifests, whose tables are made one by one: all of them would need the memory of the entries a second time.
+    """The entries of new manifests. The table of each manifest is made on demand, because all tables at once would need as much memory as the entries again.
 
     Attributes:
         entries: A `pyarrow.Table` of all entries.
-        rows: The rows of each new manifest.
+        rows: For each new manifest, the numbers of its rows in `entries`.
     """
 
     entries: Any
@@ -148,7 +149,7 @@ class ClusteredEntries:
         return len(self.rows)
 
     def table(self, number: int) -> Any:
-        """Return the entries of a new manifest."""
+        """Return the entries of new manifest number `number`, from 0."""
         return self.entries.take(numbers_array(self.rows[number], pa.int64()))
 
 
@@ -162,7 +163,7 @@ def cluster_entries(
     target_bytes: int,
     parallel: Parallel = map,
 ) -> ClusteredEntries:
-    """Return the live entries of manifests, divided into tables for new manifests of about `target_bytes`.
+    """Return the live entries of manifests, divided into new manifests of about `target_bytes` bytes.
 
     Args:
         manifests: manifests of one partition spec and one content.
@@ -209,12 +210,12 @@ def cluster_entries(
 
 
 def _combine_tables(tables: list[Any]) -> Any:
-    """Return the rows of tables as one table of few chunks, and empty the list: the columns are copied one by one, and each source is freed then."""
+    """Return the rows of all tables as one table of few chunks. The list is emptied: columns are copied one by one, and each source column is freed at once."""
     whole = pa.concat_tables(tables)
     tables.clear()
     schema, columns = whole.schema, []
     for name in schema.names:
-        columns.append(whole.select([name]).combine_chunks()[name])  # in several chunks where texts need more than 2 GiB
+        columns.append(whole.select([name]).combine_chunks()[name])  # several chunks if its texts need more than 2 GiB
         whole = whole.drop_columns([name])
     return pa.table(columns, schema=schema)
 
@@ -222,7 +223,7 @@ def _combine_tables(tables: list[Any]) -> Any:
 def _order(
     entries: Any, partition_type: StructType, spec_id: int, clustering: Clustering, rows_per_manifest: int
 ) -> tuple[NDArray[np.int64], list[int]]:
-    """Return the row numbers in their new order, and the end of each cluster in it."""
+    """Return the row numbers in their new order, and for each cluster the index after its last row in this order."""
     if clustering.key is not None:
         return _by_key(entries, partition_type, spec_id, clustering.key)
     names = [part.name for part in partition_type.fields] if clustering.sort_by is None else clustering.sort_by

@@ -1,6 +1,6 @@
-"""`CompositeAction`: several actions in one commit. Each action is applied to the result of the ones before it; together they are one version of the table.
+"""`CompositeAction`: several actions in one commit. Each action is applied to the result of the actions before it; all become one version of the table.
 
-The actions are those of this package and of `icefloe.table`. Users reach this as `table.transaction()`. JAVA: BaseTransaction.
+`table.transaction()` creates composite actions. JAVA: BaseTransaction.
 Spec: Commit Conflict Resolution and Retry.
 """
 
@@ -13,7 +13,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class StagedFiles:
-    """The manifests and manifest lists of the earlier actions of a commit, which later actions read before the files are written."""
+    """The manifests and manifest lists of the earlier actions of a commit. Later actions read them from here, because they are not written yet."""
 
     def __init__(self) -> None:
         self._files: dict[str, NewFile] = {}
@@ -23,7 +23,7 @@ class StagedFiles:
         self._files.update((file.location, file) for file in (*attempt.manifest_files, *attempt.manifest_lists))
 
     def reading(self, read: Read) -> Read:
-        """Return a `read` function that returns the content of these files before it tries `read`."""
+        """Return a `Read` that returns the content of the staged files, and calls `read` for all other files."""
 
         def read_staged(location: str) -> bytes:
             staged = self._files.get(location)
@@ -32,15 +32,15 @@ class StagedFiles:
         return read_staged
 
     def new_files(self, locations: Iterable[str]) -> tuple[NewFile, ...]:
-        """Return the staged files among these locations."""
+        """Return the staged files that are at these locations."""
         return tuple(self._files[location] for location in locations if location in self._files)
 
 
 class CompositeAction:
-    """Actions in order, as one action. A retry calls all of them again; if one of them conflicts with the newer base, the whole commit does.
+    """Several actions, in order, as one action. A retry calls all of them again; if one conflicts with the newer base, the whole commit fails.
 
-    `staged` has the metadata files of the actions so far, which a transaction applies one by one before any file is written. `check` is called with the base
-    of every attempt, and raises where the actions must not be committed on it.
+    `staged` has the metadata files of the actions that a transaction has applied so far, before any file is written. `check` is called with the base of every
+    attempt; it raises an error if the actions must not be committed on this base.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class CompositeAction:
         return [location for action in self._actions for location in action.new_data_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`. Raises the errors of the actions and of the check."""
+        """Return the attempt on a base, see `Action.attempt`. Raises the errors of the actions and of the check."""
         if self._check is not None:
             self._check(base)
         attempts: list[Attempt] = []
@@ -68,7 +68,7 @@ class CompositeAction:
         return self._combine(attempts) if attempts else None
 
     def _combine(self, attempts: Sequence[Attempt]) -> Attempt:
-        """Return one attempt with the updates, requirements and files of all."""
+        """Return one attempt with the updates, requirements and files of all attempts."""
         with_snapshot = [attempt for attempt in attempts if attempt.snapshot_id is not None]
         manifests = tuple(manifest for attempt in attempts for manifest in attempt.manifests)
         return Attempt(

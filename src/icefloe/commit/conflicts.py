@@ -1,6 +1,6 @@
-"""`ConflictRules`: which concurrent changes of a branch are conflicts, and the validation of all snapshots since the one that a change was planned on.
+"""`ConflictRules`: which changes by other writers are conflicts with a commit; and the check of all snapshots since the one that the commit was planned on.
 
-The history is read by `newer_snapshots.py`. `merging_snapshot_producer.py` checks that the files of a commit are still live, since it reads the manifests.
+`newer_snapshots.py` reads the history. `merging_snapshot_producer.py` checks that the files of a commit are still live, since it reads the manifests.
 The rules are those of Java's validations (MergingSnapshotProducer.validateAddedDataFiles, validateNoNewDeletesForDataFiles, validateDataFilesExist and others),
 so that writers of both implementations keep each other's guarantees.
 Spec: Commit Conflict Resolution and Retry; Optimistic Concurrency.
@@ -46,15 +46,15 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictRules:
-    """The changes by newer snapshots of the branch that are conflicts.
+    """The changes by newer snapshots of the branch that a commit treats as conflicts.
 
-    It is always checked that a data file which gets a deletion vector has no newer position deletes.
+    One rule always applies: a data file that gets a deletion vector must have no newer position deletes.
 
     Attributes:
         since: the snapshot that the change was planned on (validateFromSnapshot); None checks all snapshots of the branch.
-        row_filter: the rows that the rules are about (conflictDetectionFilter).
+        row_filter: the filter that selects matching rows for the rules below (conflictDetectionFilter).
         case_sensitive: whether names in `row_filter` are case-sensitive.
-        partitions: if not None, replaces `row_filter`: the rules are about files of these partitions.
+        partitions: if not None, used instead of `row_filter`: matching rows are those of these partitions.
         no_added_data: refuse added data files that may contain matching rows.
         no_added_deletes: refuse added delete files that may apply to matching rows.
         no_removed_data: refuse removed data files that may contain matching rows.
@@ -96,13 +96,13 @@ class ConflictRules:
 
     @property
     def matching(self) -> str:
-        """The rows that the rules are about, as words of an error message."""
+        """The matching rows, in words for error messages."""
         if self.partitions is None:
             return "any rows" if isinstance(self.row_filter, AlwaysTrue) else f"rows that match {self.row_filter}"
         return f"rows of {len(self.partitions)} replaced partition{'s' if len(self.partitions) > 1 else ''}"
 
 
-# The rules of an action: several if checks have different filters, None if nothing is checked.
+# The conflict rules of an action: several if they have different filters, None if nothing is checked.
 Rules = ConflictRules | Sequence[ConflictRules] | None
 
 
@@ -112,15 +112,15 @@ def each_rule(rules: Rules) -> tuple[ConflictRules, ...]:
 
 
 def planned_on(snapshot_id: int | None) -> ConflictRules:
-    """Return the rules of a change that rewrites or deletes rows of a snapshot: its data files must have no newer deletes."""
+    """Return the rules of a change that rewrites or deletes rows that it read from a snapshot: their data files must have no newer deletes."""
     return ConflictRules(since=snapshot_id, no_newer_deletes=True)
 
 
 def isolation_rules(level: str | None, since: int | None) -> ConflictRules | None:
-    """Return the rules of an isolation level, for all rows of the table; None without a level.
+    """Return the rules of an isolation level, with all rows of the table as matching rows; None if the level is None.
 
     Args:
-        level: `snapshot` refuses deleted rows, `serializable` also added rows; None checks nothing.
+        level: `snapshot` refuses commits that deleted matching rows, `serializable` also commits that added some; None checks nothing.
         since: the snapshot that the change was planned on.
 
     Raises:
@@ -136,7 +136,7 @@ def isolation_rules(level: str | None, since: int | None) -> ConflictRules | Non
 def check_conflicts(
     rules: ConflictRules, base: TableMetadata, newer: NewerSnapshots, changes: FileChanges, removed: Iterable[DataFile]
 ) -> None:
-    """Validate a commit against the newer snapshots of its branch.
+    """Check that the newer snapshots of a branch do not conflict with a commit.
 
     Args:
         rules: the rules to check.
@@ -167,7 +167,7 @@ def check_conflicts(
 
 
 class _ConflictFilter:
-    """The filter or partitions of the rules, applied to manifests and entries."""
+    """The filter or the partitions of conflict rules, applied to manifests and their entries."""
 
     def __init__(self, rules: ConflictRules, base: TableMetadata) -> None:
         self._rules = rules
@@ -301,7 +301,10 @@ class _Validation:
                     raise self._conflict(delete.snapshot, delete.key[0], "added", rule)
 
     def no_deletes_beside_vectors(self, changes: FileChanges) -> None:
-        """Refuse added position deletes of a data file that gets a deletion vector, which replaces all of them. JAVA: validateAddedDVs."""
+        """Refuse added position deletes for data files that get a deletion vector, because a deletion vector replaces all position deletes.
+
+        JAVA: validateAddedDVs.
+        """
         added = AddedDeletes(self.base, self._added_delete_files(ADDS_VECTORS, lambda _, entries: entries))
         partitions = {file.referenced_data_file: (file.spec_id, file.partition) for file in changes.added_deletes}
         for path in sorted(changes.vector_targets):

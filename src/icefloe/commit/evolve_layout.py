@@ -21,7 +21,7 @@ from icefloe.spec.partitioning.spec_evolution import SpecChange, evolve_spec
 
 
 def spec_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """Return the requirements of a change of the spec: the default spec and the last assigned partition field id have not changed."""
+    """Return the requirements of a change of the spec: that the default spec and the last assigned partition field id have not changed."""
     return (
         AssertTableUUID(base.table_uuid),
         AssertDefaultSpecId(base.default_spec_id),
@@ -30,7 +30,7 @@ def spec_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
 
 
 def spec_updates(base: TableMetadata, changes: Sequence[SpecChange]) -> tuple[Update, ...]:
-    """Return the updates that apply the changes to the default spec of a base; none if the spec stays the same.
+    """Return the updates that apply the changes to the default spec of a base; empty if the spec stays the same.
 
     Raises:
         InvalidPartitionSpecError: a change violates a rule of partition evolution.
@@ -40,12 +40,12 @@ def spec_updates(base: TableMetadata, changes: Sequence[SpecChange]) -> tuple[Up
 
 
 def sort_order_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """Return the requirements of a change of the sort order: the default sort order has not changed."""
+    """Return the requirements of a change of the sort order: that the default sort order has not changed."""
     return (AssertTableUUID(base.table_uuid), AssertDefaultSortOrderId(base.default_sort_order_id))
 
 
 def sort_order_updates(base: TableMetadata, fields: Sequence[SortField]) -> tuple[Update, ...]:
-    """Return the updates that set the default sort order; none if it is the same. Without fields, new data is unsorted."""
+    """Return the updates that set the default sort order; empty if it stays the same. An order without fields leaves new data unsorted."""
     if tuple(fields) == base.sort_order().fields:
         return ()
     return (AddSortOrder(SortOrder(*fields)), SetDefaultSortOrder(LAST_ADDED))

@@ -22,7 +22,7 @@ from icefloe.spec.schema.schema_evolution import SchemaUpdate, evolve_schema
 
 
 def schema_requirements(base: TableMetadata) -> tuple[Requirement, ...]:
-    """Return the requirements of a change of the schema: the current schema and the last assigned field id have not changed."""
+    """Return the requirements of a change of the schema: that the current schema and the last assigned field id have not changed."""
     return (
         AssertTableUUID(base.table_uuid),
         AssertCurrentSchemaId(base.current_schema_id),
@@ -44,7 +44,7 @@ def start_schema_update(base: TableMetadata, *, allow_incompatible: bool, case_s
 def schema_updates(
     base: TableMetadata, changes: Sequence[SchemaChange], *, allow_incompatible: bool, case_sensitive: bool
 ) -> tuple[Update, ...]:
-    """Return the updates that apply the changes to the current schema of a base; none if the schema stays the same.
+    """Return the updates that apply the changes to the current schema of a base; empty if the schema stays the same.
 
     Raises:
         InvalidSchemaError, InvalidInputError: a change violates a rule of schema evolution, or a partition spec, the sort order or the name mapping forbids it.
@@ -151,10 +151,10 @@ def _property_updates(properties: Mapping[str, str], old: Schema, new: Schema) -
 
 
 def _check_mapped_names(properties: Mapping[str, str], old: Schema, new: Schema) -> None:
-    """Refuse a column that would take a name that the table's name mapping has for another column, renamed or deleted.
+    """Refuse a column whose name the table's name mapping assigns to another column, which was renamed or deleted.
 
-    Files without field ids have that column's values under the name, and the new column must not get them: columns keep their values by id. Java moves the
-    name, and with it the values. Spec: Schema Evolution; Column Projection.
+    Files without field ids contain the values of the other column under this name, and the new column must not read them. Java moves the name to the new
+    column, and so the values. Spec: Schema Evolution; Column Projection.
     """
     mapping = table_properties.NAME_MAPPING.read(properties)
     if mapping is None:

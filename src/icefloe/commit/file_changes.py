@@ -1,4 +1,4 @@
-"""`FileChanges`: the data and delete files that one snapshot adds and removes, as a value that is valid in itself.
+"""`FileChanges`: the data and delete files that one snapshot adds and removes. A value is checked for contradictions when it is created.
 
 `merging_snapshot_producer.py` applies the changes to a table. `spec/manifest/file_rules.py` has the rules of each format version.
 Spec: Deletion Vectors; Position Delete Files.
@@ -13,9 +13,9 @@ from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.file_rules import is_deletion_vector
 
-# The id of a partition spec, and a partition tuple of it.
+# The id of a partition spec, and a partition tuple of this spec.
 Partition = tuple[int, tuple[Any, ...]]
-# The path of a delete file and the offset of a deletion vector in it (None for other deletes): one Puffin file can contain many.
+# The path of a delete file, and the offset of a deletion vector in it, because a Puffin file can contain many vectors; None for other delete files.
 DeleteKey = tuple[str, int | None]
 
 
@@ -36,9 +36,9 @@ class FileChanges:
         removed: paths of data files to remove.
         removed_partitions: the partitions of `removed`; None if unknown.
         removed_deletes: delete files to remove.
-        sequence_number: the data sequence number of `added`, if their rows are older than the commit.
-        delete_sequence_number: the data sequence number of `added_deletes`, if they replace older ones.
-        row_filter: remove the data files of which all rows match.
+        sequence_number: the data sequence number of `added`, if their rows are older than the commit; None for that of the commit.
+        delete_sequence_number: the data sequence number of `added_deletes`, if they replace older deletes; None for that of the commit.
+        row_filter: remove the data files in which all rows match.
         case_sensitive: whether names in `row_filter` are case-sensitive.
         dropped_partitions: remove all files of these partitions.
         added_match_filter: whether all rows of `added` must match `row_filter` (validateAddedFilesMatchOverwriteFilter).
@@ -68,7 +68,7 @@ class FileChanges:
 
     @property
     def targets(self) -> dict[str, Partition]:
-        """The partitions of added deletes by the path of the one data file that they apply to. These data files must be live in the table."""
+        """The data files that added deletes refer to by path: the partition of the deletes by path. These data files must be live in the table."""
         added_paths = {file.file_path for file in self.added}
         return {
             file.referenced_data_file: (file.spec_id, file.partition)
@@ -102,7 +102,7 @@ def file_changes(
         delete_sequence_number: the data sequence number of `added_deletes`; None inherits that of the commit.
 
     Raises:
-        InvalidInputError: a data file is among the delete files or the reverse, a data file gets two deletion vectors, or is removed and gets deletes.
+        InvalidInputError: a data file is among the delete files or the reverse; or a data file gets two deletion vectors, or is both removed and given deletes.
     """
     removed_files = tuple(removed)
     changes = FileChanges(

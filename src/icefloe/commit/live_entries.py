@@ -1,6 +1,6 @@
-"""The live entries of manifests, their partitions, and which manifests may contain files of a partition.
+"""Functions that read the live entries of manifests, compare partitions, and test which manifests may contain files of a partition.
 
-`merging_snapshot_producer.py` finds the files of a commit with these functions. Spec: Manifests; Manifest Lists (`field_summary`).
+`merging_snapshot_producer.py` finds the files of a commit with them. Spec: Manifests; Manifest Lists (`field_summary`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,14 +26,14 @@ from icefloe.spec.values import from_bytes, physical_list
 
 
 def live_entries(base: TableMetadata, manifest: ManifestFile, read: Read, statistics: Collection[Statistic] = ()) -> Any:
-    """Return the entries of a manifest that are not DELETED, as a table of columns. Raises as `read_columns`."""
+    """Return the entries of a manifest with a status other than DELETED, as a table of columns. Raises as `read_columns`."""
     partition_type = spec_partition_type(base, manifest.partition_spec_id)
     entries = read_columns(read(manifest.manifest_path), manifest, partition_type, statistics=statistics).entries
     return entries.filter(pc.not_equal(entries["status"], scalar_of(int(ManifestEntryStatus.DELETED), pa.int32())))
 
 
 def is_among(column: Any, paths: Collection[str]) -> Any:
-    """Return a mask of the strings of a column that are among the paths; False for null."""
+    """Return a mask of the rows whose string in the column is among the paths; False for null."""
     return pc.is_in(column, value_set=array_of(sorted(paths), pa.string()))
 
 
@@ -61,7 +61,7 @@ def may_contain_partitions(base: TableMetadata, manifest: ManifestFile, partitio
     if len(summaries) != len(field_types) or any(len(partition) != len(field_types) for partition in tuples):
         return True
     if any(isinstance(part.transform, UnknownTransform) for part in base.spec_by_id(spec_id).fields):
-        return True  # the type of its bounds is unknown
+        return True  # the field has an unknown transform, so the type of its bounds is unknown
     return any(all(map(_may_contain_value, field_types, partition, summaries)) for partition in tuples)
 
 

@@ -1,11 +1,11 @@
 """`MergingSnapshotProducer`: applies file changes to a base table as one new snapshot. JAVA: MergingSnapshotProducer, ManifestFilterManager.
 
-Each attempt does four steps: (1) write manifests of the added files, once; (2) filter the manifests of the parent: rewrite those with files to remove; (3)
-validate against the newer snapshots of the branch, and check that all files to remove are live; (4) merge manifests and create the snapshot. Delete files that
-apply to one removed data file only are removed with it.
+Each attempt has four steps. (1) Write manifests of the added files; a retry reuses them. (2) Filter the manifests of the parent: rewrite those that contain
+files to remove. (3) Check the conflict rules against the newer snapshots of the branch, and check that all files to remove are live. (4) Merge manifests and
+create the snapshot. Delete files that apply only to a removed data file are removed with it.
 
-The operations `overwrite.py`, `replace_partitions.py`, `row_delta.py` and `rewrite_files.py` use it. A commit that only adds data files is `append.py`; the
-conflict rules are `conflicts.py`, new and merged manifests `new_manifest.py`, the snapshot itself is `snapshot_attempt.py`.
+The actions in `overwrite.py`, `replace_partitions.py`, `row_delta.py` and `rewrite_files.py` use it; `append.py`, which only adds data files, does not.
+`conflicts.py` has the conflict rules, `new_manifest.py` makes new and merged manifests, `snapshot_attempt.py` makes the snapshot.
 Spec: Manifests; Deletion Vectors; Commit Conflict Resolution and Retry.
 """
 
@@ -38,17 +38,17 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(slots=True, kw_only=True)
 class FilteredManifests:
-    """The manifests of one base after a commit's files were removed from them, and the files that were found in them.
+    """The manifests of one base after the files to remove were removed from them, and what was found in them.
 
     Attributes:
-        new_manifests: manifests that the commit wrote: of added files, and rewritten ones.
+        new_manifests: manifests that the commit wrote: those of added files, and rewritten ones.
         kept_manifests: the manifests of the parent in order, with rewritten ones in the places of their sources.
-        removed_entries: the live entries that the commit removes, as they were before.
-        live_targets: paths of live data files that added deletes refer to.
+        removed_entries: the entries that the commit removes, as they were while live.
+        live_targets: paths of those data files that added deletes refer to and that are live.
         removed_paths: paths of data files to remove, by name or by a rule.
-        selected_keys: keys of files that a rule removes.
-        other_vectors: live deletion vectors that the commit neither added nor removes, of data files for which it adds one: the path of the data file, the key
-            of the vector, the snapshot that added it.
+        selected_keys: keys of the files that a rule selects for removal.
+        other_vectors: live deletion vectors that the commit does not remove, although it adds a deletion vector for the same data file. Each item has the path
+            of the data file, the key of the live vector, and the snapshot that added it.
         replaced_count: how many manifests were rewritten.
     """
 
@@ -75,12 +75,15 @@ class MergingSnapshotProducer:
         self._context = context
         self._numbers = numbers
         self._rules = each_rule(rules)
-        self._first_base: TableMetadata | None = None  # of the first attempt
+        self._first_base: TableMetadata | None = None  # the base of the first attempt
         self._merge_manager = ManifestMergeManager(context, numbers)
-        self._added: tuple[int, tuple[ManifestFile, ...]] | None = None  # with the format version they were written in
+        self._added: tuple[int, tuple[ManifestFile, ...]] | None = (
+            None  # the format version of the manifests of added files, and the manifests
+        )
         self._rewritten: dict[tuple[int, int, ManifestFile], tuple[ManifestFile, list[ManifestEntry]]] = {}
-        # What earlier attempts have read and found harmless, so that a retry reads only what is new. Beside fast writers an attempt that reads everything again
-        # takes longer each time, and never wins. By the number of the rules and the id of the schema that their filter is bound to: the checked snapshots.
+        # What earlier attempts have read and found without conflict, so that a retry reads only what is new. With fast other writers, an attempt that read
+        # everything again would take longer each time and never win. `_checked` has the checked snapshots, by the index of the rules and the id of the schema
+        # that their filter is bound to.
         self._checked: dict[tuple[int, int], set[SnapshotKey]] = defaultdict(set)
         self._unaffected: set[ManifestFile] = set()
 
@@ -100,13 +103,13 @@ class MergingSnapshotProducer:
             base: the current metadata of the table.
             operation: returns the operation of the snapshot (`append`, `overwrite`, `delete`, `replace`).
             number: the number of the attempt, from 0.
-            now_ms: the current time, in milliseconds since 1970 (UTC).
+            now_ms: the current time, in milliseconds since 1970-01-01 UTC.
             read: returns the bytes of a metadata file.
-            check: raises an error if the action does not allow these changes of this base.
+            check: called with the base and the filtered manifests; raises an error if the action does not allow these changes. None checks nothing.
 
         Raises:
-            CommitInvalidatedError: a file to remove or to delete rows of is not live in this base, a data file would have two deletion vectors, or a newer
-                snapshot than the one that the commit was planned on violated a rule.
+            CommitInvalidatedError: a file that the commit removes, or deletes rows of, is not live in this base; a data file would have two deletion vectors;
+                or a snapshot that is newer than the one that the commit was planned on violated a rule.
             InvalidInputError: the format version of the table does not allow a file.
         """
         changes, parent = self._changes, parent_snapshot(base, self._context.branch)
@@ -122,7 +125,7 @@ class MergingSnapshotProducer:
         if reads_manifests:
             self._check_live(base, filtered, read)
         if not filtered.removed_entries and not changes.added and not changes.added_deletes:
-            return None  # the rule selected no file
+            return None  # the row filter or the partitions selected no file
         if check is not None:
             check(base, filtered)
         return snapshot_attempt(
@@ -144,7 +147,7 @@ class MergingSnapshotProducer:
     def _check_conflicts(
         self, base: TableMetadata, first_base: TableMetadata, filtered: FilteredManifests, read: Read, *, is_retry: bool
     ) -> dict[str, str]:
-        """Check the rules, and return what the summary records of it: nothing where there was no newer snapshot to check."""
+        """Check the conflict rules. Return the entries of the snapshot summary that record the checks; empty if there was no newer snapshot to check."""
         checked: dict[str, str] = {}
         changes = self._changes
         removed = [file for file in filtered.removed_files if file.content == FileContent.DATA and file.file_path in changes.removed]
@@ -196,7 +199,7 @@ class MergingSnapshotProducer:
         """Remove files from the manifests: data files first, because deletes of one removed data file are removed with it."""
         selection = SelectedFiles(base, self._changes, self._first_base or base) if self._changes.selects else None
         kept_manifests: dict[int, ManifestFile] = {}
-        # Manifests without live files only record which files a snapshot removed; the new snapshot does not list them.
+        # Manifests without live files are left out: they only record which files an older snapshot removed.
         live = [(index, manifest) for index, manifest in enumerate(manifests) if manifest.has_live_files]
         for index, manifest in sorted(live, key=lambda indexed: indexed[1].content is ManifestContent.DELETES):
             selected = selection.select(manifest, read) if selection else frozenset()
@@ -205,7 +208,7 @@ class MergingSnapshotProducer:
             filtered.removed_paths |= set() if is_delete else {path for path, _ in selected}
             has_removed_files = self._delete_manifest_has_removed_files if is_delete else self._data_manifest_has_removed_files
             if has_removed_files(base, manifest, filtered, read) or selected:
-                # The rewritten manifest has the place of its source, since only adjacent manifests are merged.
+                # The rewritten manifest takes the place of its source in the list, since only adjacent manifests are merged.
                 kept_manifests[index] = self._rewrite_manifest(base, manifest, filtered, read)
             else:
                 kept_manifests[index] = manifest
@@ -214,7 +217,7 @@ class MergingSnapshotProducer:
     def _rewrite_manifest(self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests, read: Read) -> ManifestFile:
         """Write a manifest without the removed files, or reuse the result of an earlier attempt."""
         key = (base.format_version, base.current_schema_id, manifest)
-        # Which delete files a rule removes depends on the removed data files of the attempt, so those manifests are not reused.
+        # If a rule selects files, the delete files to remove depend on the data files that this attempt removes, so rewritten delete manifests are not reused.
         reusable = self._rewritten.get(key) if manifest.content is ManifestContent.DATA or not self._changes.selects else None
         if reusable is not None:
             rewritten, removed_entries = reusable
@@ -233,7 +236,7 @@ class MergingSnapshotProducer:
     def _is_removed(self, file: DataFile, filtered: FilteredManifests) -> bool:
         if file.content == FileContent.DATA:
             return file.file_path in filtered.removed_paths
-        # Deletes that apply to a removed data file only are removed with it; for deletion vectors the spec requires this. Spec: Deletion Vectors.
+        # Deletes that apply only to a removed data file are removed with it; the spec requires this for deletion vectors. Spec: Deletion Vectors.
         is_dangling = file.content == FileContent.POSITION_DELETES and file.referenced_data_file in filtered.removed_paths
         key = delete_key(file)
         return is_dangling or key in self._changes.removed_deletes or key in filtered.selected_keys
@@ -296,12 +299,15 @@ class MergingSnapshotProducer:
         return array_of(sorted({*self._changes.targets, *self._changes.removed}), pa.string())
 
     def _note_unaffected(self, manifest: ManifestFile) -> None:
-        """Note a manifest that this commit has nothing to do with, unless a rule selects files: what it removes depends on the attempt."""
+        """Remember that the commit changes nothing in a manifest, so that retries skip it.
+
+        If a rule selects files, nothing is remembered, because each attempt can select other files.
+        """
         if not self._changes.selects:
             self._unaffected.add(manifest)
 
     def _may_have_removed_deletes(self, base: TableMetadata, manifest: ManifestFile, filtered: FilteredManifests) -> bool:
-        """Return False if the partition summaries of a delete manifest exclude all delete files that this commit must find."""
+        """Return False if the partition summaries of a delete manifest show that it does not have any of the delete files that this commit must find."""
         changes = self._changes
         if changes.selects and filtered.removed_entries:
             removed_partitions = {(file.spec_id, file.partition) for file in filtered.removed_files}

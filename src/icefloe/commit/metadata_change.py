@@ -21,8 +21,8 @@ class MetadataChange:
         """Create the action.
 
         Args:
-            updates: returns the updates for a base; none if there is nothing to change.
-            requirements: what must not have changed since the change was created.
+            updates: returns the updates for a base; an empty sequence if there is nothing to change.
+            requirements: the requirements that must still hold on the newer base of a retry.
             new_files: locations of files that were written for the change, such as a statistics file; they are deleted if the commit fails.
         """
         self._updates = updates
@@ -33,12 +33,12 @@ class MetadataChange:
         return self._new_files
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             CommitConflictError: another writer changed the metadata that this change is based on.
         """
-        # Checked before the updates are computed: if another writer changed the schema, the conflict is the cause, not an error of the change itself.
+        # The requirements are checked first. If another writer changed the schema, computing the updates could fail with an error that hides the real cause.
         check_requirements(self._requirements, base)
         updates = tuple(self._updates(base))
         return Attempt(updates=updates, requirements=self._requirements) if updates else None

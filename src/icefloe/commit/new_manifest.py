@@ -1,7 +1,7 @@
 """The new manifests of one commit: manifests of added files, copies of existing manifests without removed files, and merged manifests.
 
-`ManifestMergeManager` keeps them over all attempts of the commit. It chooses the manifests to merge as Java's ManifestMergeManager does, so that both engines
-leave a table in the same form. Bytes are written by `spec/manifest/added_manifest_writer.py` and `spec/manifest/manifest_merge.py`.
+`ManifestMergeManager` keeps them over all attempts of the commit. It chooses the manifests to merge as Java's ManifestMergeManager does, so that both
+implementations leave a table in the same form. `spec/manifest/added_manifest_writer.py` and `spec/manifest/manifest_merge.py` produce the bytes.
 Spec: Manifests; Manifest Lists; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
@@ -33,14 +33,14 @@ from icefloe.spec.partitioning.partition_spec import check_known_transforms, fie
 from icefloe.spec.partitioning.transforms import UnknownTransform
 from icefloe.spec.schema.schema_json import schema_to_json
 
-# The file to write, and its line in the manifest list.
+# A manifest to write, and its line in the manifest list.
 NewManifest = tuple[NewFile, ManifestFile]
 
 _ENTRY_FIELDS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 
 
 class ManifestNumbers:
-    """A counter of the manifests of one commit, over all its attempts, so that every manifest has its own name."""
+    """A counter that gives each manifest of a commit, over all its attempts, a name of its own."""
 
     def __init__(self, context: CommitContext) -> None:
         self._context = context
@@ -76,7 +76,7 @@ def added_manifests(
 
     Raises:
         InvalidInputError: the table's format version does not allow a file; the error names file and rule.
-        UnsupportedFeatureError: a file's spec has a transform that is not known.
+        UnsupportedFeatureError: a file's spec has an unknown transform.
     """
     manifests: list[NewManifest] = []
     for (content, spec_id), group in sorted(_group_files(files).items()):
@@ -92,7 +92,7 @@ def added_manifests(
 
 
 def _group_files(files: Sequence[DataFile]) -> dict[tuple[ManifestContent, int], Sequence[DataFile]]:
-    """Group files by content and spec, which a manifest does not mix. The common case of a single group needs no loop over the files."""
+    """Group files by content and spec, because a manifest has one of each. The common case of a single group needs no Python loop over the files."""
     if set(map(attrgetter("content"), files)) == {FileContent.DATA} and len(specs := set(map(attrgetter("spec_id"), files))) == 1:
         return {(ManifestContent.DATA, specs.pop()): files}
     groups: dict[tuple[ManifestContent, int], list[DataFile]] = defaultdict(list)
@@ -118,7 +118,7 @@ def without_files(
     Args:
         base: the table.
         manifest: the manifest to rewrite.
-        is_removed: whether a file is removed; called for every entry.
+        is_removed: returns whether a file is removed; called for every entry.
         context: the ids and the location of the commit.
         numbers: the counter for names of manifests.
         read: returns the bytes of a manifest.
@@ -156,7 +156,7 @@ def manifest_target(
         UnsupportedFeatureError: the spec has an unknown transform.
     """
     spec = base.spec_by_id(spec_id)
-    # This holds for existing entries too: the result type of an unknown transform is unknown, so their partition values cannot be written again.
+    # Existing entries cannot be written either: the result type of an unknown transform is unknown, and so is the type of their partition values.
     check_known_transforms(spec)
     location = numbers.next_location()
     schema = spec_schema(base, spec_id)
@@ -181,19 +181,19 @@ class MergeRules:
     is_enabled: bool
     target_bytes: int
     min_count: int
-    unmergeable_specs: frozenset[int] = frozenset()  # with an unknown transform: their partition values cannot be written again
+    unmergeable_specs: frozenset[int] = frozenset()  # specs with an unknown transform, whose partition values cannot be written again
 
     def bins(self, summaries: Sequence[ManifestSummary]) -> list[tuple[list[int], bool]]:
-        """Pack the manifests of a snapshot into bins.
+        """Pack the manifests of a snapshot into bins, each of which becomes one manifest.
 
-        Manifests of one content and spec are packed from the end, in order, into bins of at most the target size, so that only the first bin is not full.
-        The bin with the newest manifest of its content, which is the first one, is merged only when it has `min_count` manifests.
+        The manifests of each content and spec are packed in order, beginning with the oldest, into bins of at most the target size, so that only the bin with
+        the newest manifests is not full. The bin with the newest manifest of all specs is merged only if it has at least `min_count` manifests.
 
         Args:
             summaries: the manifests of a snapshot, newest first.
 
         Returns:
-            The bins, as indices of `summaries`, and whether the manifests of a bin are merged into one. Data manifests come before delete manifests, newer
+            Each bin as indices of `summaries`, and whether its manifests are to be merged. Bins of data manifests come before bins of delete manifests, newer
             specs before older ones.
         """
         groups: dict[tuple[int, int], list[int]] = {}
@@ -233,7 +233,7 @@ def merge_rules(base: TableMetadata) -> MergeRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedManifests:
-    """The manifests of a snapshot after merging, in order, and how many manifests of older snapshots were merged."""
+    """The manifests of a snapshot after merging, in order; `replaced_count` is how many manifests of older snapshots were merged."""
 
     manifests: tuple[ManifestFile, ...]
     replaced_count: int
@@ -242,8 +242,9 @@ class MergedManifests:
 class ManifestMergeManager:
     """The merging of manifests for one commit, over all its attempts.
 
-    A merged manifest is created once, and reused by every attempt for which all its parts are still in the table. The bytes of the commit's new manifests are
-    kept in memory, so that a new manifest which is merged at once is never written. With `merges` false, the parent's manifests do not change (fast append).
+    A merged manifest is created once, and reused by later attempts if all manifests that it was merged from are still in the table. The bytes of the commit's
+    new manifests are kept in memory until an attempt lists them, so that a new manifest which is merged at once is never written. If `merges` is false, the
+    parent's manifests do not change (fast append).
     """
 
     def __init__(self, context: CommitContext, numbers: ManifestNumbers, *, merges: bool = True) -> None:
@@ -258,11 +259,11 @@ class ManifestMergeManager:
         self._new_manifest_files.update((file.location, file) for file, _ in new_manifests)
 
     def manifests_of_commit(self, manifests: Iterable[ManifestFile]) -> tuple[ManifestFile, ...]:
-        """Return the manifests that this commit created."""
+        """Return those of the manifests that this commit created."""
         return tuple(manifest for manifest in manifests if manifest.added_snapshot_id == self._context.snapshot_id)
 
     def new_files(self, manifests: Iterable[ManifestFile]) -> tuple[NewFile, ...]:
-        """Return the files of the manifests that this commit created."""
+        """Return the files of those manifests that this commit created."""
         new_files = self._new_manifest_files
         return tuple(new_files[manifest.manifest_path] for manifest in manifests if manifest.manifest_path in new_files)
 
@@ -318,7 +319,10 @@ class ManifestMergeManager:
 def manifest_counts(
     manifests: Iterable[ManifestFile], context: CommitContext, *, kept_count: int, replaced_count: int
 ) -> Mapping[str, str]:
-    """Return the `manifests-*` counts of a snapshot summary, for a list of these manifests and `kept_count` more of the parent. Spec: Appendix F, Metrics."""
+    """Return the `manifests-*` counts of a snapshot summary.
+
+    The snapshot lists these manifests, and `kept_count` unchanged ones of the parent. Spec: Appendix F, Metrics.
+    """
     created_count = 0
     for manifest in manifests:
         is_new = manifest.added_snapshot_id == context.snapshot_id

@@ -26,23 +26,23 @@ from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 PLAN_AGAIN = "a retry will fail again: refresh the table, and plan the change on its newest snapshot"
-# The operations that can make each change; a snapshot without a known operation can make any change. JAVA: MergingSnapshotProducer.
+# The operations whose snapshots can make each kind of change. A snapshot without a known operation can make any change. JAVA: MergingSnapshotProducer.
 ADDS_DATA = frozenset({"append", "overwrite"})
 REMOVES_DATA = frozenset({"overwrite", "replace", "delete"})
 REPLACES_DATA = frozenset({"overwrite", "replace"})
 ADDS_DELETES = frozenset({"overwrite", "delete"})
 ADDS_VECTORS = frozenset({"overwrite", "delete", "replace"})
-# How many snapshots are searched for the one that removed a file, which only makes an error message clearer.
+# How many snapshots are searched for the one that removed a file. The search only makes an error message clearer.
 _SEARCHED_SNAPSHOTS = 100
 _KNOWN_OPERATIONS = frozenset({"append", "overwrite", "replace", "delete"})
 
 
-# What identifies a snapshot with its content: those of a transaction keep their ids when a retry makes them again.
+# Identifies a snapshot and its content. The id alone is not enough: a retry of a transaction makes its snapshots again, with the same ids.
 SnapshotKey = tuple[int, str | None, tuple[str, ...] | None]
 
 
 def key_of(snapshot: Snapshot) -> SnapshotKey:
-    """Return what identifies a snapshot with its content."""
+    """Return the key that identifies a snapshot and its content."""
     paths = snapshot.manifest_paths
     return snapshot.snapshot_id, snapshot.manifest_list, None if paths is None else tuple(paths)
 
@@ -57,7 +57,7 @@ class ChangedEntries:
 
 
 class NewerSnapshots:
-    """Snapshots, newest first. Manifest lists and manifests are read when they are needed, lists only once."""
+    """The newer snapshots of a branch, newest first. Manifest lists and manifests are read on demand, each manifest list once."""
 
     def __init__(self, base: TableMetadata, snapshots: Sequence[Snapshot], read: Read) -> None:
         self._base = base
@@ -66,7 +66,7 @@ class NewerSnapshots:
         self.snapshots = tuple(snapshots)
 
     def without(self, checked: Collection[SnapshotKey]) -> "NewerSnapshots":
-        """Return the snapshots without those of some keys."""
+        """Return the snapshots except those whose keys are in `checked`."""
         return NewerSnapshots(self._base, [snapshot for snapshot in self.snapshots if key_of(snapshot) not in checked], self._read)
 
     def changed_entries(
@@ -81,10 +81,10 @@ class NewerSnapshots:
         """Yield the entries that the snapshots added or removed.
 
         Args:
-            content: of data or of delete manifests.
+            content: read data manifests, or delete manifests.
             status: ADDED or DELETED.
-            operations: snapshots with another known operation are skipped.
-            select: returns the manifests to read.
+            operations: operations of the snapshots to read. Snapshots with an unknown operation are read too.
+            select: receives the manifests that a snapshot wrote, and returns those to read.
             statistics: returns the statistics columns to read, for the id of a partition spec.
 
         Raises:
@@ -118,7 +118,7 @@ class NewerSnapshots:
 
 
 def _may_have(manifest: ManifestFile, status: ManifestEntryStatus) -> bool:
-    """Return False if the manifest list states that there are no entries of this status; a missing count (v1) excludes nothing."""
+    """Return False if the manifest list counts no entries of this status. A missing count, which version 1 allows, means True."""
     count = manifest.added_files_count if status == ManifestEntryStatus.ADDED else manifest.deleted_files_count
     return count != 0
 
@@ -126,8 +126,8 @@ def _may_have(manifest: ManifestFile, status: ManifestEntryStatus) -> bool:
 def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first_base: TableMetadata, read: Read) -> NewerSnapshots:
     """Return the snapshots of a branch after the snapshot `since`, up to its head.
 
-    In a transaction, `since` and some snapshots before it can be the transaction's own. After a conflict these have other parents than in `first_base`: the
-    snapshots of the other writers are now among their ancestors, and count as newer too.
+    In a transaction, `since` and some snapshots before it can be the transaction's own. When these are made again after a conflict, their parents differ from
+    those in `first_base`: the snapshots of other writers are now among their ancestors, and count as newer too.
 
     Args:
         base: the current metadata of the table.
@@ -150,7 +150,7 @@ def newer_snapshots(base: TableMetadata, branch: str, since: int | None, first_b
         if planned is None or planned.parent_snapshot_id == oldest.parent_snapshot_id:
             return NewerSnapshots(base, newer, read)
         expected = planned.parent_snapshot_id
-    # If `since` itself is expired, the history is still complete as long as its child is there.
+    # If `since` itself has expired, the history is still complete as long as the child of `since` exists.
     if (oldest.parent_snapshot_id if oldest is not None else None) == expected:
         return NewerSnapshots(base, newer, read)
     raise _incomplete_history(base, branch, expected, oldest, head)
@@ -184,7 +184,7 @@ def _incomplete_history(
 
 
 def no_longer_live(base: TableMetadata, branch: str, path: str, what: str, content: ManifestContent, read: Read) -> CommitInvalidatedError:
-    """Return the error for a file of a commit that is not live, with the snapshot that removed it if one of the newest did."""
+    """Return the error that a file which a commit needs is no longer live. It names the snapshot that removed the file, if that is one of the newest."""
     head = parent_snapshot(base, branch)
     newest = list(islice(ancestors(base, head.snapshot_id if head else None), _SEARCHED_SNAPSHOTS))
     removals = NewerSnapshots(base, newest, read).changed_entries(content, ManifestEntryStatus.DELETED, REMOVES_DATA)

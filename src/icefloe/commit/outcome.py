@@ -1,6 +1,6 @@
 """The outcomes of a commit to a catalog store, as values. Each defines what the caller may do next.
 
-Expected results are returned, not raised; they become exceptions only at the public edge. Spec: Optimistic Concurrency.
+Stores return expected outcomes instead of raising them; only the public functions turn them into exceptions. Spec: Optimistic Concurrency.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from icefloe.spec.view.view_metadata import ViewMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a table or view has after a commit: its metadata location, and its metadata where the store returned it."""
+    """The state of a table or view after a commit: its metadata location, and its metadata if the store returned it."""
 
     location: str
     metadata: TableMetadata | ViewMetadata | None = None
@@ -22,7 +22,8 @@ class Stored:
 class Committed:
     """The catalog has the new metadata: the commit is visible to every reader.
 
-    `stored` is what the store made of each request, in their order, if it published the file under another name than requested or wrote it itself; else empty.
+    `stored` has the stored state for each request, in the order of the requests, if the store renamed the metadata files or wrote them itself; else it is
+    empty.
     """
 
     stored: tuple[Stored, ...] = ()
@@ -30,14 +31,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflicted:
-    """This attempt did not change the table and cannot any more: refresh, check, retry. Its files may be deleted, unless `is_reply_lost`.
+    """The attempt did not change the table and never will: refresh, check, retry. Its files may be deleted, unless `is_reply_lost` is true.
 
     Attributes:
-        current_location: the metadata location in the catalog, as far as the store has read it; None if the table was dropped.
+        current_location: the metadata location in the catalog when the store last read it; None if the table was dropped.
         table: the dotted name of the table with the conflict, if several tables were committed together.
         reason: why the store failed, if no other writer committed: for example a deadlock, or a connection that was lost before the commit.
-        is_reply_lost: the reply of the store was lost, and the metadata location has changed again since. The other writer may have built on this commit, so
-            the commit status check must search the metadata history.
+        is_reply_lost: the reply to the commit was lost, and the metadata location is now that of another commit. The other writer may have committed on top of
+            this attempt, so the commit status check must search the metadata history for it.
     """
 
     current_location: str | None

@@ -41,11 +41,11 @@ class Overwrite:
             context: the ids and the branch of the commit.
             numbers: the counter for names of manifests, over all attempts of the commit.
             removed_deletes: delete files to remove.
-            row_filter: also remove the files of which all rows match, chosen for each base by their manifest entries only. A file of which some, but not all,
-                rows match is refused.
+            row_filter: also remove the files in which all rows match, chosen again for each base, by their manifest entries only. A file in which some, but not
+                all, rows match is an error.
             case_sensitive: whether names in `row_filter` are case-sensitive.
             added_match_filter: refuse an added file that may contain a row which does not match `row_filter`.
-            rules: what newer snapshots must not have done since the files were chosen; None allows everything that leaves the removed files live.
+            rules: the conflict rules for newer snapshots; None allows every commit that leaves the removed files live.
 
         Raises:
             InvalidInputError: see `file_changes`.
@@ -72,7 +72,7 @@ class Overwrite:
         return [file.file_path for file in self._added]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             CommitInvalidatedError: a file to remove is not live in this base, or a newer snapshot violated a rule.

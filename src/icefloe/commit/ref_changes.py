@@ -1,7 +1,7 @@
 """`RefChange`: the action that creates, moves, renames and removes branches and tags, and sets their retention. JAVA: UpdateSnapshotReferencesOperation.
 
-A change records the refs that it is based on. A retry applies it to the newer base if these refs are unchanged; otherwise it is a conflict, whose message
-contains the other writer's commit. Users reach this as `table.manage_snapshots()`.
+A change records the refs that it is based on. A retry applies it to the newer base if these refs are unchanged; otherwise it fails with a conflict, whose
+message contains the other writer's commit. `table.manage_snapshots()` creates these changes.
 Spec: Snapshot References; Snapshot Retention Policy; Commit Conflict Resolution and Retry.
 """
 
@@ -22,7 +22,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 BRANCH, TAG = "branch", "tag"
 
 _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
-# The retention rules by field: the types of refs that have them, the largest value, the unit.
+# For each retention field: the types of refs that have it, its largest value, and its unit.
 _RETENTION = {
     "min_snapshots_to_keep": ((BRANCH,), _LARGEST_INT, "snapshots"),
     "max_snapshot_age_ms": ((BRANCH,), _LARGEST_LONG, "milliseconds"),
@@ -49,7 +49,7 @@ class RefChange:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             CommitConflictError: another writer created, moved or removed a ref that this change is based on.
@@ -72,7 +72,7 @@ class RefChange:
 
 
 class BranchOfEmptyTable:
-    """The action that creates the context's branch in a table without snapshots: the branch gets an empty snapshot, as in Java.
+    """The action that creates a branch in a table without snapshots: the branch gets an empty snapshot, as in Java.
 
     If another writer has committed to `main` by the time of the commit, the branch is created at the head of main instead.
     """
@@ -85,7 +85,7 @@ class BranchOfEmptyTable:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`. Raises `CommitConflictError` if another writer created a ref of this name."""
+        """Return the attempt on a base, see `Action.attempt`. Raises `CommitConflictError` if another writer created a ref of this name."""
         check_ref_unchanged(base, self._name, None)
         main = base.refs.get(MAIN)
         if main is None:
@@ -180,7 +180,7 @@ def rename_branch(base: TableMetadata, name: str, new_name: str) -> RefChange:
 
 
 def move_ref(base: TableMetadata, name: str, kind: str, snapshot_id: int, *others: str) -> RefChange:
-    """Return the change that sets a branch or tag to another snapshot; retention is kept. A missing `main` is created.
+    """Return the change that moves a branch or tag to another snapshot and keeps its retention. A missing `main` is created.
 
     Args:
         base: the table.
@@ -205,12 +205,12 @@ def move_ref(base: TableMetadata, name: str, kind: str, snapshot_id: int, *other
 
 
 def replace_branch(base: TableMetadata, name: str, snapshot_id: int, *others: str) -> RefChange:
-    """Return the change that sets a branch to any snapshot, regardless of its history. Raises as `move_ref`."""
+    """Return the change that moves a branch to any snapshot, regardless of its history. Raises as `move_ref`."""
     return move_ref(base, name, BRANCH, snapshot_id, *others)
 
 
 def fast_forward(base: TableMetadata, name: str, snapshot_id: int, *others: str) -> RefChange:
-    """Return the change that sets a branch to a descendant of its head. Raises as `move_ref`, and `InvalidInputError` if it is no descendant."""
+    """Return the change that moves a branch to a descendant of its head. Raises as `move_ref`, and `InvalidInputError` if the snapshot is not a descendant."""
     branch = base.refs.get(name)
     if branch is not None and branch.is_branch and not is_ancestor(base, branch.snapshot_id, of=snapshot_id):
         raise InvalidInputError(
@@ -223,7 +223,10 @@ def fast_forward(base: TableMetadata, name: str, snapshot_id: int, *others: str)
 
 
 def rollback(base: TableMetadata, name: str, snapshot_id: int) -> RefChange:
-    """Return the change that sets a branch to an earlier snapshot of its history. Raises as `move_ref`, and `InvalidInputError` if it is not in it."""
+    """Return the change that moves a branch back to an ancestor of its head.
+
+    Raises as `move_ref`, and `InvalidInputError` if the snapshot is not an ancestor.
+    """
     head = ref_named(base, name, BRANCH).snapshot_id
     snapshot_named(base, snapshot_id)
     if not is_ancestor(base, snapshot_id, of=head):
@@ -256,7 +259,7 @@ def set_retention(base: TableMetadata, name: str, **rules: int | None) -> RefCha
     Args:
         base: the table.
         name: the name of a branch or tag.
-        rules: `min_snapshots_to_keep`, `max_snapshot_age_ms`, `max_ref_age_ms`; None removes a rule, so that the table property applies.
+        rules: new values of `min_snapshots_to_keep`, `max_snapshot_age_ms` or `max_ref_age_ms`; None removes the value, so that the table property applies.
 
     Raises:
         NoSuchSnapshotError: there is no branch or tag of this name.
@@ -285,7 +288,7 @@ def ref_named(base: TableMetadata, name: str, kind: str | None = None) -> Snapsh
 
 
 def snapshot_named(base: TableMetadata, snapshot: int | str) -> Snapshot:
-    """Return the snapshot of an id, or of a branch or tag. Raises `NoSuchSnapshotError`, and `InvalidInputError` for other types."""
+    """Return the snapshot with an id, or the one that a branch or tag refers to. Raises `NoSuchSnapshotError`, and `InvalidInputError` for a wrong type."""
     if type(snapshot) not in (int, str):  # a bool is refused too
         raise InvalidInputError(
             f"{snapshot!r} is not a snapshot id, branch or tag", next_step="pass the id as a number, or the name of a branch or tag"
@@ -302,7 +305,7 @@ def snapshot_named(base: TableMetadata, snapshot: int | str) -> Snapshot:
 
 
 def check_new_name(base: TableMetadata, name: str) -> None:
-    """Raise `InvalidInputError` if a branch or tag cannot have this name: it is used already, or is no string or empty."""
+    """Raise `InvalidInputError` if a new branch or tag cannot have this name, because it is used already, empty, or not a string."""
     if type(name) is not str or not name.strip():
         raise InvalidInputError(f"{name!r} is not a valid name of a branch or tag", next_step="pass a string that is not empty")
     existing = base.refs.get(name)
@@ -315,7 +318,7 @@ def check_new_name(base: TableMetadata, name: str) -> None:
 
 
 def is_ancestor(base: TableMetadata, snapshot_id: int, *, of: int) -> bool:
-    """Return True if a snapshot is the other one or in its history, as far as the table has it."""
+    """Return True if a snapshot is the snapshot `of` or one of its ancestors, as far as the table still has them."""
     return any(ancestor.snapshot_id == snapshot_id for ancestor in ancestors(base, of))
 
 

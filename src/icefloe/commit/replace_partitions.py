@@ -42,8 +42,8 @@ class ReplacePartitions:
             added: data files to add, of one partition spec; at least one.
             context: the ids and the branch of the commit.
             numbers: the counter for names of manifests, over all attempts of the commit.
-            rules: what newer snapshots must not have done; they are checked for the replaced partitions instead of their filter.
-            append_only: require that the partitions are empty (validateAppendOnly).
+            rules: the conflict rules for newer snapshots; the replaced partitions are used instead of their filter.
+            append_only: whether to refuse the commit if a partition is not empty (validateAppendOnly).
 
         Raises:
             InvalidInputError: there are no files, or files of several partition specs; or see `file_changes`.
@@ -65,7 +65,7 @@ class ReplacePartitions:
         return [file.file_path for file in self._added]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             CommitInvalidatedError: a newer snapshot violated a rule; or a partition is not empty (`append_only`).

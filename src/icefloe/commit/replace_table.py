@@ -57,12 +57,12 @@ class ReplaceTable:
 
         Args:
             base: the table that is replaced.
-            schema: the new columns; their ids only connect them with `spec` and `sort_order`, and are assigned again.
+            schema: the new columns; `spec` and `sort_order` refer to their ids, which are then replaced by the table's ids or new ones.
             spec: the partition spec, over the ids of `schema`.
             sort_order: the sort order, over the ids of `schema`.
             location: the new location; None keeps it.
             properties: properties to set; others are kept.
-            new_uuid: the UUID if a v1 table without one is upgraded.
+            new_uuid: the UUID for a version 1 table that has none and is upgraded.
         """
         self._schema = schema
         self._spec = spec
@@ -80,7 +80,7 @@ class ReplaceTable:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             CommitConflictError: another writer changed the schema, the spec or the sort order.
@@ -104,7 +104,7 @@ class ReplaceTable:
                     "a table of format version 1 keeps its partition fields, so it cannot be replaced by a table with another partition spec",
                     next_step="upgrade it to format version 2 first, or drop it",
                 )
-            # The default spec must be valid for the current schema at each step, and the old and the new spec have columns of different schemas.
+            # The default spec must be valid for the current schema after each update, but the columns of the old and the new spec are in different schemas.
             updates += [AddPartitionSpec(UNPARTITIONED_SPEC), SetDefaultSpec(LAST_ADDED)]
         if not base.sort_order().is_unsorted:
             updates += [AddSortOrder(UNSORTED_SORT_ORDER), SetDefaultSortOrder(LAST_ADDED)]

@@ -1,4 +1,4 @@
-"""What a commit records of its lost attempts and of the checks against other writers, in the summary of its snapshot; nothing if there was neither.
+"""Entries of a snapshot summary in which a commit records its lost attempts and its checks against other writers. Without any of these it records nothing.
 
 `icefloe.inspect.explain_commit` reads it from stored snapshots. Spec: Snapshots (`summary`); Commit Conflict Resolution and Retry.
 """
@@ -11,13 +11,13 @@ from icefloe.commit.attempt import Attempt
 from icefloe.spec.metadata.snapshot import Snapshot, Summary, count_of
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot
 
-# Keys of the summary. Values are lists with commas, and "none" where a branch had no snapshot.
+# Keys of the summary. Lists are separated by commas; "none" represents a branch without a snapshot.
 ATTEMPTS = "icefloe.commit.attempts"
 LOST_BASES = "icefloe.commit.lost-bases"
 RETRY_MS = "icefloe.commit.retry-ms"
 CHECKS = "icefloe.commit.checks"
 CHECKED_SINCE = "icefloe.commit.checked-since"
-# The bases of so many attempts are recorded, the last ones: retries may be set to thousands.
+# How many bases are recorded, those of the last attempts, because thousands of retries may be configured.
 MOST_BASES = 20
 _NONE = "none"
 _MANIFEST_LIST = re.compile(r"snap-\d+-(?P<attempt>\d{1,9})-[^/]*\.avro")
@@ -25,14 +25,14 @@ _MANIFEST_LIST = re.compile(r"snap-\d+-(?P<attempt>\d{1,9})-[^/]*\.avro")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRecord:
-    """The record of a stored snapshot.
+    """The record in the summary of a snapshot.
 
     Attributes:
-        attempts: How often the commit was attempted; None if its writer recorded none.
-        lost_bases: The snapshots that the lost attempts were built on, at most the last `MOST_BASES`; None for a branch without snapshot.
+        attempts: How often the commit was attempted; None if that is not recorded.
+        lost_bases: The snapshots that the lost attempts were based on, at most the last `MOST_BASES`; None for a branch without a snapshot.
         retry_ms: Milliseconds from the first attempt to the last.
-        checks: The changes of other writers that the commit looked for, such as `added-data`.
-        checked_since: The snapshot after which it looked; None for all snapshots of the branch.
+        checks: The kinds of changes by other writers that the commit checked for, such as `added-data`.
+        checked_since: The snapshot after which snapshots were checked; None for all snapshots of the branch.
     """
 
     attempts: int | None = None
@@ -43,16 +43,16 @@ class RetryRecord:
 
 
 def base_of(attempt: Attempt) -> tuple[int | None, ...]:
-    """Return the snapshot that an attempt is built on, as a tuple of one; an empty one for an attempt that adds no snapshot."""
+    """Return the id of the snapshot that an attempt is based on, in a tuple; an empty tuple if the attempt adds no snapshot."""
     return next(((update.snapshot.parent_snapshot_id,) for update in attempt.updates if isinstance(update, AddSnapshot)), ())
 
 
 def with_lost_attempts(attempt: Attempt, lost_bases: Sequence[int | None], retry_ms: int) -> Attempt:
-    """Return an attempt whose snapshots record the attempts before it.
+    """Return the attempt with a record of the lost attempts in the summaries of its snapshots.
 
     Args:
         attempt: The attempt.
-        lost_bases: The snapshots that the lost attempts were built on, oldest first.
+        lost_bases: The snapshots that the lost attempts were based on, oldest first.
         retry_ms: Milliseconds since the first attempt.
     """
     record = {
@@ -70,17 +70,17 @@ def with_lost_attempts(attempt: Attempt, lost_bases: Sequence[int | None], retry
 
 
 def checks_summary(checks: Sequence[str], since: int | None) -> dict[str, str]:
-    """Return the entries of the summary of a commit that checked newer snapshots.
+    """Return the summary entries of a commit that checked newer snapshots.
 
     Args:
-        checks: The changes that it looked for.
-        since: The snapshot after which it looked; None for all snapshots of the branch.
+        checks: The kinds of changes that the commit checked for; without any, the result is empty.
+        since: The snapshot after which snapshots were checked; None for all snapshots of the branch.
     """
     return {CHECKS: ",".join(dict.fromkeys(checks)), CHECKED_SINCE: _text(since)} if checks else {}
 
 
 def read_retry_record(summary: Mapping[str, str]) -> RetryRecord:
-    """Return the record in a stored summary, which any writer may have written: what is not valid counts as missing."""
+    """Return the record in the summary of a stored snapshot. Invalid values, which other writers may have written, count as missing."""
     bases = [part.strip() for part in summary.get(LOST_BASES, "").split(",")][:MOST_BASES]
     return RetryRecord(
         attempts=count_of(summary.get(ATTEMPTS)),
@@ -96,9 +96,9 @@ def _text(snapshot_id: int | None) -> str:
 
 
 def attempts_of(snapshot: Snapshot) -> int:
-    """Return how many attempts a commit took: as its summary records it, else by the name of its manifest list; 1 where neither has it.
+    """Return how many attempts a commit took: from its summary, else from the name of its manifest list; 1 if neither contains the number.
 
-    Java counts from 1, and some writers from 0: in a name only a second attempt is certain.
+    In names Java counts attempts from 1, and some writers from 0, so the result from a name may be one too small.
     """
     match = _MANIFEST_LIST.fullmatch((snapshot.manifest_list or "").rpartition("/")[2])
     return max(1, read_retry_record(snapshot.summary).attempts or (0 if match is None else int(match["attempt"])))

@@ -17,7 +17,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class RewriteFiles:
-    """A replacement of data files by others with the same rows, except for rows that were deleted in the snapshot that was read."""
+    """A replacement of data files by files with the same rows, without the rows that were deleted in the snapshot that was read."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class RewriteFiles:
             rules: `since` is the snapshot that was read. Newer deletes of the removed files are always refused.
             context: the ids and the branch of the commit.
             numbers: the counter for names of manifests, over all attempts of the commit.
-            sequence_number: the data sequence number of the added files, so that equality deletes which another writer adds in the meantime still apply: at
-                least that of every removed file, at most that of the snapshot that was read. None inherits that of the commit; the commit is then refused if
-                such deletes were added.
-            delete_sequence_number: the data sequence number of the added deletes, so that they apply to no data file that is newer than those which they
-                replace: at least that of every removed position delete file, at most that of the snapshot that was read. None inherits that of the commit.
+            sequence_number: the data sequence number of the added files. It must be at least that of every removed file, and at most that of the snapshot that
+                was read; then equality deletes that other writers add meanwhile still apply to the rows. None inherits that of the commit, which is then
+                refused if such deletes were added.
+            delete_sequence_number: the data sequence number of the added deletes. It must be at least that of every removed position delete file, and at most
+                that of the snapshot that was read; then the added deletes do not apply to newer data files. None inherits that of the commit.
             added_deletes: delete files that replace some of `removed_deletes`.
             removed_deletes: delete files that no longer apply to any data file.
 
@@ -69,11 +69,11 @@ class RewriteFiles:
         return list(dict.fromkeys(file.file_path for file in (*self._changes.added, *self._changes.added_deletes)))
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None if nothing changes.
+        """Return the attempt on a base, see `Action.attempt`; None if nothing changes.
 
         Raises:
             CommitInvalidatedError: a removed file is no longer live or has newer deletes, or a newer snapshot violated a rule.
-            InvalidInputError: with `sequence_number`, other deletes would apply to the rows than before.
+            InvalidInputError: `sequence_number` would change which deletes apply to the rows.
         """
         return self._producer.attempt(
             base, operation=lambda _: "replace", number=number, now_ms=now_ms, read=read, check=self._check_sequence_number

@@ -37,7 +37,7 @@ class ReplacedManifests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClusteredManifests:
-    """Rewritten manifests of one content and spec, which a retry reuses if all live files of their sources are still in these."""
+    """New manifests of one content and spec, and their sources. A retry reuses them if all sources with live files are still in the table."""
 
     format_version: int
     sources: tuple[ManifestFile, ...] = ()
@@ -45,9 +45,9 @@ class _ClusteredManifests:
     entries: int = 0
 
     def on(self, format_version: int, manifests: Sequence[ManifestFile]) -> "_ClusteredManifests | None":
-        """Return the part of this that applies to the manifests of another attempt; None if it does not apply.
+        """Return these manifests for another attempt with the given manifests; None if they cannot be reused for it.
 
-        Every commit drops manifests without live files.
+        Sources without live files may be missing, because every commit drops such manifests.
         """
         there = set(manifests)
         sources = tuple(manifest for manifest in self.sources if manifest in there)
@@ -56,10 +56,10 @@ class _ClusteredManifests:
 
 
 class RewriteManifests:
-    """A rewrite of the live entries of some manifests into new manifests of about `commit.manifest.target-size-bytes`.
+    """A rewrite of the live entries of some manifests as new manifests of about `commit.manifest.target-size-bytes`.
 
-    Manifests that cannot be written again (encrypted ones, or of a spec with an unknown transform) are kept. The snapshot has the same data and delete files as
-    its parent; a commit that would change them is refused.
+    Encrypted manifests, and manifests of a spec with an unknown transform, cannot be written again and are kept. The new snapshot must have the same data and
+    delete files as its parent.
 
     Attributes:
         result: the manifests that the last attempt replaced.
@@ -83,12 +83,12 @@ class RewriteManifests:
             context: the ids and the branch of the commit.
             numbers: the counter for names of manifests, over all attempts of the commit.
             clustering: how entries are assigned to manifests; None rewrites nothing, and only replaces `removed` by `added`.
-            rewrite_if: whether to rewrite a manifest; None rewrites all.
+            rewrite_if: returns whether to rewrite a manifest; None rewrites all.
             contents: rewrite data manifests, delete manifests, or both.
             removed: manifests to remove.
             added: manifests to add, with existing entries only.
-            skip_optimal: do not rewrite the manifests of a spec if they are one manifest without removed entries, in blocks of usual size, and would become
-                one.
+            skip_optimal: do not rewrite a spec that has a single manifest already, if this manifest has no removed entries and blocks of usual size, and would
+                become one manifest again.
 
         Raises:
             InvalidInputError: an added manifest has added or deleted files, or a sequence number already.
@@ -109,11 +109,12 @@ class RewriteManifests:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None if nothing changes.
+        """Return the attempt on a base, see `Action.attempt`; None if nothing changes.
 
         Raises:
             CommitInvalidatedError: a manifest to remove is no longer in the branch.
-            InvalidInputError: the removed and the added manifests have different numbers of live files, or an added one has entries that are not existing.
+            InvalidInputError: the removed and the added manifests have different numbers of live files, or an added manifest has entries with a status other
+                than EXISTING.
         """
         parent = parent_snapshot(base, self._context.branch)
         current = tuple(read_manifests(parent, read)) if parent else ()
@@ -164,7 +165,7 @@ class RewriteManifests:
                 )
 
     def _rewrite(self, base: TableMetadata, current: Sequence[ManifestFile], read: Read) -> None:
-        """Rewrite the chosen manifests, without those contents and specs that an earlier attempt rewrote and no other commit has changed since."""
+        """Rewrite the chosen manifests. Contents and specs that an earlier attempt rewrote, and that no other commit has changed since, are reused."""
         groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = {}
         for manifest in current:
             if self._is_chosen(base, manifest):
@@ -174,7 +175,8 @@ class RewriteManifests:
             known_entries = self._clustered.get(key)
             reused = None if known_entries is None else known_entries.on(base.format_version, manifests)
             clustered[key] = reused or self._cluster(base, *key, manifests, read)
-        # Assigned at the end: an attempt that fails half-way, for example on a manifest that was expired meanwhile, leaves no partial result to a retry.
+        # Assigned at the end, so that an attempt that fails half-way, for example on a manifest that has expired meanwhile, leaves no partial result for a
+        # retry.
         self._merge_manager.add(file for group in clustered.values() for file in group.new_files)
         self._clustered = clustered
 
@@ -211,7 +213,7 @@ class RewriteManifests:
         )
 
     def _copy_added(self, base: TableMetadata, manifest: ManifestFile, read: Read) -> ManifestFile:
-        """Return a manifest that the caller wrote as one of this snapshot. Raises `InvalidInputError` if an entry has no sequence number."""
+        """Return a copy, as a manifest of this snapshot, of a manifest that the caller wrote. Raises `InvalidInputError` if an entry has no sequence number."""
         content = read(manifest.manifest_path)
         entries = read_columns(content, manifest, spec_partition_type(base, manifest.partition_spec_id)).entries
         missing = [name for name in ("sequence_number", "file_sequence_number") if base.format_version > 1 and entries[name].null_count]
@@ -240,7 +242,7 @@ class RewriteManifests:
 
 
 def _is_optimal(manifest: ManifestFile, read: Read) -> bool:
-    """Return True for a manifest without removed entries, in blocks of usual size. Some writers make a block of each entry, which is slow to read."""
+    """Return True for a manifest without removed entries and with blocks of usual size. Some writers write a block for each entry, which is slow to read."""
     return manifest.deleted_files_count == 0 and not has_small_blocks(open_manifest(read(manifest.manifest_path), manifest))
 
 

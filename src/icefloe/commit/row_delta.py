@@ -41,7 +41,7 @@ class RowDelta:
             removed_deletes: live delete files to remove.
             context: the ids and the branch of the commit.
             numbers: the counter for names of manifests, over all attempts of the commit.
-            rules: what newer snapshots must not have done since rows and files were read; None allows everything that leaves the files of this change live.
+            rules: the conflict rules for newer snapshots; None allows every commit that leaves the files of this change live.
 
         Raises:
             InvalidInputError: see `file_changes`.
@@ -51,15 +51,15 @@ class RowDelta:
 
     def new_data_files(self) -> Sequence[str]:
         paths = [file.file_path for file in (*self._changes.added, *self._changes.added_deletes)]
-        return list(dict.fromkeys(paths))  # deletion vectors share their Puffin file
+        return list(dict.fromkeys(paths))  # distinct, because several deletion vectors can be in one Puffin file
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None if nothing changes.
+        """Return the attempt on a base, see `Action.attempt`; None if nothing changes.
 
         Raises:
-            CommitInvalidatedError: a file to remove or to delete rows of is no longer live, another writer added a deletion vector of the same data file, a
-                newer snapshot violated a rule, or the table was upgraded to a version that does not allow these delete files. The caller must plan the change
-                again.
+            CommitInvalidatedError: a file that the change removes, or deletes rows of, is no longer live; another writer added a deletion vector for the same
+                data file; a newer snapshot violated a rule; or the table was upgraded to a version that does not allow these delete files. The caller must plan
+                the change again.
             InvalidInputError: the format version of the table does not allow a file.
         """
         return self._producer.attempt(base, operation=self._operation, number=number, now_ms=now_ms, read=read)

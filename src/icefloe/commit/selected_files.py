@@ -1,7 +1,7 @@
-"""`SelectedFiles`: the live files that a commit removes by a rule instead of by name: files of which all rows match a filter, and files of some partitions.
+"""`SelectedFiles`: the live files that a commit removes by a rule instead of by name: files in which all rows match a filter, or all files of some partitions.
 
-Only manifests are read. A file of which some, but not all, rows match is refused, because it must be rewritten (`operations/rows/replace_rows.py`). JAVA:
-ManifestFilterManager.deleteByRowFilter, dropPartition.
+Only manifests are read. A file in which some, but not all, rows match is refused, because it would have to be rewritten (`operations/rows/replace_rows.py`).
+JAVA: ManifestFilterManager.deleteByRowFilter, dropPartition.
 Spec: Scan Planning, strict evaluation; Commit Conflict Resolution and Retry.
 """
 
@@ -28,10 +28,10 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class SelectedFiles:
-    """The selection of one commit on one base."""
+    """The files that the rule of one commit selects on one base."""
 
     def __init__(self, base: TableMetadata, changes: FileChanges, first_base: TableMetadata) -> None:
-        """Bind the row filter.
+        """Bind the row filter to the schema of the base.
 
         Args:
             base: the current metadata of the table.
@@ -40,7 +40,7 @@ class SelectedFiles:
 
         Raises:
             InvalidFilterError: the filter is not valid for the schema of the table.
-            CommitInvalidatedError: the filter was valid for the schema of the first attempt, and is not for the current one.
+            CommitInvalidatedError: the filter was valid for the schema of the first attempt, and is not valid for the current schema.
         """
         self._base = base
         self._changes = changes
@@ -74,7 +74,7 @@ class SelectedFiles:
 
         Raises:
             InvalidInputError: some, but not all, rows of a data file match the filter.
-            CommitInvalidatedError: the same for a file that another writer added since the first attempt of the commit.
+            CommitInvalidatedError: some, but not all, rows match in a file that another writer added since the first attempt of the commit.
         """
         may_match = self._may_match(manifest)
         if not may_match and not may_contain_partitions(self._base, manifest, self._changes.dropped_partitions):
@@ -142,8 +142,8 @@ def check_added_match(base: TableMetadata, changes: FileChanges, written: Sequen
 
     Args:
         base: the table.
-        changes: the row filter.
-        written: the manifests of the added files.
+        changes: the changes, with the row filter.
+        written: the new manifests with the added files.
 
     Raises:
         InvalidInputError: a data file may contain a row that does not match.

@@ -1,6 +1,6 @@
 """The new snapshot of an attempt: its manifest list, summary, metadata updates and requirements. JAVA: SnapshotProducer.apply, SnapshotSummary.
 
-The actions of this package pass the manifests; `new_manifest.py` merges them first.
+The actions of this package pass the manifests; `new_manifest.py` merges small ones.
 Spec: Snapshots (`summary`); Manifest Lists; Sequence Numbers; First Row ID Assignment; Snapshot Row IDs; Appendix F, Optional Snapshot Summary Fields;
 Appendix F, Metrics; Appendix F, Other Fields.
 """
@@ -34,7 +34,7 @@ from icefloe.spec.metadata.snapshot_updates import AddSnapshot, SetSnapshotRef
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import partition_path
 
-# The key of a total, and the keys of the counts that are added to it and subtracted from it.
+# For each total: its key, the key of the count that is added to it, and the key of the count that is subtracted.
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
     ("total-delete-files", "added-delete-files", "removed-delete-files"),
@@ -43,12 +43,12 @@ _TOTALS = (
     ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
-_NAN = float("nan")  # a single object, which sets find by its identity
+_NAN = float("nan")  # the same object for all NaNs, because sets compare by identity first
 
 _CONTENT, _RECORDS, _BYTES = attrgetter("content"), attrgetter("record_count"), attrgetter("file_size_in_bytes")
 _SPEC, _PARTITION = attrgetter("spec_id"), attrgetter("partition")
 
-# Partition tuples by spec id. A set of pairs would create an object per partition, and so many objects make the garbage collector scan all files.
+# Partition tuples by spec id. A set of pairs is avoided: it would create one more object for each partition, and make the garbage collector run.
 _Partitions = defaultdict[int, set[tuple[Any, ...]]]
 
 
@@ -56,7 +56,7 @@ def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
     """Return the parent of a new snapshot of a branch: its head, or the head of main for a new branch; None if there is no snapshot.
 
     Raises:
-        UnsupportedFeatureError: that snapshot is encrypted, or new files of the table must be.
+        UnsupportedFeatureError: the parent is encrypted, or the table requires that new files are encrypted.
     """
     ref = base.refs.get(branch) or base.refs.get(MAIN)
     parent = base.snapshot_by_id(ref.snapshot_id) if ref else None
@@ -66,7 +66,7 @@ def parent_snapshot(base: TableMetadata, branch: str) -> Snapshot | None:
 
 
 def path_of_partition(base: TableMetadata) -> Callable[[int, tuple[Any, ...]], str]:
-    """Return a function that returns the folder of a partition, for a spec id and a partition tuple."""
+    """Return a function from a spec id and a partition tuple to the partition in folder form, such as `day=2024-05-01`."""
 
     def path(spec_id: int, values: tuple[Any, ...]) -> str:
         return partition_path(base.spec_by_id(spec_id), spec_schema(base, spec_id), values)
@@ -96,16 +96,16 @@ def snapshot_attempt(
         base: the current metadata of the table.
         context: the ids and the branch of the commit.
         number: the number of the attempt, from 0.
-        now_ms: the current time, in milliseconds since 1970 (UTC).
+        now_ms: the current time, in milliseconds since 1970-01-01 UTC.
         new_manifests: the manifests that the commit wrote.
-        kept_manifests: the other manifests in order, newest first. They can include rewritten manifests of `new_manifests`, in the places of their sources.
-            None keeps all manifests of the parent; if nothing is merged, the bytes of its manifest list are then copied without decoding.
+        kept_manifests: the other manifests, newest first. Manifests of `new_manifests` that were rewritten can be among them, in the places of their sources.
+            None keeps all manifests of the parent; if nothing is merged then, the bytes of the parent's manifest list are copied without decoding.
         operation: `append`, `replace`, `overwrite` or `delete`.
         added: data and delete files that are added, which the summary counts.
-        deleted: data and delete files that are removed, which it counts too.
-        further_summary: entries of the summary beside the counts of files and manifests.
+        deleted: data and delete files that are removed, which the summary counts too.
+        further_summary: entries of the summary besides the counts of files and manifests.
         read: returns the bytes of a metadata file.
-        merge_manager: merges the manifests, and has the files of the new ones.
+        merge_manager: merges the manifests, and has the files of the new manifests.
         replaced_count: how many manifests of the parent were rewritten.
 
     Raises:
@@ -147,7 +147,7 @@ def snapshot_attempt(
 
 
 def _as_listed(listed: Sequence[ManifestFile], created: Sequence[ManifestFile], sequence_number: int) -> tuple[ManifestFile, ...]:
-    """Return the created manifests as readers of the list get them."""
+    """Return the created manifests as lines of the manifest list, with sequence numbers and first row ids."""
     paths = {manifest.manifest_path for manifest in created}
     return tuple(
         replace(manifest, sequence_number=sequence_number) if manifest.sequence_number == UNASSIGNED_SEQ else manifest
@@ -198,13 +198,16 @@ def _check_branch(base: TableMetadata, context: CommitContext) -> None:
 
 
 def _with_snapshot(ref: SnapshotRef | None, snapshot_id: int) -> SnapshotRef:
-    """Return the branch at another snapshot, with the same retention."""
+    """Return the ref moved to another snapshot, with the same retention; a new branch if there is no ref."""
     return SnapshotRef(snapshot_id=snapshot_id) if ref is None else replace(ref, snapshot_id=snapshot_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ListParts:
-    """The parts of a new manifest list: manifests, and then the lines of the parent's list (its bytes and path), copied without decoding."""
+    """The parts of a new manifest list: manifests, followed by the lines of the parent's list, which are copied without decoding.
+
+    `parent_list` has the bytes and the path of the parent's list, `copied_count` the number of its lines.
+    """
 
     manifests: Sequence[ManifestFile]
     replaced_count: int = 0
@@ -235,9 +238,9 @@ def _list_parts(
 def _copied_list(
     base: TableMetadata, parent: Snapshot, new: Sequence[ManifestFile], read: Read, merge_manager: ManifestMergeManager
 ) -> _ListParts | None:
-    """Return the new manifests followed by the parent's list; None if the manifests of that list must be decoded.
+    """Return the new manifests followed by the lines of the parent's list; None if these lines cannot be copied and must be decoded.
 
-    A list from before an upgrade, or of another writer, may lack the counts that v2 requires, or the row ids that v3 assigns to every data manifest.
+    A list from before an upgrade of the format version, or of another writer, may lack the counts that version 2 requires, or the row ids of version 3.
     """
     if parent.manifest_list is None or (base.format_version > 1 and parent.sequence_number == 0):
         return None
@@ -257,7 +260,7 @@ def _copied_list(
 def _manifest_list(
     base: TableMetadata, context: CommitContext, parent: Snapshot | None, list_parts: _ListParts
 ) -> tuple[bytes, Sequence[ManifestFile], int | None]:
-    """Return the bytes of the manifest list, its manifests other than copied ones, and the next row id after it (None before v3)."""
+    """Return the bytes of the manifest list, its manifests without the copied ones, and the table's next row id after them (None before version 3)."""
     assigns_row_ids = base.format_version > 2
     manifests, next_row_id = list_parts.manifests, None
     if assigns_row_ids:
@@ -285,7 +288,7 @@ class _ListHeader(TypedDict):
 
 
 def _with_counts(manifest: ManifestFile, format_version: int, read: Read) -> ManifestFile:
-    """Return the manifest with the counts that v2 requires and a v1 list may lack."""
+    """Return the manifest with all counts that version 2 requires. A version 1 list may lack them; the manifest is read then."""
     counts = (
         manifest.added_files_count,
         manifest.existing_files_count,
@@ -299,7 +302,7 @@ def _with_counts(manifest: ManifestFile, format_version: int, read: Read) -> Man
 
 @dataclass(slots=True)
 class _FileCounts:
-    """Counts of the files that a commit adds, or of those that it removes."""
+    """Counts of the files that a commit adds, or of the files that it removes."""
 
     data_files: int = 0
     records: int = 0
@@ -312,7 +315,7 @@ class _FileCounts:
     partitions: _Partitions = field(default_factory=lambda: defaultdict(set))
 
     def add_all(self, files: Iterable[DataFile]) -> None:
-        """Count files. Data files are counted in bulk, which takes a tenth of the time for a hundred thousand of them."""
+        """Add files to the counts. Data files are counted in bulk, which is ten times as fast for a hundred thousand files."""
         all_files = tuple(files)
         data = all_files if set(map(_CONTENT, all_files)) <= {FileContent.DATA} else ()
         self.data_files += len(data)
@@ -327,7 +330,7 @@ class _FileCounts:
                 self._add(file)
 
     def _add(self, file: DataFile) -> None:
-        # A deletion vector counts only its own bytes of a Puffin file, which can contain many.
+        # For a deletion vector only its own bytes are counted, because a Puffin file can contain many vectors.
         is_part = file.content_size_in_bytes is not None and is_deletion_vector(file)
         self.bytes += (file.content_size_in_bytes or 0) if is_part else file.file_size_in_bytes
         self.partitions[file.spec_id].update(_with_one_nan((file.partition,)))
@@ -367,17 +370,17 @@ def build_summary(
 ) -> dict[str, str]:
     """Return the summary of a snapshot that adds and removes these files.
 
-    Counts of 0 are omitted, except for totals. A total that the parent's summary lacks, or has with an invalid value, is omitted, because it is not known
-    without reading all manifests.
+    Counts of 0 are omitted, except for totals. A total is omitted if the parent's summary lacks it or has an invalid value, because computing it would require
+    to read all manifests.
 
     Args:
         operation: `append`, `replace`, `overwrite` or `delete`.
         added: data and delete files that are added.
         deleted: data and delete files that are removed.
         previous: the summary of the parent; None for the first snapshot of a table.
-        extra: further keys, from an engine or a user; keys that are counted here are ignored.
-        partition_path: returns the folder of a partition. If files of several specs change, changed partitions are counted by their folders, as Java does: two
-            specs can have the same folder.
+        extra: further entries, from an engine or a user; they do not replace the counts.
+        partition_path: returns a partition in folder form. If files of several specs change, changed partitions are counted by these folders, as Java does, so
+            that equal folders of two specs count once.
 
     Spec: Appendix F, Snapshot Summary Fields.
     """
@@ -429,6 +432,6 @@ def _totals(counts: Mapping[str, int], previous: Mapping[str, str] | None) -> di
         if total is None:
             continue
         after = total + counts[added_key] - counts[removed_key]
-        if after >= 0:  # a negative total means that the parent's total was wrong
+        if after >= 0:  # a negative total shows that the parent's total was wrong
             totals[key] = str(after)
     return totals

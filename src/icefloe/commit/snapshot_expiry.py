@@ -1,6 +1,7 @@
 """`SnapshotExpiry`: the action that removes snapshots, branches and tags from the metadata of a table by its retention policy. JAVA: RemoveSnapshots.
 
-`spec/metadata/retention.py` chooses them, again for every base. `icefloe.operations.expiry.file_cleanup` deletes the files that are no longer referenced.
+`spec/metadata/retention.py` selects what expires, again for every base. `icefloe.operations.expiry.file_cleanup` deletes the files that are no longer
+referenced.
 Spec: Snapshot Retention Policy; REST catalog, TableUpdate and TableRequirement.
 """
 
@@ -34,7 +35,7 @@ class SnapshotExpiry:
         Args:
             retention: which snapshots and refs to keep or to remove.
             clean_metadata: also remove unused partition specs and schemas.
-            deletes_files: the caller will delete files after the commit, which a table with `gc.enabled` false forbids.
+            deletes_files: whether the caller will delete files after the commit, which a table with `gc.enabled=false` forbids.
         """
         self._retention = retention
         self._clean_metadata = clean_metadata
@@ -48,10 +49,10 @@ class SnapshotExpiry:
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
-            InvalidInputError: a branch or tag needs a snapshot that must be removed by its id, or the table forbids the deletion of its files.
+            InvalidInputError: a branch or tag refers to a snapshot that is to be removed by its id, or the table forbids the deletion of its files.
         """
         if self._deletes_files:
             check_files_may_be_deleted(base)
@@ -64,15 +65,15 @@ class SnapshotExpiry:
             updates += self._unused_metadata(apply_updates(base, updates, now_ms), read)
         if not updates:
             return None
-        # All refs are required, kept or not: a moved ref can keep other snapshots, and a ref that expires by age can be at a newer snapshot now.
+        # All refs must be unchanged, the expired ones too: a ref that was moved can keep other snapshots, and an expired ref may be at a newer snapshot now.
         heads = tuple(AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in sorted(base.refs.items()))
         return Attempt(updates=tuple(updates), requirements=(AssertTableUUID(base.table_uuid), *heads))
 
     def _unused_metadata(self, remaining: TableMetadata, read: Read) -> list[Update]:
-        """Return the updates that remove partition specs of no manifest and schemas of no snapshot.
+        """Return the updates that remove partition specs which no manifest uses, and schemas which no snapshot uses.
 
-        JAVA: RemoveSnapshots.cleanExpiredMetadata, which also removes a schema that is the only one with the type of a spec's source column, so that manifests
-        of that spec cannot be read any more.
+        A schema is kept if it is the only one that has a source column of a used spec. JAVA: RemoveSnapshots.cleanExpiredMetadata removes such a schema too, so
+        that manifests of that spec cannot be read any more.
         """
         used_specs = {remaining.default_spec_id}
         if len(remaining.partition_specs) > 1:
@@ -98,7 +99,10 @@ def check_files_may_be_deleted(metadata: TableMetadata) -> None:
 
 
 def _schemas_of_sources(metadata: TableMetadata, spec_ids: set[int], schema_ids: set[int]) -> set[int]:
-    """Return the newest schema with each source column of these specs that is in none of these schemas: it is needed for the column's type."""
+    """Return the ids of further schemas that must be kept for the types of source columns.
+
+    For each source column of these specs that none of these schemas has, it is the newest schema that has the column.
+    """
     covered_ids = {field_id for schema_id in schema_ids for field_id in metadata.schema_by_id(schema_id).field_ids}
     required_schema_ids = set()
     for spec_id in sorted(spec_ids):

@@ -1,4 +1,4 @@
-"""Write-audit-publish (WAP): lookups of snapshots that were staged under a wap id, and checks that an id is staged and published only once.
+"""Write-audit-publish (WAP): finds snapshots that were staged under a wap id, and checks that an id is staged and published only once.
 
 `cherry_pick.py` publishes a staged snapshot; `icefloe.operations.rows.write_context` decides which writes are staged. JAVA: WapUtil.
 Spec: Appendix F, Other Fields (`wap.id`, `published-wap-id`).
@@ -32,7 +32,7 @@ def published_as(base: TableMetadata, head: int | None, wap_id: str) -> Snapshot
 
 
 def staged_as(base: TableMetadata, wap_id: str) -> Snapshot:
-    """Return the snapshot that was staged under a wap id. Raises `NoSuchSnapshotError` for none, `InvalidInputError` for several."""
+    """Return the snapshot that was staged under a wap id. Raises `NoSuchSnapshotError` if there is none, `InvalidInputError` if there are several."""
     staged = [snapshot for snapshot in base.snapshots if snapshot.summary.get(WAP_ID) == wap_id]
     if not staged:
         wap_ids = [snapshot.summary[WAP_ID] for snapshot in base.snapshots if WAP_ID in snapshot.summary]

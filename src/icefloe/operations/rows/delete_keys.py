@@ -96,7 +96,7 @@ class DeleteKeys:
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`; None if there is no key, or no row in the table.
+        """Return the attempt on a base, see `Action.attempt`; None if there is no key, or no row in the table.
 
         Raises:
             UnsupportedFeatureError: the table's format version is 1.

@@ -156,7 +156,7 @@ class RowLevel:
         return (*self._new_files, *self.change.added)
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             CommitInvalidatedError: other writers changed what the statement read, so that it has to run again.

@@ -95,7 +95,7 @@ class Upsert:
         return [*(file.file_path for file in (*self.upserted.added, *self.change.added)), *self._delete_files.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """See `Action.attempt`.
+        """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
             InvalidInputError: a key matches several rows of the table that it would update.
