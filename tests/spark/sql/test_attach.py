@@ -80,6 +80,7 @@ def test_sessions_have_catalogs_of_their_own(sql: Run, spark: SparkSession, tmp_
     assert [row[1] for row in sql("SHOW TABLES IN lake.db")] == ["t"]
 
 
+@pytest.mark.slow
 def test_threads_write_and_read_at_the_same_time(sql: Run, spark: SparkSession) -> None:
     def work(number: int) -> int:
         spark.sql(f"CREATE TABLE lake.db.t{number} AS SELECT id FROM range({number + 1})")

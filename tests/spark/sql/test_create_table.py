@@ -151,7 +151,13 @@ def test_a_table_of_a_query_has_the_latest_defaults_of_its_columns(sql: Run, spa
 
 
 @pytest.mark.parametrize(
-    "default", ["uuid()", "java_method('java.lang.System', 'lineSeparator')", "(SELECT max(name) FROM names)", "id", "1) + (id"]
+    "default",
+    repetitions(
+        ["uuid()", "java_method('java.lang.System', 'lineSeparator')", "(SELECT max(name) FROM names)", "id", "1) + (id"],
+        "java_method('java.lang.System', 'lineSeparator')",
+        "(SELECT max(name) FROM names)",
+        "1) + (id",
+    ),
 )
 def test_a_default_in_the_metadata_of_a_file_is_computed_only_if_it_is_constant(
     sql: Run, spark: SparkSession, tmp_path: Path, default: str

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+from tests.repetitions import examples
 
 from icefloe import DateType, LongType, NestedField, Schema, SqlCatalog, TimestampType, UUIDType
 from icefloe.spark.attach_catalog import attach
@@ -213,7 +214,7 @@ def _ids(rows: list[Any]) -> list[int]:
 
 
 @given(predicate=PREDICATES, zone=st.sampled_from(["UTC", "America/New_York", "Asia/Kathmandu"]))
-@settings(max_examples=20, suppress_health_check=QUIET, derandomize=True)
+@settings(max_examples=examples(20), suppress_health_check=QUIET, derandomize=True)
 def test_a_query_keeps_the_rows_that_spark_keeps_of_the_same_rows(table: Table, spark: SparkSession, predicate: str, zone: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:

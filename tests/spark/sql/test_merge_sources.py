@@ -158,6 +158,7 @@ def test_a_source_without_rows_changes_nothing(sql: Run, lake: SqlCatalog, readi
     assert ids(lake) == [(0, 0), (1, 1)]
 
 
+@pytest.mark.slow
 def test_rows_from_python_are_a_source_of_unknown_size(spark: SparkSession, sql: Run, lake: SqlCatalog, reading: str) -> None:
     made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(100)])
     spark.createDataFrame(
@@ -192,6 +193,7 @@ def test_a_merge_that_only_inserts_reads_its_source_once(
     assert len(ids(lake)) - len(by_id) == 3  # a null is equal to nothing
 
 
+@pytest.mark.slow
 def test_rows_without_a_match_are_appended_for_any_condition(sql: Run, lake: SqlCatalog, reading: str) -> None:
     made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(4)])
     sql("INSERT INTO lake.db.t SELECT id, -1 FROM range(10) s WHERE NOT EXISTS (SELECT 1 FROM lake.db.t WHERE id > s.id - 3)")
@@ -286,6 +288,7 @@ def test_a_source_with_rand_and_uuid_is_computed_once(sql: Run, lake: SqlCatalog
     assert len({v.partition(" ")[2] for _, v in drawn}) == 150
 
 
+@pytest.mark.slow
 def test_a_random_source_is_computed_once_for_every_clause(sql: Run, lake: SqlCatalog, reading: str) -> None:
     made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
     clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"

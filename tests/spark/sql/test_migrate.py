@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 
 from icefloe import SqlCatalog
 from icefloe.migration import migrate_table as module
@@ -49,7 +50,7 @@ def files(folder: Path) -> set[str]:
     return {os.path.join(place, name) for place, _, names in os.walk(folder) for name in names if name.endswith(".parquet")}
 
 
-@pytest.mark.parametrize("more", ["", "PARTITIONED BY (kind)"])
+@pytest.mark.parametrize("more", repetitions(["", "PARTITIONED BY (kind)"], "PARTITIONED BY (kind)"))
 def test_a_managed_table_is_migrated_and_dropping_the_backup_leaves_its_files(
     session: SparkSession, lake: SqlCatalog, tmp_path: Path, more: str
 ) -> None:

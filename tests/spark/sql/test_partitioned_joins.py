@@ -92,6 +92,7 @@ def test_tables_by_the_same_buckets_are_joined_without_a_shuffle(spark: SparkSes
     assert exchanges_and_rows(spark, JOIN) == (2, sorted(expected(), key=repr))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("joined_by_storage")
 def test_partially_clustered_partitions_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     left, _ = tables(sql, lake, "bucket(4, id)")
@@ -121,6 +122,7 @@ def test_a_side_with_other_partitions_is_shuffled_by_those_of_the_other(
     assert sql(text) == expected()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("joined_by_storage")
 def test_other_buckets_deletes_and_single_tables_are_read_as_before(sql: Run, lake: SqlCatalog) -> None:
     left, right = tables(sql, lake, "bucket(4, id)")

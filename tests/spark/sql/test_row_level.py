@@ -107,6 +107,7 @@ def test_merge_with_every_clause(sql: Run, lake: SqlCatalog, version: int, mode:
         }
 
 
+@pytest.mark.slow
 def test_a_row_that_matches_several_source_rows_is_refused_with_the_error_of_spark(sql: Run, lake: SqlCatalog) -> None:
     made(sql, lake, 2, "merge-on-read")
     before = lake.load_table("db.t").metadata_location
@@ -117,6 +118,7 @@ def test_a_row_that_matches_several_source_rows_is_refused_with_the_error_of_spa
     assert lake.load_table("db.t").metadata_location == before
 
 
+@pytest.mark.slow
 def test_statements_that_change_no_row_make_no_snapshot(sql: Run, lake: SqlCatalog) -> None:
     made(sql, lake, 2, "copy-on-write")
     before = lake.load_table("db.t").metadata_location
@@ -214,6 +216,7 @@ def test_columns_with_names_of_metadata_columns_are_refused(sql: Run) -> None:
         sql("UPDATE lake.db.t SET id = 1")
 
 
+@pytest.mark.slow
 def test_merge_into_and_data_frames(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     made(sql, lake, 3, "merge-on-read")
     source = spark.sql("SELECT id AS other, 9D AS v FROM range(8, 12)")

@@ -5,7 +5,7 @@ import re
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
 from icefloe.spec.metadata.sort_keys import sort_order_text
@@ -63,9 +63,9 @@ def test_identifier_fields_are_set_and_dropped(made: Run, lake: SqlCatalog) -> N
 
 
 def test_branches_and_tags_with_retention(made: Run, lake: SqlCatalog) -> None:
-    made("INSERT INTO lake.db.t VALUES (1, NULL, NULL, NULL)")
+    append(lake, [(1, None, None, None)])
     first = lake.load_table("db.t").metadata.current_snapshot_id
-    made("INSERT INTO lake.db.t VALUES (2, NULL, NULL, NULL)")
+    append(lake, [(2, None, None, None)])
     made(f"ALTER TABLE lake.db.t CREATE BRANCH b AS OF VERSION {first} RETAIN 3 DAYS WITH SNAPSHOT RETENTION 2 SNAPSHOTS 4 HOURS")
     made("ALTER TABLE lake.db.t CREATE TAG `v 1` RETAIN 30 MINUTES")
     made("ALTER TABLE lake.db.t CREATE BRANCH IF NOT EXISTS b")

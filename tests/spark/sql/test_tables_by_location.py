@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
-from tests.combinations import combinations
+from tests.combinations import repetitions
 
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
@@ -30,7 +30,10 @@ def rows(spark: SparkSession, path: str) -> list[tuple[int, str]]:
     return sorted(tuple(row) for row in spark.read.format("iceberg").load(path).collect())
 
 
-@pytest.mark.parametrize(("prefix", "ending"), combinations(["", "file:", "file://"], ["", "/"]))
+@pytest.mark.parametrize(
+    ("prefix", "ending"),
+    repetitions([("", ""), ("", "/"), ("file:", ""), ("file:", "/"), ("file://", ""), ("file://", "/")], ("file:", "/"), ("", "")),
+)
 def test_a_table_is_appended_to_and_overwritten_by_its_location(spark: SparkSession, folder: str, prefix: str, ending: str) -> None:
     path = f"{prefix}{folder}{ending}"
     frame = spark.createDataFrame([(1, "a"), (2, "b")], "id bigint, s string")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
@@ -23,14 +24,16 @@ def made(sql: Run) -> Iterator[Run]:
     sql("USE spark_catalog.default")
 
 
-@pytest.mark.parametrize("words", ["DESCRIBE", "DESC", "DESCRIBE TABLE"])
+@pytest.mark.parametrize("words", repetitions(["DESCRIBE", "DESC", "DESCRIBE TABLE"], "DESC"))
 def test_a_view_is_described_by_its_columns(made: Run, words: str) -> None:
     assert made(f"{words} lake.db.v") == [("new_id", "int", "ID"), ("new_data", "string", "")]
     made("USE lake.db")
     assert made(f"{words} v") == [("new_id", "int", "ID"), ("new_data", "string", "")]
 
 
-@pytest.mark.parametrize("words", ["DESCRIBE EXTENDED", "DESC FORMATTED", "DESCRIBE TABLE EXTENDED"])
+@pytest.mark.parametrize(
+    "words", repetitions(["DESCRIBE EXTENDED", "DESC FORMATTED", "DESCRIBE TABLE EXTENDED"], "DESCRIBE TABLE EXTENDED")
+)
 def test_a_view_is_described_with_its_details(made: Run, lake: SqlCatalog, spark: SparkSession, words: str) -> None:
     location = lake.load_view("db.v").location()
     assert made(f"{words} lake.db.v") == [

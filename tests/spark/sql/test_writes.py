@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from tests.combinations import combinations
-from tests.spark.sql.conftest import InsertOfSome, Run
+from tests.combinations import combinations, repetitions
+from tests.spark.sql.conftest import InsertOfSome, Run, append, stored
 
 from icefloe import SqlCatalog
 from icefloe.errors import CommitInvalidatedError
@@ -26,7 +26,7 @@ TABLE = "lake.db.t"
 def table(sql: Run, lake: SqlCatalog) -> Table:
     """Rows 1 to 3 of the kinds a, b and c."""
     sql(CREATE)
-    sql("INSERT INTO lake.db.t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+    append(lake, [(1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)])
     return lake.load_table("db.t")
 
 
@@ -34,37 +34,39 @@ def frame(spark: SparkSession, *rows: tuple[Any, ...], schema: str = "id BIGINT,
     return spark.createDataFrame(list(rows), schema)
 
 
-def content(sql: Run) -> list[tuple[Any, ...]]:
-    return sql("SELECT id, kind FROM lake.db.t ORDER BY id")
+def content(lake: SqlCatalog) -> list[tuple[Any, ...]]:
+    return stored(lake, "id", "kind")
 
 
-def test_rows_are_inserted_by_position_and_by_name(sql: Run, insert_of_some: InsertOfSome, table: Table) -> None:
+def test_rows_are_inserted_by_position_and_by_name(sql: Run, lake: SqlCatalog, insert_of_some: InsertOfSome, table: Table) -> None:
     by_name = "INSERT INTO lake.db.t BY NAME SELECT 'd' AS kind, 4L AS id"
     insert_of_some(by_name, f"{by_name}, NULL AS v")
     insert_of_some("INSERT INTO lake.db.t (kind, id) VALUES ('e', 5)", "INSERT INTO lake.db.t (kind, v, id) VALUES ('e', NULL, 5)")
     sql("INSERT INTO lake.db.t PARTITION (kind = 'f') VALUES (6, 6)")
-    assert content(sql)[3:] == [(4, "d"), (5, "e"), (6, "f")]
+    assert content(lake)[3:] == [(4, "d"), (5, "e"), (6, "f")]
     assert sql("SELECT v FROM lake.db.t WHERE id > 3 ORDER BY id") == [(None,), (None,), (6.0,)]
     table.refresh()
     assert [snapshot.operation for snapshot in table.snapshots()] == ["append"] * 4
 
 
 @pytest.mark.parametrize("conf", ["static", "dynamic"])
-def test_insert_overwrite_replaces_the_table_or_the_partitions_of_its_rows(spark: SparkSession, sql: Run, table: Table, conf: str) -> None:
+def test_insert_overwrite_replaces_the_table_or_the_partitions_of_its_rows(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table, conf: str
+) -> None:
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", conf)
     try:
         sql("INSERT OVERWRITE lake.db.t VALUES (10, 'a', 1)")
     finally:
         spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-    assert content(sql) == ([(10, "a")] if conf == "static" else [(2, "b"), (3, "c"), (10, "a")])
+    assert content(lake) == ([(10, "a")] if conf == "static" else [(2, "b"), (3, "c"), (10, "a")])
     assert table.refresh().snapshots()[-1].operation == "overwrite"
 
 
-def test_overwrite_by_a_condition_replaces_the_matching_rows(sql: Run, table: Table) -> None:
+def test_overwrite_by_a_condition_replaces_the_matching_rows(sql: Run, lake: SqlCatalog, table: Table) -> None:
     sql("INSERT INTO lake.db.t REPLACE WHERE kind IN ('a', 'b') SELECT 10, 'b', 1D")
-    assert content(sql) == [(3, "c"), (10, "b")]
+    assert content(lake) == [(3, "c"), (10, "b")]
     sql("TRUNCATE TABLE lake.db.t")
-    assert content(sql) == []
+    assert content(lake) == []
     assert len(table.refresh().snapshots()) == 3
 
 
@@ -84,18 +86,18 @@ VERBS: dict[str, tuple[Callable[[DataFrame], Any], list[tuple[int, str]]]] = {
 
 
 @pytest.mark.usefixtures("table")
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_write_method_of_a_dataframe_writes_its_rows(spark: SparkSession, sql: Run, verb: str) -> None:
+@pytest.mark.parametrize("verb", repetitions(list(VERBS), *(verb for verb in VERBS if verb not in ("insertInto", "saveAsTable append"))))
+def test_every_write_method_of_a_dataframe_writes_its_rows(spark: SparkSession, sql: Run, lake: SqlCatalog, verb: str) -> None:
     write, wanted = VERBS[verb]
     write(frame(spark, (10, "a", 1.0)))
-    assert content(sql) == wanted
+    assert content(lake) == wanted
 
 
-def test_a_table_without_partitions_is_one_partition(spark: SparkSession, sql: Run) -> None:
+def test_a_table_without_partitions_is_one_partition(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg")
-    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    append(lake, [(1, "a")])
     spark.sql("SELECT 2L AS id, 'b' AS kind").writeTo(TABLE).overwritePartitions()
-    assert content(sql) == [(2, "b")]
+    assert content(lake) == [(2, "b")]
 
 
 def test_options_apply_to_one_write_only(spark: SparkSession, sql: Run, table: Table) -> None:
@@ -153,52 +155,53 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "words"), WRONG, ids=[name for name, _, _ in WRONG])
-def test_wrong_options_are_named_and_nothing_is_written(spark: SparkSession, table: Table, name: str, value: str, words: str) -> None:
-    with pytest.raises(Exception, match=re.escape(words)):
-        frame(spark, (10, "a", 1.0)).writeTo(TABLE).option(name, value).append()
-    assert len(table.refresh().snapshots()) == 1
+def test_wrong_options_are_named_and_nothing_is_written(spark: SparkSession, table: Table) -> None:
+    rows = frame(spark, (10, "a", 1.0))
+    for name, value, words in WRONG:
+        with pytest.raises(Exception, match=re.escape(words)):
+            rows.writeTo(TABLE).option(name, value).append()
+        assert len(table.refresh().snapshots()) == 1, name
 
 
-def test_options_of_other_data_sources_are_ignored(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_options_of_other_data_sources_are_ignored(spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table) -> None:
     frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("header", "true").option("my.own", "1").append()
-    assert content(sql)[-1] == (10, "a")
+    assert content(lake)[-1] == (10, "a")
     assert len(table.refresh().snapshots()) == 2
 
 
-def test_branches_are_written_by_option_and_by_name(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_branches_are_written_by_option_and_by_name(spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table) -> None:
     table.manage_snapshots().create_branch(table.snapshots()[-1].snapshot_id, "audit").commit()
     frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("branch", "audit").append()
     sql("INSERT INTO lake.db.t.branch_audit VALUES (11, 'b', 1)")
     assert sql("SELECT id FROM lake.db.t.branch_audit WHERE id > 9 ORDER BY id") == [(10,), (11,)]
-    assert len(content(sql)) == 3
+    assert len(content(lake)) == 3
     with pytest.raises(Exception, match="named with the branch 'audit'"):
         frame(spark, (12, "a", 1.0)).writeTo(f"{TABLE}.branch_audit").option("branch", "other").append()
 
 
-def test_writes_are_staged_by_the_settings_of_the_session(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_writes_are_staged_by_the_settings_of_the_session(spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table) -> None:
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
     spark.conf.set("spark.wap.id", "nightly")
     try:
         sql("INSERT INTO lake.db.t VALUES (10, 'a', 1)")
-        assert len(content(sql)) == 3
+        assert len(content(lake)) == 3
     finally:
         spark.conf.unset("spark.wap.id")
     assert table.refresh().snapshots()[-1].summary["wap.id"] == "nightly"
     spark.conf.set("spark.wap.branch", "audit")
     try:
         sql("INSERT INTO lake.db.t VALUES (11, 'a', 1)")
-        assert content(sql)[-1] == (11, "a")
+        assert content(lake)[-1] == (11, "a")
     finally:
         spark.conf.unset("spark.wap.branch")
-    assert len(content(sql)) == 3
+    assert len(content(lake)) == 3
 
 
-@pytest.mark.parametrize("named", ["x", "main"])
+@pytest.mark.parametrize("named", repetitions(["x", "main"], "main"))
 def test_a_named_branch_overrides_the_session_s_branch(spark: SparkSession, sql: Run, lake: SqlCatalog, named: str) -> None:
     sql("CREATE TABLE lake.db.w (id BIGINT) USING iceberg TBLPROPERTIES ('write.wap.enabled' = 'true')")
-    sql("INSERT INTO lake.db.w VALUES (0)")
-    sql("ALTER TABLE lake.db.w CREATE BRANCH x")
+    append(lake, [(0,)], "db.w")
+    lake.load_table("db.w").manage_snapshots().create_branch(branch_name="x").commit()
     target = f"lake.db.w.branch_{named}"
     spark.conf.set("spark.wap.branch", "audit")
     try:
@@ -246,14 +249,14 @@ ISOLATION = [("snapshot", "append", False), ("serializable", "append", True), ("
 
 @pytest.mark.parametrize(("isolation", "verb"), combinations(ISOLATION, ["partitions", "condition"]))
 def test_the_isolation_level_determines_which_concurrent_commits_are_allowed(
-    spark: SparkSession, sql: Run, table: Table, verb: str, isolation: tuple[str | None, str, bool]
+    spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table, verb: str, isolation: tuple[str | None, str, bool]
 ) -> None:
     level, other, fails = isolation
-    sql("INSERT INTO lake.db.t VALUES (5, 'a', 5)")
+    append(lake, [(5, "a", 5.0)])
     since = str(table.refresh().snapshots()[-1].snapshot_id)
-    sql("INSERT INTO lake.db.t VALUES (6, 'b', 6)")  # of another partition: no conflict
+    append(lake, [(6, "b", 6.0)])  # of another partition: no conflict
     if other == "append":
-        sql("INSERT INTO lake.db.t VALUES (4, 'a', 4)")
+        append(lake, [(4, "a", 4.0)])
     else:
         table.refresh().delete("id = 5")
     write = frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("validate-from-snapshot-id", since)
@@ -265,10 +268,10 @@ def test_the_isolation_level_determines_which_concurrent_commits_are_allowed(
             run()
         origin = raised.value._origin
         assert origin.getClass().getName() == "org.apache.iceberg.exceptions.ValidationException"
-        assert (10, "a") not in content(sql)
+        assert (10, "a") not in content(lake)
     else:
         run()
-        assert [row for row in content(sql) if row[1] == "a"] == [(10, "a")]
+        assert [row for row in content(lake) if row[1] == "a"] == [(10, "a")]
 
 
 def test_the_isolation_level_is_an_argument_in_python(spark: SparkSession, table: Table) -> None:
@@ -282,7 +285,7 @@ def test_the_isolation_level_is_an_argument_in_python(spark: SparkSession, table
         table.dynamic_partition_overwrite(rows, isolation_level="serializable", validate_from_snapshot_id=since)
 
 
-def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: Run, table: Table) -> None:
+def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: Run, lake: SqlCatalog, table: Table) -> None:
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')")
     before = len(table.refresh().metadata.metadata_log)
     rows = frame(spark, (10, "a", 1.0, "new"), schema="ID BIGINT, kind STRING, v DOUBLE, extra STRING")
@@ -294,13 +297,13 @@ def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: 
     assert sql("SELECT id, extra FROM lake.db.t ORDER BY id") == [(1, None), (2, None), (3, None), (10, "new")]
     wider = frame(spark, (11, "a", "x", 1.0), schema="id BIGINT, kind STRING, extra STRING, w DOUBLE")
     wider.writeTo(TABLE).option("merge-schema", "true").overwritePartitions()
-    assert content(sql) == [(2, "b"), (3, "c"), (11, "a")]
+    assert content(lake) == [(2, "b"), (3, "c"), (11, "a")]
     with pytest.raises(Exception, match="in the order w, id, the table's in id, w"):
         wider.select("w", "id").writeTo(TABLE).append()
     wider.select("w", "id").writeTo(TABLE).option("check-ordering", "false").append()
     with pytest.raises(Exception, match=r"(?s)kind.*int.*string|string.*int"):
         frame(spark, (1, 2), schema="id BIGINT, kind INT").writeTo(TABLE).option("mergeSchema", "true").append()
-    assert len(content(sql)) == 4
+    assert len(content(lake)) == 4
 
 
 def test_columns_inside_columns_are_merged_without_regard_to_case(spark: SparkSession, sql: Run, table: Table) -> None:
@@ -350,7 +353,7 @@ def test_nulls_in_required_columns_are_refused(spark: SparkSession, sql: Run, la
     with pytest.raises(Exception, match=r"(?s)id.*null"):
         rows.writeTo(TABLE).option("check-nullability", "false").append()
     rows.where("false").writeTo(TABLE).option("check-nullability", "false").append()
-    assert content(sql) == []
+    assert content(lake) == []
     assert lake.load_table("db.t").scan().plan_files() == []
 
 
@@ -380,16 +383,16 @@ def test_the_advisory_partition_size_splits_a_partition_into_more_files(spark: S
     assert "30000" not in str(spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes"))
 
 
-def test_a_dynamic_overwrite_without_rows_changes_nothing(spark: SparkSession, sql: Run) -> None:
+def test_a_dynamic_overwrite_without_rows_changes_nothing(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.whole (id BIGINT) USING iceberg")
     sql("CREATE TABLE lake.db.parts (id BIGINT) USING iceberg PARTITIONED BY (id)")
     for name in ("whole", "parts"):
-        sql(f"INSERT INTO lake.db.{name} VALUES (1), (2)")
+        append(lake, [(1,), (2,)], f"db.{name}")
         spark.table(f"lake.db.{name}").where("id > 5").writeTo(f"lake.db.{name}").overwritePartitions()
-        assert sql(f"SELECT id FROM lake.db.{name} ORDER BY id") == [(1,), (2,)]
+        assert stored(lake, "id", name=f"db.{name}") == [(1,), (2,)]
         spark.table(f"lake.db.{name}").where("id = 2").writeTo(f"lake.db.{name}").overwritePartitions()
-    assert sql("SELECT id FROM lake.db.whole") == [(2,)]
-    assert sql("SELECT id FROM lake.db.parts ORDER BY id") == [(1,), (2,)]
+    assert stored(lake, "id", name="db.whole") == [(2,)]
+    assert stored(lake, "id", name="db.parts") == [(1,), (2,)]
 
 
 def test_the_query_of_a_dynamic_overwrite_runs_once(spark: SparkSession, sql: Run) -> None:
