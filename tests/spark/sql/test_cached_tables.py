@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
 
@@ -15,14 +15,12 @@ ROWS = "SELECT count(*), sum(id) FROM {}"
 
 
 @pytest.fixture
-def kept(spark: SparkSession, sql: Run) -> Iterator[Run]:
-    """A table of five rows, cached together with a branch and a query of the table."""
+def kept(spark: SparkSession, sql: Run, lake: SqlCatalog) -> Iterator[Run]:
+    """A table of five rows, cached. It has a branch."""
     sql("CREATE TABLE lake.db.t (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind)")
-    sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'b'), (5, NULL)")
-    sql("ALTER TABLE lake.db.t CREATE BRANCH other")
-    sql("ALTER TABLE lake.db.t CREATE TAG start")
-    for name in ("lake.db.t", "lake.db.t.branch_other", "kinds AS SELECT kind, count(*) AS n FROM lake.db.t GROUP BY kind"):
-        sql(f"CACHE TABLE {name}")
+    append(lake, [(1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, None)])
+    lake.load_table("db.t").manage_snapshots().create_branch(branch_name="other").create_tag(tag_name="start").commit()
+    sql("CACHE TABLE lake.db.t")
     yield sql
     spark.catalog.clearCache()
     spark.catalog.dropTempView("kinds")
@@ -44,11 +42,18 @@ def test_cached_rows_are_read_again_after_a_row_level_statement(kept: Run, state
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
     kept(statement)
     assert kept(ROWS.format("lake.db.t")) == [rows]
-    assert kept("SELECT sum(n) FROM kinds") == [(rows[0],)]
+
+
+def test_cached_rows_of_queries_are_read_again_and_those_of_another_branch_are_not(kept: Run) -> None:
+    kept("CACHE TABLE lake.db.t.branch_other")
+    kept("CACHE TABLE kinds AS SELECT kind, count(*) AS n FROM lake.db.t GROUP BY kind")
+    kept("DELETE FROM lake.db.t WHERE id % 2 = 0")
+    assert kept("SELECT sum(n) FROM kinds") == [(3,)]
     assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 15)]
 
 
 def test_cached_rows_of_a_branch_are_read_again(kept: Run) -> None:
+    kept("CACHE TABLE lake.db.t.branch_other")
     kept("UPDATE lake.db.t.branch_other SET id = 0 WHERE id = 5")
     assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 10)]
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]

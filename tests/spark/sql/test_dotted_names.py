@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
 
@@ -16,10 +16,10 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def dotted(sql: Run) -> Run:
+def dotted(sql: Run, lake: SqlCatalog) -> Run:
     sql("""CREATE TABLE lake.db.t (id BIGINT, `a.b` STRING, `sp ace` INT, s STRUCT<`x.y`: INT, z: STRING>, `back``tick` INT)
            USING iceberg PARTITIONED BY (`a.b`, bucket(4, `sp ace`)) TBLPROPERTIES ('format-version' = '3')""")
-    sql("INSERT INTO lake.db.t VALUES (1, 'k', 5, named_struct('x.y', 1, 'z', 'q'), 7), (2, 'l', 6, named_struct('x.y', 2, 'z', 'r'), 8)")
+    append(lake, [(1, "k", 5, {"x.y": 1, "z": "q"}, 7), (2, "l", 6, {"x.y": 2, "z": "r"}, 8)])
     return sql
 
 
@@ -86,8 +86,8 @@ def test_queries_and_writers_create_tables_partitioned_by_unusual_names(sql: Run
     assert sql("SELECT `p.a` FROM lake.db.d") == [("y",)]
 
 
-def test_entries_of_manifests_are_sorted_by_fields_with_unusual_names(dotted: Run) -> None:
-    dotted("INSERT INTO lake.db.t VALUES (3, 'm', 1, NULL, NULL)")
+def test_entries_of_manifests_are_sorted_by_fields_with_unusual_names(dotted: Run, lake: SqlCatalog) -> None:
+    append(lake, [(3, "m", 1, None, None)])
     with pytest.raises(PySparkException, match="no partition field 'id' in partition spec 0"):
         dotted("CALL lake.system.rewrite_manifests(table => 'db.t', sort_by => array('id'))")
     with pytest.raises(PySparkException, match="names no partition field"):
@@ -120,9 +120,9 @@ def test_required_columns_without_a_default_are_not_added(sql: Run) -> None:
     sql("ALTER TABLE lake.db.g ADD COLUMN m INT NOT NULL DEFAULT 5")
 
 
-def test_a_dropped_column_of_an_identity_field_is_added_again(sql: Run) -> None:
+def test_a_dropped_column_of_an_identity_field_is_added_again(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.r (id BIGINT NOT NULL, category STRING, data STRING) USING iceberg PARTITIONED BY (category)")
-    sql("INSERT INTO lake.db.r VALUES (0, 'books', 'z')")
+    append(lake, [(0, "books", "z")], "db.r")
     sql("ALTER TABLE lake.db.r DROP PARTITION FIELD category")
     sql("ALTER TABLE lake.db.r DROP COLUMN category")
     sql("ALTER TABLE lake.db.r ADD COLUMN category STRING")

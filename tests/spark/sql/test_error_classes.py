@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
+from icefloe import SqlCatalog
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, CommitUnknownError, NoSuchFileError
 from icefloe.procedures import procedure_names
@@ -19,34 +20,34 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def made(sql: Run) -> Run:
+def made(sql: Run, lake: SqlCatalog) -> Run:
     sql("CREATE TABLE lake.db.t (id BIGINT, s STRING) USING iceberg")
-    sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+    append(lake, [(1, "a")])
     return sql
 
 
-@pytest.mark.parametrize(
-    ("statement", "condition"),
-    [
-        ("SELECT * FROM lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("DROP TABLE lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("CREATE TABLE lake.db.t (id INT) USING iceberg", "TABLE_OR_VIEW_ALREADY_EXISTS"),
-        ("CREATE TABLE lake.nowhere.t (id INT) USING iceberg", "SCHEMA_NOT_FOUND"),
-        ("CREATE NAMESPACE lake.db", "SCHEMA_ALREADY_EXISTS"),
-        ("DROP NAMESPACE lake.db", "SCHEMA_NOT_EMPTY"),
-        ("DROP VIEW lake.db.nothing", "VIEW_NOT_FOUND"),
-        ("CREATE VIEW lake.db.t AS SELECT 1 AS one", "VIEW_ALREADY_EXISTS"),
-        ("CREATE VIEW lake.db.v AS SELECT * FROM lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
-        ("CREATE OR REPLACE VIEW lake.db.v AS SELECT nothing FROM lake.db.t", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
-        ("CALL lake.system.nothing()", "ROUTINE_NOT_FOUND"),
-        ("CALL lake.elsewhere.expire_snapshots(table => 'db.t')", "ROUTINE_NOT_FOUND"),
-        ("ALTER TABLE lake.db.t CREATE BRANCH", "PARSE_SYNTAX_ERROR"),
-    ],
-)
-def test_an_error_with_a_condition_of_spark_is_an_analysis_error_with_that_condition(made: Run, statement: str, condition: str) -> None:
-    with pytest.raises(AnalysisException) as caught:
-        made(statement)
-    assert caught.value.getCondition() == condition
+CONDITIONS = [
+    ("SELECT * FROM lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("DROP TABLE lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("CREATE TABLE lake.db.t (id INT) USING iceberg", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+    ("CREATE TABLE lake.nowhere.t (id INT) USING iceberg", "SCHEMA_NOT_FOUND"),
+    ("CREATE NAMESPACE lake.db", "SCHEMA_ALREADY_EXISTS"),
+    ("DROP NAMESPACE lake.db", "SCHEMA_NOT_EMPTY"),
+    ("DROP VIEW lake.db.nothing", "VIEW_NOT_FOUND"),
+    ("CREATE VIEW lake.db.t AS SELECT 1 AS one", "VIEW_ALREADY_EXISTS"),
+    ("CREATE VIEW lake.db.v AS SELECT * FROM lake.db.nothing", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("CREATE OR REPLACE VIEW lake.db.v AS SELECT nothing FROM lake.db.t", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+    ("CALL lake.system.nothing()", "ROUTINE_NOT_FOUND"),
+    ("CALL lake.elsewhere.expire_snapshots(table => 'db.t')", "ROUTINE_NOT_FOUND"),
+    ("ALTER TABLE lake.db.t CREATE BRANCH", "PARSE_SYNTAX_ERROR"),
+]
+
+
+def test_an_error_with_a_condition_of_spark_is_an_analysis_error_with_that_condition(made: Run) -> None:
+    for statement, condition in CONDITIONS:
+        with pytest.raises(AnalysisException) as caught:
+            made(statement)
+        assert caught.value.getCondition() == condition, statement
 
 
 def test_the_error_of_an_unknown_procedure_lists_all_procedures(made: Run) -> None:
