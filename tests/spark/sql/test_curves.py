@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.combinations import repetitions
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, stored
 
 from icefloe import SqlCatalog
 from icefloe.spark.write.curve_key import with_place
@@ -100,21 +100,23 @@ def many_files(table: Table, files: int, rows: int) -> None:
         table.append(pa.table({"x": x, "y": y, "odd name.": [str(value) for value in x]}))
 
 
+def sorted_rows(table: Table) -> pa.Table:
+    return table.scan().select("x", "y", "_row_id", "_last_updated_sequence_number").to_arrow().sort_by("_row_id")
+
+
 @pytest.mark.parametrize("curve", repetitions(["zorder", "hilbert"], "hilbert"))
 def test_call_orders_rows_along_a_curve_and_then_has_nothing_to_do(sql: Run, lake: SqlCatalog, tmp_path: Path, curve: str) -> None:
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("odd name.", pa.string())])
     table = lake.create_table("db.curved", schema, properties={"format-version": "3"})
     many_files(table, 16, 3000)
-    query = "SELECT x, y, _row_id, _last_updated_sequence_number FROM lake.db.curved ORDER BY _row_id"
-    before = sql(query)
+    before = sorted_rows(table)
     size = max(task.file.file_size_in_bytes for task in table.scan().plan_files())
     options = f"map('target-file-size-bytes', '{size}', 'min-file-size-bytes', '{size // 2}', 'max-file-size-bytes', '{size * 3}')"
     call = f"CALL lake.system.rewrite_data_files(table => 'db.curved', strategy => 'sort', sort_order => '{curve}(x, y)', options => {options})"
     ((rewritten, added, *_),) = sql(call)
     assert rewritten == 16
     assert 10 <= added <= 20
-    assert sql(query) == before
-    table.refresh()
+    assert sorted_rows(table.refresh()) == before
     opened = len(table.scan("x < 200000 and y < 200000").plan_files())
     assert opened <= 5  # 16 before
     assert sql(call)[0][0] == 0
@@ -141,12 +143,12 @@ def test_uuids_and_fixed_bytes_have_a_place(sql: Run, lake: SqlCatalog) -> None:
 def test_a_sort_makes_as_many_files_as_fit_the_target(sql: Run, lake: SqlCatalog) -> None:
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("odd name.", pa.string())])
     table = lake.create_table("db.parts", schema)
-    many_files(table, 6, 3000)
-    before = sql("SELECT * FROM lake.db.parts ORDER BY x, y")
+    many_files(table, 6, 1000)
+    before = stored(lake, "x", "y", "odd name.", name="db.parts")
     size = sum(task.file.file_size_in_bytes for task in table.scan().plan_files()) // 3
     options = f"map('target-file-size-bytes', '{size}', 'rewrite-all', 'true', 'shuffle-partitions-per-file', '4')"
     call = f"CALL lake.system.rewrite_data_files(table => 'db.parts', strategy => 'sort', sort_order => 'x', options => {options})"
     assert sql(call)[0][:2] == (6, 3)
-    assert sql("SELECT * FROM lake.db.parts ORDER BY x, y") == before
+    assert stored(lake, "x", "y", "odd name.", name="db.parts") == before
     table.refresh()
     assert len(table.scan("x between 500000 and 500010").plan_files()) == 1

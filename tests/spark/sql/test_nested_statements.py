@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
+from tests.spark.sql.conftest import append
 
 from icefloe import SqlCatalog
 from icefloe.spark import attach
@@ -17,10 +20,6 @@ from icefloe.spec.schema.schema import Schema
 pytestmark = pytest.mark.spark
 
 COLUMNS = "id INT, l ARRAY<STRUCT<a: INT, b: INT>>, m MAP<STRING, STRUCT<a: INT, c: STRING>>, k MAP<STRUCT<x: INT, y: INT>, INT>"
-ROW = (
-    "SELECT id, array(named_struct('a', 1, 'b', 10 * id)), map('k', named_struct('a', 2, 'c', concat('c', id))), "
-    "map(named_struct('x', 3, 'y', id), 4) FROM {}"
-)
 # Each with its rows for the ids 1, 2 and 3.
 QUERIES = {
     "SELECT id, aliased.b FROM (SELECT id, l[0] AS aliased FROM {0})": [(1, 10), (2, 20), (3, 30)],
@@ -51,10 +50,10 @@ def db(spark: SparkSession, lake: SqlCatalog) -> Iterator[SqlCatalog]:
     spark.conf.unset("spark.sql.planChangeValidation")
 
 
-def _create(spark: SparkSession, name: str, **properties: str) -> None:
+def _create(spark: SparkSession, lake: SqlCatalog, name: str, **properties: str) -> None:
     texts = ", ".join(f"'{key}' = '{value}'" for key, value in {"format-version": "2", **properties}.items())
     spark.sql(f"CREATE TABLE lake.db.{name} ({COLUMNS}) USING iceberg TBLPROPERTIES ({texts})")
-    spark.sql(f"INSERT INTO lake.db.{name} {ROW.format('range(1, 4)')}")
+    append(lake, [(i, [{"a": 1, "b": 10 * i}], {"k": {"a": 2, "c": f"c{i}"}}, [({"x": 3, "y": i}, 4)]) for i in (1, 2, 3)], f"db.{name}")
 
 
 def _rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
@@ -62,7 +61,7 @@ def _rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_queries_of_fields_inside_lists_and_maps(spark: SparkSession, db: SqlCatalog) -> None:
-    _create(spark, "t")
+    _create(spark, db, "t")
     spark.sql("ALTER TABLE lake.db.t CREATE TAG before")
     found = {query: _rows(spark, query.format("lake.db.t")) for query in QUERIES}
     assert found == QUERIES
@@ -98,16 +97,16 @@ def test_a_filter_on_a_struct_that_has_a_name_with_a_backtick(spark: SparkSessio
 
 
 def test_files_that_spark_writes_from_a_query_have_no_field_ids_of_the_table(spark: SparkSession, db: SqlCatalog, tmp_path: Path) -> None:
-    _create(spark, "t")
+    _create(spark, db, "t")
     spark.sql("SELECT * FROM lake.db.t").coalesce(1).write.parquet(str(tmp_path / "out"))
     (file,) = (tmp_path / "out").glob("*.parquet")
     assert re.findall(r"field_id=\d+", str(pq.ParquetFile(file).schema)) == []
     assert spark.read.parquet(str(file)).selectExpr("sum(l[0].b)").collect() == [(60,)]
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", repetitions(["copy-on-write", "merge-on-read"], "merge-on-read"))
 def test_statements_change_the_rows_that_their_nested_condition_is_true_of(spark: SparkSession, db: SqlCatalog, mode: str) -> None:
-    _create(spark, "t", **{f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")})
+    _create(spark, db, "t", **{f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")})
     spark.sql("DELETE FROM lake.db.t WHERE l[0].b = 1 OR m['k'].c = '2' OR map_keys(k)[0].y = 3000")
     assert _rows(spark, "SELECT id FROM lake.db.t") == [(1,), (2,), (3,)]
     spark.sql("MERGE INTO lake.db.t t USING (SELECT l[0].b AS b FROM lake.db.t) s ON t.l[0].b = s.b AND s.b = 20 WHEN MATCHED THEN DELETE")
@@ -118,7 +117,7 @@ def test_statements_change_the_rows_that_their_nested_condition_is_true_of(spark
 
 
 def test_a_scan_with_other_columns_than_requested_is_refused(spark: SparkSession, db: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    _create(spark, "t")
+    _create(spark, db, "t")
     monkeypatch.setattr(
         spark_scan, "projection_of", lambda scan, struct: Schema(*(scan.schema().find_field(name) for name in struct.names))
     )
@@ -134,15 +133,16 @@ REUSES = {
 }
 
 
-@pytest.mark.parametrize("reuse", REUSES)
+@pytest.mark.parametrize("reuse", repetitions(list(REUSES), "dropped", "in another case"))
 def test_a_name_that_another_field_had(spark: SparkSession, db: SqlCatalog, reuse: str) -> None:
     inner = "STRUCT<a: DECIMAL(5,2), b: DOUBLE>"
     spark.sql(
         f"CREATE TABLE lake.db.t (id INT, s {inner}, l ARRAY<{inner}>, m MAP<STRING, {inner}>) USING iceberg "
         "TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'copy-on-write')"
     )
-    value = "named_struct('a', cast(id + 0.25 AS DECIMAL(5,2)), 'b', id / 2D)"
-    spark.sql(f"INSERT INTO lake.db.t SELECT id, {value}, array({value}, null), map('k', {value}) FROM range(1, 5)")
+    values = [(number, {"a": Decimal(number) + Decimal("0.25"), "b": number / 2}) for number in range(1, 5)]
+    for part in (values[:2], values[2:]):
+        append(db, [(number, value, [value, None], {"k": value}) for number, value in part])
     for path in ("s", "l.element", "m.value"):
         for change in REUSES[reuse]:
             spark.sql(f"ALTER TABLE lake.db.t {change.format(path)}")
