@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.checks.stored_table import StoredTable
 from tests.fuzz import mutate
+from tests.repetitions import examples
 
 from icefloe.checks.rules import RULES
 from icefloe.checks.table_validation import ValidationArguments, ValidationResult, validate_table
@@ -18,7 +19,7 @@ from icefloe.checks.validation import Validation
 from icefloe.errors import NoSuchFileError
 from icefloe.io.local_file_io import LocalFileIO
 
-CASES = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+CASES = settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 IDS = {rule.id for rule in RULES}
 # Damage of bytes, and damage within a file that is whole otherwise.
 DAMAGE: dict[str, tuple[mutate.Mutate, ...]] = {

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.checks import metrics_rules
 from icefloe.checks.entry_rules import EntryReport
@@ -88,7 +89,7 @@ def findings_of(entries: ManifestEntries) -> Findings:
 
 
 @given(manifests())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_the_quick_test_changes_no_finding(rows: list[dict[str, Any]]) -> None:
     quick = findings_of(entries_of(rows))
     with pytest.MonkeyPatch.context() as patch:

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.commit import clustered_entries
 from icefloe.commit.clustered_entries import clustered_rows, opened_share, ranks_of, sorted_rows
@@ -33,7 +34,7 @@ def test_of_very_many_partitions_few_orders_are_compared(fields: int, monkeypatc
     assert share_by_count(columns, rows, 20) <= share_by_count(columns, sorted_rows(columns), 20) + 1e-9
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_the_chosen_order_is_the_best_of_the_compared_ones(data: st.DataObject) -> None:
     fields = data.draw(st.integers(2, 3))

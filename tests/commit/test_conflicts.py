@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.commit.made_up_table import BY_NAME, FLAT, MadeUpTable, equality_deletes, name_of, position_deletes, rows, vector
+from tests.repetitions import examples
 
 from icefloe.commit.append import Append
 from icefloe.commit.attempt import Action
@@ -346,7 +347,7 @@ def test_a_file_that_was_added_and_removed_again_is_a_conflict() -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_filter_removes_files_of_which_all_rows_match_and_refuses_partial_matches(version: int) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         history = History(version, data) if version > 1 else History.__new__(History)
@@ -391,7 +392,7 @@ def must_match(expression: BooleanExpression, file: DataFile) -> bool:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_replacing_partitions_removes_all_their_data_and_delete_files(version: int) -> None:
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         history = History(version, data)

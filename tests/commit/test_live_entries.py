@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.commit.made_up_table import BY_NAME, FLAT, MadeUpTable
+from tests.repetitions import examples
 
 from icefloe.commit.live_entries import equal_partitions, may_contain_partitions
 from icefloe.spec.manifest.partition_summary import summarise
@@ -42,7 +43,7 @@ def test_a_manifest_of_another_spec_is_excluded_and_one_without_summaries_is_not
     assert not may_contain_partitions(TABLE.metadata, manifest(B_TO_D), [])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.none() | st.text(max_size=3), min_size=1, max_size=4), st.none() | st.text(max_size=3))
 def test_a_manifest_that_contains_a_partition_is_never_skipped(values: list[str | None], value: str | None) -> None:
     partition_type = spec_partition_type(TABLE.metadata, BY_NAME)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.commit.made_up_table import MadeUpTable, equality_deletes, name_of, rows
+from tests.repetitions import examples
 
 from icefloe.commit.append import Append
 from icefloe.commit.new_manifest import MergeRules
@@ -34,7 +35,7 @@ def entry_fields(table: MadeUpTable) -> dict[str, Any]:
     return {name: (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.data_file) for name, entry in live.items()}
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(SUMMARIES, max_size=14), st.integers(3, 30), st.integers(1, 5))
 def test_bins_are_the_longest_runs_of_adjacent_manifests_that_fit_packed_from_the_end(
     summaries: list[ManifestSummary], target: int, min_count: int

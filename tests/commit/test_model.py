@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.commit.made_up_table import MadeUpTable, equality_deletes, name_of, position_deletes, rows, vector
+from tests.repetitions import examples
 
 from icefloe.commit.append import Append
 from icefloe.commit.clustered_entries import Clustering
@@ -256,7 +257,7 @@ class Run:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_table_equals_its_model_after_every_commit(version: int) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         run = Run(version, data)

@@ -4,6 +4,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from tests.repetitions import examples
 
 from icefloe.commit.snapshot_attempt import build_summary
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
@@ -104,7 +105,7 @@ FILES = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.lists(FILES, max_size=4), st.integers(0, 4)), max_size=6))
 def test_totals_after_any_commits_are_those_of_the_live_files(commits: list[tuple[list[DataFile], int]]) -> None:
     live: list[DataFile] = []

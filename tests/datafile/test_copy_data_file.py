@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.tables import read, same, target, task_of, write
+from tests.repetitions import examples
 
 from icefloe.datafile.copy_data_file import RewrittenFile, rewrite_task
 from icefloe.datafile.live_rows import live_rows
@@ -117,7 +118,7 @@ _MANY = st.lists(
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow])
 @given(
     _MANY, st.sampled_from(["id = 1", "id != 1", "type IN ('a', 'b')", "x > 0.5", "NOT (x > 0.5)", "id = 1 AND type = 'a'", "x IS NULL"])
 )

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.tables import IO, read, same, target, task_of, write
+from tests.repetitions import examples
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.parquet import parquet_rows
@@ -325,7 +326,7 @@ def test_the_error_names_a_missing_file(old: DataFile) -> None:
     assert raised.value.path == old.file_path
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_a_damaged_file_is_read_or_raises_an_error_that_names_it(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -383,7 +384,7 @@ _TERMS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(_NUMBER_ROWS, st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3), st.sampled_from([" AND ", " OR "]))
 def test_skipping_row_groups_never_loses_a_matching_row(rows: list[dict[str, Any]], terms: list[str], word: str) -> None:
     where = word.join(terms)
@@ -395,7 +396,7 @@ def test_skipping_row_groups_never_loses_a_matching_row(rows: list[dict[str, Any
         assert same(read([file], NUMBERS, where=where).to_pylist(), expected.to_pylist())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(_NUMBER_ROWS, st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3), st.sampled_from([" AND ", " OR "]), st.integers(1, 3))
 def test_leaving_out_batches_without_a_row_that_passes_never_loses_a_matching_row(
     rows: list[dict[str, Any]], terms: list[str], word: str, batch_rows: int

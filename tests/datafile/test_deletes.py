@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.delete_files import POSITIONS, equality_deletes, position_deletes, vectors
 from tests.datafile.tables import IO, same, target, task_of, write
+from tests.repetitions import examples
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_reader import read_position_deletes
@@ -85,7 +86,7 @@ def splits(task: FileScanTask) -> list[FileScanTask]:
     return [replace(task, start=start, length=end - start) for start, end in zip(starts, ends, strict=True)]
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.too_slow])
 @given(ROWS, st.data())
 def test_reads_skip_the_rows_that_a_plain_model_deletes(rows: list[dict[str, Any]], data: st.DataObject) -> None:
     rows = pa.Table.from_pylist(rows, schema=schema_to_arrow(SCHEMA)).to_pylist()  # keys in the schema's order
@@ -340,7 +341,7 @@ def test_a_deletion_vector_without_length_and_checksum_is_read_like_a_framed_one
         assert ids(rows_of(replace(task_of(file), delete_files=(found,)))) == [0, 2, 3, 5]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_deletes_are_applied_to_dictionary_encoded_strings(data: st.DataObject) -> None:
     """Read many rows of few strings, which the file stores as dictionaries; some files continue with distinct strings, which a dictionary cannot hold."""

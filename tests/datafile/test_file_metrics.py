@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.datafile.tables import tables, target, write
+from tests.repetitions import examples
 
 from icefloe.datafile import file_metrics as metrics_module
 from icefloe.datafile.file_metrics import Leaf, leaves_of
@@ -60,7 +61,7 @@ def _sort_key(kind: PrimitiveType, value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow])
 @given(tables(rows=8))
 def test_metrics_are_true_of_every_row(drawn: tuple[Schema, pa.Table]) -> None:
     schema, table = drawn

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.security.hostile_footers import CONTRADICTIONS, changed, divided, sound_file, with_footer
 
 from icefloe import IntegerType, LongType, NestedField, Schema, StringType
@@ -170,7 +171,7 @@ def checked(data: bytes) -> CheckedFooter:
 FILES = [file_of(rows_of(seed)) for seed in range(4)]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     st.sampled_from(range(4)),
     st.sampled_from(range(4)),

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 from tests.datafile.tables import IO, LooseSchema, later_types, read, same, tables, target, task_of, values, write
+from tests.repetitions import examples
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.errors import DataFileFormatError, FormatError, UnsupportedFeatureError
@@ -110,7 +111,7 @@ def _repeats_a_key(value: Any) -> bool:
     return isinstance(value, list) and any(map(_repeats_a_key, value))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(tables(), st.sampled_from(FORMATS), st.integers(0, 4))
 def test_rows_of_any_type_are_read_as_they_were_written(drawn: tuple[Schema, pa.Table], form: str, left_out: int) -> None:
     """Write and read rows; they are often a slice of others, as the rows of one partition are."""
@@ -159,7 +160,7 @@ def _later_fields() -> st.SearchStrategy[tuple[NestedField, ...]]:
     )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(st.data(), st.sampled_from(FORMATS))
 def test_rows_of_the_types_of_version_3_are_read_as_they_were_written(data: st.DataObject, form: str) -> None:
     schema = assign_fresh_ids(LooseSchema(data.draw(_later_fields())))
@@ -431,7 +432,7 @@ def test_orc_and_avro_files_have_the_counts_and_bounds_of_a_parquet_file(tmp_pat
         assert getattr(file, name) == expected, name
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data(), st.sampled_from(OTHERS))
 def test_a_damaged_file_is_read_or_raises_an_error_that_names_it(data: st.DataObject, form: str) -> None:
     whole, stored = _thirty_rows(form)
@@ -503,7 +504,7 @@ def test_variants_and_geometries_have_logical_types_in_parquet(tmp_path) -> None
     assert read([file], schema, where="id = 1").num_rows == 1
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sets(st.integers(1, 60)), st.integers(0, 3))
 def test_adding_logical_types_changes_nothing_else_in_a_footer(shapes: set[int], deep: int) -> None:
     kind: IcebergType = GeometryType("srid:1")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datafile.delete_files import equality_deletes, position_deletes, vectors
 from tests.datafile.tables import IO, target, task_of, write
+from tests.repetitions import examples
 
 from icefloe.datafile.copy_data_file import rewrite_task
 from icefloe.datafile.data_file_reader import read_task
@@ -96,7 +97,7 @@ def test_changelog_columns_are_refused_in_scans_of_rows(tmp_path: Path) -> None:
         rows_of(task_of(file), Schema(columns.CHANGE_TYPE))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_copies_keep_the_lineage_of_every_row_through_deletes_and_copies_of_copies(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.datafile.tables import _VALUES, read, same, target, write
+from tests.repetitions import examples
 
 from icefloe.datafile import data_file_writer as write_module
 from icefloe.datafile.data_file_writer import write_partition
@@ -86,7 +87,7 @@ def _partition_of(row: dict[str, Any], spec: PartitionSpec) -> tuple[Any, ...]:
     return tuple(found)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=3, unique=True))
 def test_every_row_is_in_the_file_of_its_partition(rows: list[dict[str, Any]], texts: list[str]) -> None:
     # A column can have one partition field of time; which unit it has does not matter here.
@@ -176,7 +177,7 @@ def test_rows_of_a_single_known_partition_are_not_transformed(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [1, 200, 10**6])
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(_ROWS, st.lists(st.sampled_from(_TEXTS), min_size=1, max_size=2, unique=True))
 def test_sorted_partitions_have_the_rows_of_split_ones(max_bytes: int, rows: list[dict[str, Any]], texts: list[str]) -> None:
     spec = partition_spec_from_text(EVENTS, [text for text in texts if text != "hour(at)" or "month(at)" not in texts])

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.datafile.tables import read, same, tables, target, write
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidPropertyError, SchemaMismatchError
 from icefloe.spec.manifest.data_file import FileFormat
@@ -21,7 +22,7 @@ from icefloe.spec.types import BinaryType, BooleanType, DecimalType, LongType, N
 TWO = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_written_rows_are_read_back(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn
@@ -33,7 +34,7 @@ def test_written_rows_are_read_back(drawn: tuple[Schema, pa.Table]) -> None:
         assert same(found.to_pylist(), rows.to_pylist())
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow])
 @given(tables())
 def test_only_the_rows_of_a_sliced_batch_are_written(drawn: tuple[Schema, pa.Table]) -> None:
     schema, rows = drawn

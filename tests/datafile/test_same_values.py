@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.table.format_values import Plain, as_arrow, present, types
 
 from icefloe.datafile.same_values import differing
@@ -24,7 +25,7 @@ def alike(kind: IcebergType, value: Plain) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_rows_differ_where_their_values_differ(data: st.DataObject) -> None:
     kind = data.draw(types(3))

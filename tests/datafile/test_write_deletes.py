@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datafile.delete_files import position_deletes, vectors
 from tests.datafile.tables import IO, target, task_of, write
+from tests.repetitions import examples
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_equality_deletes, write_position_deletes, write_vectors
@@ -58,7 +59,7 @@ def rows_to_delete(file: DataFile, positions: Any, *deletes: DataFile) -> RowsTo
     return RowsToDelete(file=file, positions=np.array(sorted(positions), np.int64), delete_files=deletes)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_a_deletion_vector_contains_earlier_deletes_and_replaces_only_those_of_its_data_file(data: st.DataObject) -> None:
     positions = st.sets(st.integers(0, 11), max_size=6)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, SchemaMismatchError
@@ -287,7 +288,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, version=st.sampled_from(["2", "3"]), mode=st.sampled_from(["merge-on-read", "copy-on-write"]), data=st.data())
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck))
 def test_the_row_changes_applied_to_the_first_version_give_the_second(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]], version: str, mode: str, data: st.DataObject
 ) -> None:

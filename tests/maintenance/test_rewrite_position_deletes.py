@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.maintenance.test_convert_equality_deletes import any_change, any_table, draw_rows, every_row
 from tests.maintenance.test_rewrite_data_files import content, data_files, made, other_writer, small_files
+from tests.repetitions import examples
 from tests.reports import facts
 
 from icefloe.commit.file_changes import delete_key
@@ -263,7 +264,7 @@ def draw_deletes(table: Table, numbers: random.Random) -> None:
         table.delete(f"id in ({numbers.randrange(12)}, {numbers.randrange(12)})")
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1_000_000),
     version=st.sampled_from([2, 3]),

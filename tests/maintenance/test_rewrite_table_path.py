@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.maintenance.test_rewrite_data_files import made, small_files
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog
 from icefloe.datafile.deletes.delete_file_reader import read_position_deletes
@@ -513,7 +514,7 @@ def write_rows(io: LocalFileIO, location: str, paths: list[str], positions: list
     return int(output.close((), sort_order_id=None, spec_id=0).file_size_in_bytes)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(names=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8), min_size=1, max_size=5))
 def test_a_column_of_paths_is_moved_as_single_paths_are(names: list[str]) -> None:
     prefix = PathPrefix("s3://b/ä.*[t]", "/tö/$1")

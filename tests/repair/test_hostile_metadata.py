@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.repair.broken_table import BrokenTable
+from tests.repetitions import examples
 
 from icefloe.checks.repair_kinds import REPAIRS
 from icefloe.errors import IcefloeError
@@ -39,7 +40,7 @@ def put(document: Any, path: tuple[Any, ...], value: Any) -> None:
     document[path[-1]] = value
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), VALUES), min_size=1, max_size=3),
     named=st.sampled_from((None, *(kind.id for kind in REPAIRS))),

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from tests.checks.stored_table import Record, edit_avro, records_of
 from tests.repair.broken_table import BrokenTable
+from tests.repetitions import examples
 
 from icefloe.checks.repair_kinds import REPAIRS
 from icefloe.errors import IcefloeError
@@ -126,7 +127,7 @@ def model(request: pytest.FixtureRequest, sound: MakeTable) -> Model:
 def test_repairs_never_add_a_row_and_default_ones_never_drop_one_whose_file_is_there(model: Model, sound: MakeTable) -> None:
     repaired: Counter[str] = Counter()
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
     @given(damages=DAMAGES, named=st.sampled_from((None, *(kind.id for kind in REPAIRS if not kind.is_default))))
     def check(damages: list[Damage], named: str | None) -> None:
         repaired.update(check_repairs(model, sound("of", model.version), damages, named))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.scan.test_scan_planner import BY_MONTH, MARCH, Warehouse, added, data_file
 from tests.spec.brute_force import SCHEMA, filters, some_columns
 from tests.spec.random_files import columns_of, specs, tables
@@ -56,7 +57,7 @@ def made(source: DecidedFiles) -> list[Decision]:
     ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_decisions_are_those_of_all_sources_in_the_order_of_their_keys(data: Any) -> None:
     outcomes = data.draw(st.lists(st.lists(st.booleans(), max_size=6), min_size=1, max_size=4))
@@ -87,7 +88,7 @@ def test_decisions_are_those_of_all_sources_in_the_order_of_their_keys(data: Any
             assert list(of_level) == [one for one in listed if one.level == level and one.kept is kept_only]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_the_explanation_of_some_files_is_that_of_the_test_of_all(data: Any) -> None:
     columns = data.draw(some_columns())

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import ManifestFormatError
 from icefloe.scan import delete_file_index
@@ -194,7 +195,7 @@ def matched(deletes: list[File], data: list[File]) -> dict[str, list[str]]:
     return found
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.data())
 def test_the_index_finds_the_delete_files_in_scope_except_those_that_bounds_rule_out(draw):
     data = draw.draw(data_files())
@@ -213,7 +214,7 @@ def can_be_ruled_out(delete: File, data: File) -> bool:
     return delete.has_bounds if delete.content == 1 else not (delete.rows and data.rows)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_matching_in_small_blocks_of_pairs_gives_the_same_result(draw):
     data = draw.draw(data_files())

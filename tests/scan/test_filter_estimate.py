@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA, filters, some_columns, truth
 from tests.spec.random_files import columns_of, specs, tables
 
@@ -46,7 +47,7 @@ def estimated(text: str, columns: ManifestColumns, distinct: dict[int, int] | No
     return [float(share) for share in kept_shares(columns, bind(parse_filter(text), SCHEMA), distinct or {})]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_a_share_is_between_0_and_1_and_more_terms_change_it_in_one_direction(data):
     columns = data.draw(some_columns())
@@ -90,7 +91,7 @@ def conditions(draw: st.DrawFn, column: str) -> p.BooleanExpression:
 
 
 @pytest.mark.parametrize("column", ["i", "l", "d", "m"])
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(data=st.data())
 def test_the_share_of_evenly_spread_values_is_exact(column, data):
     files = data.draw(even_files(column))

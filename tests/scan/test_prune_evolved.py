@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA as ALL
 from tests.spec.brute_force import VALUES, filters, truth
 from tests.spec.random_files import RandomFile, _statistics, columns_of
@@ -53,7 +54,7 @@ def files(draw: st.DrawFn, columns: tuple[str, ...]) -> list[RandomFile]:
     return found
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole(data):
     columns = tuple(data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True)))

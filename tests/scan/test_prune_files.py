@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA, arrow_table, filters, some_columns, truth
 from tests.spec.random_files import RandomFile, columns_of, specs, tables
 
@@ -31,7 +32,7 @@ from icefloe.spec.partitioning.transforms import (
 UNPARTITIONED = PartitionSpec()
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_no_file_with_a_matching_row_is_skipped_and_a_covered_file_matches_whole(data):
     columns = data.draw(some_columns())
@@ -69,7 +70,7 @@ def test_a_residual_keeps_the_predicates_that_the_partition_does_not_decide(colu
     assert str(residual) == left
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_a_residual_keeps_the_same_rows_as_the_filter(data):
     columns = data.draw(some_columns())
@@ -85,7 +86,7 @@ def test_a_residual_keeps_the_same_rows_as_the_filter(data):
         assert kept == [truth(expression, row) is True for row in file.rows]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_every_skipped_file_has_an_explanation(data):
     columns = data.draw(some_columns())
@@ -253,7 +254,7 @@ def test_a_partition_value_decides_before_statistics():
     assert decision_of("t >= '2013-03-15'") == (Reason.MAY_MATCH, "")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_statistics_that_are_not_required_do_not_change_the_masks(data):
     columns = data.draw(some_columns())

@@ -5,6 +5,7 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA, filters, some_columns, truth
 from tests.spec.random_files import manifest_of, specs, tables
 
@@ -17,7 +18,7 @@ from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSp
 from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransform, MonthTransform
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_no_manifest_with_a_matching_row_is_skipped(data):
     columns = data.draw(some_columns())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.io.locations import LocationScope, folders_of
 
@@ -27,7 +28,7 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(
     segments=st.lists(st.sampled_from(NAMES), min_size=1, max_size=9),
     prefix=st.sampled_from(["", "file:", "file://", "file://localhost", "FILE:"]),

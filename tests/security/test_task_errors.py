@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.security.forged_errors import pickled_attack
 
 from icefloe import errors
@@ -46,7 +47,7 @@ def test_no_two_error_classes_have_the_same_code() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     message=TEXTS,
     table=st.none() | TEXTS,

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.security.forged_errors import MakesFolder
 
 from icefloe.errors import EngineError
@@ -59,7 +60,7 @@ def round_trip(value: Any) -> Any:
     return VALUES.from_bytes(VALUES.to_bytes(value), type(value))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.recursive(
         SCALARS, lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.integers() | st.text() | st.booleans(), inner)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.spec.arrow_values import array_of, fill_nulls, mask_array, numbers_array, numpy_of, offsets_of, scalar_of
 
@@ -23,7 +24,7 @@ VALUES = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_arrays_and_scalars_equal_those_of_pyarrow(data):
     kind = data.draw(st.sampled_from(list(VALUES)))
@@ -35,7 +36,7 @@ def test_arrays_and_scalars_equal_those_of_pyarrow(data):
     assert [scalar_of(value, kind) for value in values[:3]] == [pa.scalar(value, kind) for value in values[:3]]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_numpy_gets_the_values_of_sliced_and_chunked_arrays(data):
     kind = data.draw(st.sampled_from([pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()]))

@@ -3,12 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.spec.bounds import truncate_lower_bound, truncate_upper_bound
 from icefloe.spec.types import BinaryType, FixedType, LongType, StringType
 from icefloe.spec.values import to_bytes
 
-few = settings(max_examples=100)
+few = settings(max_examples=examples(100))
 
 # Code points that are hard to increment.
 EDGES = st.sampled_from(["a", "\x7f", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.spec.distinct_values import column_hashes
 from icefloe.spec.types import (
@@ -69,7 +70,7 @@ def expected(kind: PrimitiveType, values: list[Any]) -> set[int]:
 def test_a_column_has_the_hashes_of_its_values(
     kind: PrimitiveType, arrow: Any, values: st.SearchStrategy[Any], given_to_arrow: Any
 ) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(st.lists(st.none() | values, max_size=30), st.booleans())
     def check(column: list[Any], sliced: bool) -> None:
         stored = [None if value is None else given_to_arrow(value) if given_to_arrow else value for value in column]

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.test_wkb import big_endian, shapes
 
 from icefloe.errors import FormatError
@@ -26,7 +27,7 @@ def points_of(shape: Shape) -> list[dict[str, float]]:
     return [point for part in shape.parts for point in points_of(part)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(st.none() | shapes(), max_size=6))
 def test_the_bounds_enclose_every_coordinate_exactly(drawn: list[Shape | None]) -> None:
     array = pa.array([None if shape is None else big_endian(shape) for shape in drawn], pa.binary())

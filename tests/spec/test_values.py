@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import FormatError, InvalidInputError
 from icefloe.spec.literals import INTEGER_RANGES
@@ -58,7 +59,7 @@ NOON_MICROS = 1510871468123456
 POINT = struct.pack("<BIdd", 1, 1, 30, 10)
 SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 
-few = settings(max_examples=60)
+few = settings(max_examples=examples(60))
 
 
 def physical_values(kind: PrimitiveType) -> st.SearchStrategy[object]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
+from tests.repetitions import examples
 
 from icefloe.errors import FormatError, InvalidInputError
 from icefloe.spec.types import (
@@ -51,7 +52,7 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=25,
 )
-few = settings(max_examples=150)
+few = settings(max_examples=examples(150))
 
 
 def plain(value: Any) -> Any:
@@ -132,7 +133,7 @@ def test_values_nested_too_deeply_are_refused() -> None:
         variant_from_python(deep)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.binary(max_size=20), st.binary(max_size=40), VALUES, st.integers(0, 200), st.integers(0, 255))
 def test_damaged_bytes_are_a_format_error_or_a_value(metadata: bytes, encoded: bytes, value: Any, place: int, byte: int) -> None:
     good = variant_from_python(value)

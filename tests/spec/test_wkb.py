@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.spec.wkb import Shape, check_wkb, shape_of_text, shape_of_wkb, text_of_wkb, wkb_of_text
 
@@ -32,7 +33,7 @@ def shapes(draw: st.DrawFn, depth: int = 2, kind: int | None = None, dimensions:
     return Shape(one, dims, parts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(shapes())
 def test_any_shape_survives_text_and_bytes(shape: Shape) -> None:
     data = wkb_of_text(text_of_shape(shape))
@@ -142,7 +143,7 @@ def test_bytes_that_are_not_a_shape_are_refused(data: str) -> None:
         check_wkb(bytes.fromhex(data))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=60), shapes(), st.integers(0, 500), st.integers(0, 255))
 def test_damaged_bytes_raise_only_value_error(data: bytes, shape: Shape, place: int, byte: int) -> None:
     damaged = bytearray(big_endian(shape))

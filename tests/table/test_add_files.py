@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
+from tests.repetitions import examples
 from tests.table.test_upsert import files_under, race, second
 
 from icefloe import LongType, SqlCatalog, StringType
@@ -554,7 +555,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_added_files_have_the_rows_and_pruning_of_the_same_rows_appended(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog, StaticTable
 from icefloe.commit.metadata_change import MetadataChange
@@ -88,7 +89,7 @@ def blob_types(table: Table, snapshot_id: int) -> list[tuple[str, tuple[int, ...
     return [(blob.type, blob.fields, read_blob(source, blob)) for blob in described.blobs]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(ROW, min_size=1, max_size=15), min_size=1, max_size=3))
 def test_distinct_values_are_those_of_the_rows(tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]]) -> None:
     table = make(tmp_path_factory.mktemp("lake"), batches[0])

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe import LongType, NestedField, Schema, SqlCatalog, StringType
 from icefloe.errors import InvalidInputError, InvalidSchemaError, SchemaMismatchError, UnsupportedFeatureError
@@ -149,7 +150,7 @@ def test_version_1_refuses_deletes_by_key_and_an_empty_table_accepts_them(tmp_pa
 KEYS = st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 6)), st.one_of(st.none(), st.sampled_from("ab"))), max_size=4)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(
     data=st.lists(
         st.tuples(st.one_of(st.none(), st.integers(0, 6)), st.one_of(st.none(), st.sampled_from("abc"))), min_size=1, max_size=12

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
@@ -108,7 +109,7 @@ def test_rows_of_a_range_of_appends_are_not_counted_by_the_list_of_its_last_snap
 
 
 @given(rows=st.integers(0, 260))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_first_files_are_those_of_the_whole_plan_and_have_enough_live_rows(deleted: Table, rows: int) -> None:
     whole = list(deleted.scan().plan().tasks())
     plan = deleted.scan().plan(enough_rows=rows).first_files(rows)

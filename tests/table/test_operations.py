@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe import LongType, NestedField, Schema, SortField, SortOrder, SqlCatalog, StaticTable
 from icefloe.errors import (
@@ -259,7 +260,7 @@ operation = st.one_of(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     operations=st.lists(operation, max_size=6),
     version=st.sampled_from(["1", "2"]),

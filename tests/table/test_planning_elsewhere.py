@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
@@ -65,7 +66,7 @@ FILTERS = st.recursive(LEAVES, lambda inner: st.builds("({}) {} ({})".format, in
 
 
 @given(text=FILTERS | st.just("TRUE"), covered=st.booleans(), statistics=st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_plan_does_not_depend_on_the_process_that_reads_the_manifests(table: Table, text: str, covered: bool, statistics: bool) -> None:
     scan = table.scan(text)
     here = scan.plan(find_covered=covered, include_statistics=statistics)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.commit.attempt import Action
 from icefloe.errors import CommitConflictError, InvalidInputError, NoSuchSnapshotError
@@ -221,7 +222,7 @@ def is_plain(step: Step, model: Model) -> bool:
     return "main" in model.refs or step[0] != "create_branch" or step[1][0] is not None
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(trees(), st.lists(steps, max_size=12), st.one_of(st.just({}), refs_at_first), st.integers(1, 4))
 def test_every_method_has_the_effect_of_the_model_or_both_refuse_it(
     parents: dict[int, int | None], steps: list[Step], refs: dict[str, SnapshotRef], at_once: int
@@ -272,7 +273,7 @@ def make(manage: ManageSnapshots, steps: list[Step], model: Model) -> list[tuple
     return taken
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(trees(), refs_at_first, st.lists(steps, min_size=1, max_size=5), st.lists(steps, min_size=1, max_size=5))
 def test_a_change_beside_a_concurrent_writer_is_retried_or_conflicts(
     parents: dict[int, int | None], refs: dict[str, SnapshotRef], own_steps: list[Step], other_steps: list[Step]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.repetitions import examples
 
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import UnsupportedFeatureError
@@ -204,7 +205,7 @@ def named_files(table: Table) -> set[str]:
     return {entry.data_file.file_path for entry in entries}
 
 
-QUICK = settings(max_examples=12, stateful_step_count=12, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(12), stateful_step_count=12, suppress_health_check=list(HealthCheck))
 
 
 class TestAnyTable(AnyTable.TestCase):  # type: ignore[misc,name-defined]

@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests.repetitions import examples
 
 from icefloe import (
     CommitConflictError,
@@ -191,7 +192,7 @@ def it_columns(it: Any) -> int:
     return int(it_metadata(it).last_column_id)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_a_transaction_has_the_result_of_its_separate_changes(
     steps: list[Callable[[Any], Any]], tmp_path_factory: pytest.TempPathFactory

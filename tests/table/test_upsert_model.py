@@ -5,6 +5,7 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.table.test_whole_format import empty_catalog, start
 from tests.table.upsert_model import Upserting
 
@@ -43,7 +44,7 @@ def run(data: st.DataObject, most: int) -> None:
         model.check_everything()
 
 
-QUICK = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 
 
 @QUICK

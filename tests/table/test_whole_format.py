@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, note, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.table.format_filters import Tree, as_filter, columns, evaluate, native, trees
 from tests.table.format_values import LATER, Plain, arrow_of_rows, present, rows_of_arrow, types, values, wider
 
@@ -359,7 +360,7 @@ def compare_with_model(table: Table, data: st.DataObject, most: int) -> None:
     model.check_everything()
 
 
-QUICK = settings(max_examples=15, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 
 
 @QUICK

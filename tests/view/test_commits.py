@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog
 from icefloe.commit.outcome import Refused
@@ -276,7 +277,7 @@ FAULTS = st.sampled_from(
 STEP = st.tuples(st.integers(0, 2), st.sampled_from(["replace", "property", "rollback", "refresh"]), FAULTS)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(STEP, max_size=12))
 def test_no_acknowledged_change_is_lost_whatever_fails(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str, Fault | None]]

@@ -9,6 +9,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.avro.both_readers import agreed, each_reader, lists_of, result_of
 
 from icefloe.errors import AvroFormatError
@@ -98,7 +99,7 @@ def expected(field_id: int, value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     files(),
     st.lists(st.sampled_from(sorted(set(FIELDS) - {11, 12, 13})), unique=True),
@@ -119,7 +120,7 @@ def test_any_projection_of_any_schema_returns_the_written_values(
             assert columns.get(f"{i}.{key}", []) == [(row.get(i) or {}).get(key) for row in rows]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(files(), st.data())
 def test_a_changed_byte_causes_only_a_format_error_or_other_values(
     file: tuple[list[int], list[dict[int, Any]], bytes], data: st.DataObject

@@ -11,6 +11,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFeatureError
 from icefloe.spec.avro import avro_codec
@@ -164,7 +165,7 @@ def test_the_error_of_a_damaged_header_names_file_and_byte(content: bytes, what:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_truncated_file_is_refused_unless_it_ends_after_a_block(codec: str, data: st.DataObject) -> None:
     content = written(codec, ROWS[:1500])
@@ -207,7 +208,7 @@ def test_a_block_that_claims_more_records_than_bytes_is_refused_at_once() -> Non
         unpack(content)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(min_size=1, max_size=3000), st.data())
 def test_damaged_deflate_is_refused_exactly_if_zlib_refuses_it(plain: bytes, data: st.DataObject) -> None:
     """Blocks are decompressed with a faster library than zlib if it is installed; it must not accept bytes that zlib refuses."""

@@ -9,6 +9,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.spec.avro.avro_columns import read_batches
 from icefloe.spec.avro.avro_container import open_container, write_container
@@ -50,7 +51,7 @@ def same(left: Any, right: Any) -> bool:
     return left == right or (isinstance(left, float) and math.isnan(left) and math.isnan(right))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ROWS)
 def test_encoded_records_are_read_by_another_library_and_by_this_package(rows: list[tuple[Any, ...]]) -> None:
     content = write_container(TEXT, {}, "null", map(encoder(SCHEMA), rows))
@@ -70,7 +71,7 @@ def test_encoded_records_are_read_by_another_library_and_by_this_package(rows: l
     assert list(read_batches(open_container(content, "f"), Struct(()))) == ([{}] if rows else [])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(ROWS, st.data())
 def test_slots_of_maps_with_a_size_have_the_encoded_values(rows: list[tuple[Any, ...]], data: st.DataObject) -> None:
     written_keys = [key for row in rows for key in {**(row[2] or {}), **row[3]}] or [1]

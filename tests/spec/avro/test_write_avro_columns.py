@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.avro.both_readers import READERS, needs_module
 
 from icefloe.spec.avro.avro_container import write_records_container
@@ -58,7 +59,7 @@ def plain(records: Records) -> tuple[bytes, list[int]]:
     return bytes(records.data), records.ends.tolist()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(columns())
 def test_both_writers_write_the_same_records_and_another_library_reads_them(
     given_columns: tuple[dict[str, Any], dict[int, Any], int],
@@ -91,7 +92,7 @@ def test_a_column_with_too_few_rows_is_refused(by_compiled: bool, kind: Any) -> 
 
 
 @needs_module
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.tuples(*[st.binary(max_size=9)] * 7), max_size=6), st.sets(st.integers(0, 5)))
 def test_splicing_replaces_only_the_spans(rows: list[tuple[bytes, ...]], block_ends: set[int]) -> None:
     data, expected, positions, edges_of_blocks = b"", [], [], [0]

@@ -11,6 +11,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA, Row, arrow_table, filters, rows, some_columns, truth
 
 from icefloe.errors import InvalidFilterError, UnsupportedFeatureError
@@ -187,7 +188,7 @@ def matching_rows(expression: BooleanExpression, candidate_rows: list[Row]) -> l
     return [truth(expression, row) is True for row in candidate_rows]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_a_bound_filter_keeps_the_same_rows_after_a_round_trip(data: st.DataObject) -> None:
     columns = data.draw(some_columns())

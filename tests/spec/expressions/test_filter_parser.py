@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidFilterError
 from icefloe.spec.expressions import literal_lists
@@ -122,7 +123,7 @@ def test_every_digit_of_a_negative_number_is_kept():
         assert str(parse_filter(f"a = -{digits}")) == f"a = -{digits}"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text(alphabet="ab1 '\"`()=<>!,.%_-\\;ANDORTLIKEUS\n\u00e9", max_size=30))
 def test_any_text_is_either_a_filter_or_refused(text):
     try:

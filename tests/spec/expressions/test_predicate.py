@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
+from tests.repetitions import examples
 from tests.spec.brute_force import filters, rows, truth
 
 from icefloe import expressions
@@ -86,7 +87,7 @@ def test_every_reserved_word_of_sql_is_quoted():
             )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(filters(), rows(max_size=6))
 def test_a_filter_survives_pickling_and_its_negation_matches_where_it_is_false(expression, found):
     assert str(pickle.loads(pickle.dumps(expression))) == str(expression)

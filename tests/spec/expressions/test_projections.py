@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA, arrow_table, filters, some_columns
 from tests.spec.random_files import specs, tables
 
@@ -112,7 +113,7 @@ def test_a_predicate_is_decided_where_each_partition_matches_wholly_or_not_at_al
     assert is_decided(bind(parse_filter(text), SCHEMA), spec_of(column, transform), SCHEMA) is decided
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_in_a_partition_that_decides_a_predicate_all_rows_match_or_none(data):
     columns = data.draw(some_columns())

@@ -10,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.repetitions import examples
 from tests.spec.brute_force import SCHEMA, arrow_table, filters, rows, truth
 
 from icefloe.errors import InvalidFilterError
@@ -36,7 +37,7 @@ from icefloe.spec.types import (
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(filters(), rows())
 def test_a_filter_on_arrow_rows_keeps_the_rows_for_which_it_is_true(expression, found):
     mask = arrow_mask(bind(expression, SCHEMA), arrow_table(found))
@@ -44,7 +45,7 @@ def test_a_filter_on_arrow_rows_keeps_the_rows_for_which_it_is_true(expression, 
     assert mask.to_pylist() == [truth(expression, row) is True for row in found]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(filters(), rows())
 def test_batches_chunks_and_pickled_filters_give_the_same_rows(expression, found):
     bound = pickle.loads(pickle.dumps(bind(expression, SCHEMA)))

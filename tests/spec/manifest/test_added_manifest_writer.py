@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest.made_up_entries import EVERY_PARTITION, NO_PARTITION, added, data_file, data_files, delete_files, written
 from tests.spec.manifest.test_manifest_column_writer import DATA, DELETES, target
 
@@ -43,7 +44,7 @@ def write(
 
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
 def test_the_bytes_equal_those_of_entries_written_one_by_one(version: int, content: ManifestContent) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(st.data())
     def check(data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from([EVERY_PARTITION, PLAIN_PARTITION, NO_PARTITION]))

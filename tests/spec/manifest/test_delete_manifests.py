@@ -8,6 +8,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest.made_up_entries import (
     BY_NAME,
     EVERY_PARTITION,
@@ -50,7 +51,7 @@ def inherited(entry: ManifestEntry, number: int) -> ManifestEntry:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_written_manifests_are_read_back_in_both_forms_and_by_another_library(version: int) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(entries(EVERY_PARTITION, version, DELETES))
     def check(rows: list[ManifestEntry]) -> None:
         content, manifest = written(rows, EVERY_PARTITION, format_version=version, content=DELETES)
@@ -167,7 +168,7 @@ def test_a_deletion_vector_written_with_other_names_order_and_types_is_read() ->
     assert (row["equality_ids"], row["first_row_id"], row["content"]) == (None, None, 1)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_position_deletes_of_v2_keep_their_target_in_both_forms(data: st.DataObject) -> None:
     target = data.draw(st.none() | st.text(max_size=30))

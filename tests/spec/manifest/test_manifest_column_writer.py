@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest.made_up_entries import (
     EVERY_PARTITION,
     NO_PARTITION,
@@ -72,7 +73,7 @@ def whole(content: bytes, manifest: ManifestFile, partition_type: StructType) ->
 
 @pytest.mark.parametrize("by_compiled", BOTH)
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.data())
 def test_columns_and_objects_are_written_as_the_same_bytes(
     by_compiled: bool, version: int, content: ManifestContent, data: st.DataObject

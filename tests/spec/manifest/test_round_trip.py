@@ -9,6 +9,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest.made_up_entries import (
     EVERY_PARTITION,
     NO_PARTITION,
@@ -41,7 +42,7 @@ def test_entries_are_read_with_inherited_numbers(codec: str, rows: list[Manifest
     assert read_entries(content, committed(manifest, 9), EVERY_PARTITION) == [inherited(entry, 9) for entry in rows]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(entries(EVERY_PARTITION))
 def test_entries_of_version_1_are_read_without_sequence_numbers(rows: list[ManifestEntry]) -> None:
     content, manifest = written(rows, EVERY_PARTITION, format_version=1)
@@ -49,7 +50,7 @@ def test_entries_of_version_1_are_read_without_sequence_numbers(rows: list[Manif
     assert found == [replace(inherited(entry, 0), sequence_number=0, file_sequence_number=0) for entry in rows]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(entries(EVERY_PARTITION), st.sets(st.integers(1, 200), max_size=3), st.sampled_from([1, 2]))
 def test_columns_and_entries_have_the_same_values(rows: list[ManifestEntry], asked: set[int], version: int) -> None:
     asked |= {field_id for entry in rows for field_id in list(entry.data_file.lower_bounds or {})[:1]}
@@ -73,7 +74,7 @@ def test_columns_and_entries_have_the_same_values(rows: list[ManifestEntry], ask
                 assert row[statistic_column(single, field_id)] == (getattr(file, plural) or {}).get(field_id)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(entries(EVERY_PARTITION))
 def test_another_library_reads_the_entries(rows: list[ManifestEntry]) -> None:
     content, _ = written(rows, EVERY_PARTITION)
@@ -124,7 +125,7 @@ def test_a_manifest_of_many_blocks_and_batches_keeps_its_order() -> None:
     assert columns["lower_bound.2"].to_pylist() == [str(n).encode() for n in range(20_000)]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(st.tuples(entries(EVERY_PARTITION), st.sampled_from([1, 2, 3]), st.integers(1, 9)), min_size=1, max_size=4), st.booleans())
 def test_many_manifests_read_at_once_equal_those_read_one_by_one(given_rows: list[Any], with_row_ids: bool) -> None:
     contents, manifests = {}, []

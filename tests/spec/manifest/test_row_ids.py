@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest.made_up_entries import NO_PARTITION, added, committed, data_file, entries, written
 
 from icefloe.errors import ManifestFormatError
@@ -69,7 +70,7 @@ def test_more_records_than_row_ids_can_number_are_refused() -> None:
         read_columns(content, committed(manifest, 9, first_row_id=5), NO_PARTITION)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(entries(NO_PARTITION, 3), st.none() | st.integers(0, 2**40))
 def test_row_ids_equal_a_plain_count_of_the_records_before(rows: list[ManifestEntry], first_row_id: int | None) -> None:
     expected: list[int | None] = []

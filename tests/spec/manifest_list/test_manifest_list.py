@@ -9,6 +9,7 @@ import fastavro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import AvroFormatError, InvalidInputError, ManifestFormatError, UnsupportedFormatVersionError
 from icefloe.spec.avro.avro_container import open_container, raw_blocks
@@ -75,7 +76,7 @@ def written(rows: list[ManifestFile], version: int = 2, **others: Any) -> bytes:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_manifests_survive_writing_and_another_library_reads_the_same(version: int) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=examples(40))
     @given(manifests(version))
     def check(rows: list[ManifestFile]) -> None:
         content = written(rows, version)

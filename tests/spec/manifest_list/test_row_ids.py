@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest_list.test_manifest_list import manifest, written
 
 from icefloe.errors import InvalidInputError
@@ -67,7 +68,7 @@ MANIFESTS = st.builds(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(MANIFESTS, max_size=8), st.integers(100, 2**40))
 def test_assigned_ranges_are_contiguous_above_all_assigned_before(manifests: list[ManifestFile], start: int) -> None:
     found, next_row_id = assign_first_row_ids(manifests, start)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidInputError
 from icefloe.spec.metadata.new_table import new_table_metadata
@@ -101,7 +102,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Snapshot], dict[str, SnapshotRef]]:
     return snapshots, refs
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(histories(), AGES, COUNTS, AGES, AGES, COUNTS)
 def test_expired_snapshots_and_references_are_those_of_the_specification(
     history: Any, age: int | None, least: int | None, ref_age: int | None, older_than: int | None, retain_last: int | None
@@ -118,7 +119,7 @@ def test_expired_snapshots_and_references_are_those_of_the_specification(
     assert set(expiry.snapshot_ids) == model.times.keys() - kept
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(histories(), st.sets(st.integers(1, 14)))
 def test_only_the_listed_snapshots_expire_and_referenced_ones_are_refused(history: Any, chosen: set[int]) -> None:
     snapshots, refs = history

@@ -7,6 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 import msgspec
 from hypothesis import given, settings
+from tests.repetitions import examples
 
 from icefloe.errors import IcefloeError
 from icefloe.spec.metadata.encrypted_key import EncryptedKey
@@ -133,7 +134,7 @@ def without_raw(metadata: TableMetadata) -> tuple[TableMetadata, dict[str, bytes
     return replace(metadata, unknown={}), {key: bytes(raw) for key, raw in metadata.unknown.items()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tables(), st.booleans())
 def test_metadata_comes_back_from_its_json_as_it_was(metadata: TableMetadata, gzip: bool) -> None:
     assert problems_of(metadata) == []
@@ -144,7 +145,7 @@ def test_metadata_comes_back_from_its_json_as_it_was(metadata: TableMetadata, gz
     assert write_table_metadata(again, gzip=gzip) == content
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tables(), st.data())
 def test_changed_bytes_are_read_or_refused_with_an_icefloe_error(metadata: TableMetadata, data: st.DataObject) -> None:
     content = bytearray(write_table_metadata(metadata))
@@ -158,7 +159,7 @@ def test_changed_bytes_are_read_or_refused_with_an_icefloe_error(metadata: Table
         check_table_metadata(bytes(content), "t")
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(tables(), st.data())
 def test_any_key_of_a_wrong_kind_is_named_by_the_full_check(metadata: TableMetadata, data: st.DataObject) -> None:
     document = msgspec.json.decode(write_table_metadata(metadata))

@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import event, given, settings
+from tests.repetitions import examples
 from tests.spec.metadata.made_up_tables import ID, NAME, START, snapshot, table
 
 from icefloe.errors import IcefloeError
@@ -104,7 +105,7 @@ def any_update(draw: st.DrawFn, base: TableMetadata, at_ms: int) -> Any:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from([1, 2, 3]), st.data())
 def test_any_sequence_of_updates_keeps_the_invariants(version: int, data: st.DataObject) -> None:
     metadata = table(version)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidInputError
 from icefloe.spec.partitioning.curve_cells import CurveOrder, cell_scale, cells_of, check_curve, in_curve_order
@@ -49,7 +50,7 @@ TYPES: dict[str, tuple[Any, Any, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_cells_have_the_order_of_their_values(name: str, data: st.DataObject) -> None:
     kind, values, key = TYPES[name]

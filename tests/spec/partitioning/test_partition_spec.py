@@ -7,6 +7,7 @@ from urllib.parse import unquote_plus
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidPartitionSpecError, MetadataFormatError, UnsupportedFeatureError
 from icefloe.spec.partitioning.partition_spec import (
@@ -194,7 +195,7 @@ def test_a_partition_path_is_in_form_encoding_as_java_writes_it() -> None:
     assert partition_path(UNPARTITIONED_SPEC, SCHEMA, ()) == ""
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text())
 def test_a_partition_value_never_makes_a_second_folder(value: str) -> None:
     path = partition_path(spec_of("origin"), SCHEMA, (value,))

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder, sorted_rows
 from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransform, TruncateTransform, UnknownTransform
@@ -66,7 +67,7 @@ def before(keys: list[SortField], left: dict[str, Any], right: dict[str, Any]) -
     return 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(ROW, max_size=30), st.lists(KEY, min_size=1, max_size=3))
 def test_rows_are_in_the_order_of_python_s_sort(rows: list[dict[str, Any]], keys: list[SortField]) -> None:
     numbered = Schema(*SCHEMA.fields, NestedField(9, "place", LongType()))

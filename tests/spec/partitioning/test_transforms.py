@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidPartitionSpecError, UnsupportedFeatureError
 from icefloe.spec.literals import INTEGER_RANGES
@@ -53,7 +54,7 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import physical_arrow_type, physical_list, to_bytes, to_physical
 
-few = settings(max_examples=60)
+few = settings(max_examples=examples(60))
 
 ALL_BITS = 2**31 - 1
 DAY = 17486
@@ -210,7 +211,7 @@ CASES = [
 def test_the_transform_of_a_column_equals_that_of_its_values(transform: Transform, kind: PrimitiveType) -> None:
     assert transform.can_transform(kind)
 
-    @settings(max_examples=20)
+    @settings(max_examples=examples(20))
     @given(st.lists(st.none() | sources(kind), max_size=6), st.integers(0, 2))
     def check(values: list[Any], skipped: int) -> None:
         values = values if not isinstance(transform, HourTransform) else [v if v is None else v % 2**60 - 2**59 for v in values]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import FrozenBitMap64
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidInputError, PuffinFormatError
 from icefloe.spec.puffin.deletion_vector import (
@@ -79,7 +80,7 @@ def test_empty_bitmaps_for_keys_without_positions_are_read() -> None:
     assert listed(frame(WITH_A_GAP), 2) == [1, 2**33 + 1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(POSITIONS, st.lists(st.tuples(st.integers(0, 500_000), st.integers(1, 3_000)), max_size=3))
 def test_a_vector_survives_encoding(positions: list[int], spans: list[tuple[int, int]]) -> None:
     every = [*positions, *(first + step for first, length in spans for step in range(length))]
@@ -196,7 +197,7 @@ def test_an_error_names_the_file_and_the_damaged_byte(data: bytes, what: str, wh
         assert f"at byte {where}" in str(caught.value)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sampled_from([ODD[8:-4], WITH_A_GAP, runs((3, 9), (50, 2), cardinality=13), containers((0, 2, b"\1\0\2\0"), (3, 1, b"\7\0"))]),
     st.data(),

@@ -4,6 +4,7 @@ import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe import Limits, set_limits
 from icefloe.errors import InvalidPropertyError, PuffinFormatError
@@ -112,7 +113,7 @@ def test_codecs_that_puffin_lacks_are_refused() -> None:
         compress("gzip", b"")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(CODECS), st.data())
 def test_mutated_frames_are_decompressed_or_raise_puffin_format_error(codec: str, data: st.DataObject) -> None:
     packed = bytearray(compress(codec, PLAIN[:3_000]))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError, PuffinFormatError
 from icefloe.spec.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
@@ -55,7 +56,7 @@ def one_blob(**changes: Any) -> dict[str, Any]:
     return {"blobs": [{key: value for key, value in described.items() if value is not ...}]}
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(BLOBS, max_size=4), PROPERTIES, st.booleans())
 def test_a_file_survives_writing_and_reading(blobs: list[Blob], properties: dict[str, str], compress_footer: bool) -> None:
     content, written = write_puffin(blobs, properties=properties, compress_footer=compress_footer)
@@ -216,7 +217,7 @@ SAMPLE = {
 }
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.booleans(), st.data())
 def test_mutated_files_are_read_or_raise_puffin_format_error(compress_footer: bool, data: st.DataObject) -> None:
     content = bytearray(SAMPLE[compress_footer])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe.errors import PuffinFormatError
 from icefloe.spec.puffin.theta_hash import theta_hashes, theta_hashes_of_values
@@ -38,7 +39,7 @@ def test_the_bytes_are_those_of_datasketches() -> None:
     assert two.ndv == 2
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.binary(max_size=20), max_size=200))
 def test_few_values_are_counted_exactly(values: list[bytes]) -> None:
     sketch = EMPTY_SKETCH.with_hashes(theta_hashes_of_values(values))
@@ -46,7 +47,7 @@ def test_few_values_are_counted_exactly(values: list[bytes]) -> None:
     assert same(sketch_from_bytes(sketch.to_bytes()), sketch)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**62), st.integers(0, 200_000), st.lists(st.integers(0, 200_000), max_size=4))
 def test_many_values_are_counted_within_the_error_whatever_their_order(first: int, count: int, cuts: list[int]) -> None:
     numbers = np.random.default_rng(first % 2**32).permutation(np.arange(first, first + count, dtype=np.int64))
@@ -59,7 +60,7 @@ def test_many_values_are_counted_within_the_error_whatever_their_order(first: in
     assert same(sketch_from_bytes(whole.to_bytes()), whole)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 30_000), st.integers(0, 30_000), st.integers(0, 30_000))
 def test_values_in_two_sketches_count_once(start: int, one: int, other: int) -> None:
     sketch = union([of_numbers(np.arange(one)), of_numbers(np.arange(start, start + other))])
@@ -99,7 +100,7 @@ def test_bytes_that_are_not_a_sketch_are_refused(data: str) -> None:
         sketch_from_bytes(bytes.fromhex(data))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from([NOTHING, ONE, TWO, TWO_COMPRESSED]), st.integers(0, 40), st.integers(0, 255), st.integers(0, 40))
 def test_damaged_bytes_are_a_sketch_or_raise_puffin_format_error(written: str, place: int, byte: int, kept: int) -> None:
     data = bytearray.fromhex(written)

@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pyarrow as pa
 from hypothesis import given, settings
+from tests.repetitions import examples
 
 from icefloe.spec.literals import INTEGER_RANGES
 from icefloe.spec.nested_values import ALWAYS_NULL_BY_DEFAULT
@@ -165,7 +166,7 @@ def single_value(kind: IcebergType) -> st.SearchStrategy[Any]:
     return st.nothing()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(schemas(PRIMITIVES))
 def test_a_schema_comes_back_from_json_as_it_was(schema: Schema) -> None:
     text = json.dumps(schema_to_json(schema))
@@ -188,14 +189,14 @@ def without_defaults(schema: Schema) -> Schema:
     return Schema(*fields(schema.fields))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(schemas(ARROW_PRIMITIVES))
 def test_a_schema_comes_back_from_arrow_with_its_ids(schema: Schema) -> None:
     back = schema_from_arrow(schema_to_arrow(schema), keep_ids=True)
     assert back.fields == without_defaults(schema).fields
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(schemas(ARROW_PRIMITIVES))
 def test_without_ids_a_schema_comes_back_with_the_ids_of_a_new_table(schema: Schema) -> None:
     bare = pa.schema(schema_to_arrow(schema))
@@ -244,7 +245,7 @@ def without_required(kind: pa.DataType) -> pa.DataType:
     return pa.large_string() if pa.types.is_string(kind) else kind
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(schemas_with_rows(), st.integers(0, 3))
 def test_rows_of_nullable_columns_are_cast_to_any_schema_they_fit(schema_and_rows: tuple[Schema, list[dict[str, Any]]], start: int) -> None:
     schema, rows = schema_and_rows

@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
+from tests.repetitions import examples
 
 from icefloe.errors import (
     CommitConflictError,
@@ -369,7 +370,7 @@ VERSION_UPDATES = st.one_of(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.lists(st.lists(VERSION_UPDATES, min_size=1, max_size=3), max_size=8))
 def test_a_view_keeps_its_rules_after_any_updates(commits: list[list[Any]]) -> None:
     metadata = view()
