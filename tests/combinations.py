@@ -27,5 +27,5 @@ def combinations(*values: Sequence[Any]) -> list[Any]:
         values: The values of each parameter.
     """
     longest = max(map(len, values))
-    shown = {tuple(options[index % len(options)] for options in values) for index in range(longest)}
+    shown = [tuple(options[index % len(options)] for options in values) for index in range(longest)]
     return [pytest.param(*chosen, marks=() if chosen in shown else pytest.mark.slow) for chosen in product(*values)]

@@ -106,6 +106,19 @@ def postgres_database(postgres: PostgresServer) -> Iterator[str]:
     postgres.drop_database(name)
 
 
+@pytest.fixture(scope="session")
+def shared_postgres_database(postgres: PostgresServer) -> str:
+    """Create the database of all tests that use `emptied_postgres_uri`."""
+    return postgres.new_database()
+
+
+@pytest.fixture
+def emptied_postgres_uri(postgres: PostgresServer, shared_postgres_database: str) -> str:
+    """Return the URI of a database without tables, which tests use one after the other: a new one takes five times as long."""
+    postgres.run(shared_postgres_database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    return postgres.uri(shared_postgres_database)
+
+
 @pytest.fixture
 def postgres_uri(postgres: PostgresServer, postgres_database: str) -> str:
     """Return the URI of an empty database."""

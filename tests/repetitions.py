@@ -5,10 +5,11 @@ import os
 ALL = "ICEFLOE_ALL_EXAMPLES" in os.environ
 
 
-def examples(count: int) -> int:
-    """Return how many of so many random examples this run makes: all of them, or else a fifth and at least 10.
+def examples(count: int, least: int = 10) -> int:
+    """Return how many of so many random examples this run makes: all of them, or else a fifth.
 
     Args:
         count: The examples of `make test-all`.
+        least: The fewest of the default run: less than 10 where one example is expensive.
     """
-    return count if ALL else min(count, max(10, count // 5))
+    return count if ALL else min(count, max(least, count // 5))

@@ -18,9 +18,9 @@ ROWS = pa.table({"id": [1, 2]})
 APPENDS = """
 import pickle, sys
 import pyarrow as pa
-table = pickle.load(sys.stdin.buffer)
-table.append(pa.table({"id": [3]}))
-print(table.name(), table.scan().count())
+for table in pickle.load(sys.stdin.buffer):
+    table.append(pa.table({"id": [3]}))
+    print(table.name(), table.scan().count())
 """
 
 
@@ -40,11 +40,10 @@ def test_a_table_commits_in_another_process_with_another_working_directory(tmp_p
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(tmp_path)
-    for catalog in catalogs(tmp_path):
-        table = table_of(catalog)
-        child = subprocess.run([sys.executable, "-c", APPENDS], input=pickle.dumps(table), capture_output=True, cwd=elsewhere, check=False)
-        assert (child.stdout.decode().strip(), child.stderr) == ("('db', 't') 3", b"")
-        assert table.refresh().scan().count() == 3
+    tables = [table_of(catalog) for catalog in catalogs(tmp_path)]
+    child = subprocess.run([sys.executable, "-c", APPENDS], input=pickle.dumps(tables), capture_output=True, cwd=elsewhere, check=False)
+    assert (child.stdout.decode().splitlines(), child.stderr) == (["('db', 't') 3"] * 2, b"")
+    assert [table.refresh().scan().count() for table in tables] == [3, 3]
     assert os.listdir(elsewhere) == []
 
 

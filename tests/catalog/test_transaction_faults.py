@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 
 from icefloe import SqlCatalog
 from icefloe.catalog.catalog import Catalog
@@ -58,9 +59,12 @@ def write(catalog: Catalog, number: int, *, creates: str | None = None) -> None:
             tx.create_table(creates, SCHEMA, properties=QUICK).append(row_of(number))
 
 
-@pytest.mark.parametrize("creates", [None, "db.c"])
 @pytest.mark.parametrize(
-    "fault", [Fault.LOST_REPLY, Fault.LATE, Fault.UNKNOWN, Fault.CONFLICT, Fault.OVERTAKEN, Fault.UNAVAILABLE_AFTER, Fault.UNAVAILABLE]
+    ("fault", "creates"),
+    combinations(
+        [Fault.LOST_REPLY, Fault.LATE, Fault.UNKNOWN, Fault.CONFLICT, Fault.OVERTAKEN, Fault.UNAVAILABLE_AFTER, Fault.UNAVAILABLE],
+        [None, "db.c"],
+    ),
 )
 def test_a_commit_whose_reply_is_lost_is_applied_once_to_every_table(
     catalog: SqlCatalog, tmp_path: Path, fault: Fault, creates: str | None

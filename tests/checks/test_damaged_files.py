@@ -11,10 +11,11 @@ import pytest
 from tests.checks.file_breaks import VALUES, file_of, statistics_of, written_files
 from tests.checks.stored_table import StoredTable
 from tests.combinations import combinations
+from tests.repetitions import examples
 
 from icefloe.checks.finding import Finding
 
-SEEDS = 40
+SEEDS = examples(40)
 MOST_SECONDS = 10.0
 MOST_BYTES = 2 << 30
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from tests.combinations import combinations
 from tests.commit.made_up_table import MadeUpTable, equality_deletes, position_deletes, rows
 
 from icefloe.commit.append import Append
@@ -55,8 +56,7 @@ def table_of(merges: str) -> MadeUpTable:
     return table
 
 
-@pytest.mark.parametrize("merges", ["true", "false"])
-@pytest.mark.parametrize("kind", ACTIONS)
+@pytest.mark.parametrize(("kind", "merges"), combinations([*ACTIONS], ["true", "false"]))
 def test_a_retry_after_a_failed_read_writes_every_manifest(kind: str, merges: str) -> None:
     make, live = ACTIONS[kind]
     for failing_read in itertools.count():

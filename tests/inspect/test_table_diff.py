@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.combinations import combinations
 from tests.repetitions import examples
 
 from icefloe import SqlCatalog
@@ -157,8 +158,7 @@ def test_branches_that_diverged_have_the_snapshots_of_each(tmp_path: Path) -> No
     assert [(row["id"], row["_change_type"]) for row in found.rows.sample] == [(2, "DELETE"), (3, "INSERT")]
 
 
-@pytest.mark.parametrize("version", ["1", "2", "3"])
-@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize(("version", "mode"), combinations(["1", "2", "3"], ["merge-on-read", "copy-on-write"]))
 def test_rows_that_were_only_copied_cancel_out_and_repeated_rows_are_counted(tmp_path: Path, version: str, mode: str) -> None:
     if version == "1" and mode == "merge-on-read":
         mode = "copy-on-write"

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.combinations import combinations
 from tests.maintenance.test_rewrite_data_files import content, data_files, made, other_writer, small_files
+from tests.repetitions import examples
 from tests.reports import facts
 
 from icefloe import SqlCatalog
@@ -21,6 +23,9 @@ from icefloe.operations.files.file_operations import RewriteDataFiles, RowChange
 from icefloe.operations.staging import write_audit_publish
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.table.table import Table
+
+# Vectors of version 3 are always those of one data file.
+VERSIONS = [(2, "file"), (2, "partition"), (3, "file"), pytest.param(3, "partition", marks=pytest.mark.slow)]
 
 
 def with_deletes(folder: Path, version: int = 3, spec: tuple[str, ...] = (), **properties: str) -> Table:
@@ -40,8 +45,7 @@ def paths_of_data(table: Table) -> set[str]:
     return set(table.inspect.data_files()["file_path"].to_pylist())
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("engine", [None, "in-process"])
+@pytest.mark.parametrize(("version", "engine"), combinations([2, 3], [None, "in-process"]))
 def test_equality_deletes_become_positions(tmp_path: Path, version: int, engine: str | None) -> None:
     table = with_deletes(tmp_path, version)
     before, data = content(table), paths_of_data(table)
@@ -85,7 +89,7 @@ def draw_rows(numbers: random.Random, count: int) -> pa.Table:
     )
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1_000_000),
     version=st.sampled_from([2, 3]),
@@ -171,8 +175,7 @@ def every_row(table: Table) -> list[str]:
     return sorted(map(str, table.scan(selected_fields=tuple(names)).to_arrow().to_pylist()))
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize(("version", "granularity"), VERSIONS)
 def test_a_compaction_between_plan_and_commit_makes_the_conversion_plan_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, granularity: str
 ) -> None:
@@ -183,8 +186,7 @@ def test_a_compaction_between_plan_and_commit_makes_the_conversion_plan_again(
     assert (result.failed, equality_deletes(table), ids(table)) == ((), 0, before)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize(("version", "granularity"), VERSIONS)
 def test_a_compaction_planned_before_the_deletes_restores_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, granularity: str
 ) -> None:
@@ -254,8 +256,7 @@ def test_files_that_are_lost_every_time_are_reported_and_left(tmp_path: Path, mo
     assert ids(table) == sorted(set(range(60)) - {2, 33, 34, 3, 31, 4, 32, 5, 6})
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("error", [StorageError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize(("version", "error"), combinations([2, 3], [StorageError("no"), KeyboardInterrupt()]))
 def test_after_a_failed_write_no_file_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, error: BaseException) -> None:
     table = with_deletes(tmp_path, version)
     monkeypatch.setattr(module, "_LEAST_ROWS", 1)

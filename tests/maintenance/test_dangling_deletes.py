@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.maintenance.test_rewrite_data_files import content, made, other_writer, small_files
+from tests.repetitions import examples
 from tests.reports import facts
 
 from icefloe.errors import NoSuchSnapshotError
@@ -44,7 +45,7 @@ def test_a_rewrite_removes_them_where_its_option_is_set(tmp_path: Path) -> None:
     assert table.scan().count() == 59
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([2, 3]), spec=st.sampled_from([(), ("kind",)]))
 def test_no_delete_that_applies_is_removed(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, spec: tuple[str, ...]

@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.combinations import combinations
 from tests.maintenance.test_rewrite_data_files import SCHEMA, content, made, other_writer, small_files
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog
 from icefloe.errors import (
@@ -42,7 +44,7 @@ def states(report: MaintenanceReport) -> dict[str, str]:
 def decayed(folder: Path, version: int, spec: tuple[str, ...], seed: int = 1, *, sorts: bool = False) -> Table:
     numbers = random.Random(seed)
     table = made(folder, version, spec, **{"write.delete.mode": "merge-on-read", "write.target-file-size-bytes": "4000000"})
-    for step in range(14):
+    for step in range(10):
         ids = [numbers.randrange(60) for _ in range(numbers.randrange(3, 12))]
         table.append(pa.table({"id": ids, "kind": [numbers.choice(["a", "b", None]) for _ in ids]}, schema=SCHEMA))
         if version > 1 and step % 3 == 0:
@@ -61,9 +63,7 @@ def decayed(folder: Path, version: int, spec: tuple[str, ...], seed: int = 1, *,
     return table
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("spec", [(), ("kind",)])
-@pytest.mark.parametrize("sorts", [False, True])
+@pytest.mark.parametrize(("version", "spec", "sorts"), combinations([1, 2, 3], [(), ("kind",)], [False, True]))
 def test_a_second_run_has_nothing_to_do_and_rows_stay(tmp_path: Path, version: int, spec: tuple[str, ...], sorts: bool) -> None:
     table = decayed(tmp_path, version, spec, sorts=sorts)
     before = content(table)
@@ -87,7 +87,7 @@ def test_a_second_run_has_nothing_to_do_and_rows_stay(tmp_path: Path, version: i
     assert [one.name for one in health(table).needs_care] == []
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5, least=2), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([2, 3]), share=st.floats(0, 1.1))
 def test_a_run_keeps_its_budget_of_bytes(tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, share: float) -> None:
     folder = tmp_path_factory.mktemp("lake")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.maintenance.test_convert_equality_deletes import any_change, any_table, equality_deletes, every_row, paths_of_data, with_deletes
 from tests.maintenance.test_maintain import aged, states
 from tests.maintenance.test_rewrite_data_files import content, made, other_writer, small_files
+from tests.repetitions import examples
 
 from icefloe.errors import CommitConflictError, StorageError
 from icefloe.maintenance.convert_equality_deletes import EqualityDeleteConversion
@@ -257,7 +258,7 @@ def test_deletes_that_lose_to_a_writer_are_left_for_the_next_run(tmp_path: Path,
     assert sorted(table.scan().to_arrow()["id"].to_pylist()) == expected
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1_000_000), version=st.sampled_from([2, 3]), spec=st.sampled_from([(), ("kind",), ("bucket(3, id)",)]))
 def test_groups_share_no_delete_and_are_as_many_as_partitions_allow(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, spec: tuple[str, ...]

@@ -658,7 +658,7 @@ def brute_force(table: Table) -> set[str]:
     return {str(path) for path in files if str(path) not in needed and path.name != "version-hint.text"}
 
 
-@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([1, 2, 3]))
 def test_exactly_the_files_without_a_reference_are_found(tmp_path_factory: pytest.TempPathFactory, seed: int, version: int) -> None:
     numbers = random.Random(seed)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.maintenance.test_convert_equality_deletes import any_change, any_table, draw_rows, every_row
+from tests.combinations import combinations
+from tests.maintenance.test_convert_equality_deletes import VERSIONS, any_change, any_table, draw_rows, every_row
 from tests.maintenance.test_rewrite_data_files import content, data_files, made, other_writer, small_files
 from tests.repetitions import examples
 from tests.reports import facts
@@ -264,7 +265,7 @@ def draw_deletes(table: Table, numbers: random.Random) -> None:
         table.delete(f"id in ({numbers.randrange(12)}, {numbers.randrange(12)})")
 
 
-@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1_000_000),
     version=st.sampled_from([2, 3]),
@@ -334,14 +335,22 @@ def ids(table: Table) -> list[int]:
     return sorted(table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("granularity", ["file", "partition"])
-@pytest.mark.parametrize("upgraded", [False, True])
+@pytest.mark.parametrize(
+    ("version", "granularity", "upgraded"),
+    [
+        (2, "file", False),
+        (2, "partition", False),
+        (3, "file", False),
+        pytest.param(3, "partition", False, marks=pytest.mark.slow),
+        pytest.param(3, "file", True, marks=pytest.mark.slow),
+        (3, "partition", True),
+    ],
+)
 def test_other_writers_between_plan_and_commit_lose_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, granularity: str, upgraded: bool
 ) -> None:
     table = with_deletes(tmp_path, 2 if upgraded else version, **{"write.delete.granularity": granularity})
-    if version == 3 and upgraded:
+    if upgraded:
         table.upgrade_table_version(3)
     others: list[tuple[Callable[[Table], Any], Callable[[set[int]], set[int]]]] = [
         (lambda writer: writer.delete("id in (8, 28, 48)"), lambda held: held - {8, 28, 48}),
@@ -363,8 +372,7 @@ def test_other_writers_between_plan_and_commit_lose_no_row(
             assert set(Counter(file["referenced_data_file"] for file in deletes(table)).values()) <= {1}
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize(("version", "granularity"), VERSIONS)
 def test_a_compaction_that_was_planned_before_restores_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, granularity: str
 ) -> None:
@@ -386,8 +394,7 @@ def test_a_compaction_that_was_planned_before_restores_no_row(
     assert ids(table) == sorted(before - {11, 31})
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize(("version", "granularity"), VERSIONS)
 def test_a_delete_that_was_planned_before_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, granularity: str
 ) -> None:
@@ -459,8 +466,7 @@ def test_groups_that_are_lost_every_time_are_reported_and_left(tmp_path: Path, m
     assert not {7, 8, 9} & set(ids(table))
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("error", [StorageError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize(("version", "error"), combinations([2, 3], [StorageError("no"), KeyboardInterrupt()]))
 def test_after_a_failed_write_no_file_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, error: BaseException) -> None:
     table = with_deletes(tmp_path, version, ("kind",))
     before, files = content(table), data_files(tmp_path)
@@ -501,8 +507,7 @@ def test_a_failure_within_a_part_leaves_none_of_its_files(tmp_path: Path, monkey
     assert (content(table), data_files(tmp_path)) == (before, files)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("error", [CommitConflictError("others won"), InvalidInputError("no")])
+@pytest.mark.parametrize(("version", "error"), combinations([2, 3], [CommitConflictError("others won"), InvalidInputError("no")]))
 def test_after_a_refused_commit_no_file_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, error: IcefloeError) -> None:
     table = with_deletes(tmp_path, version)
     before, files = content(table), data_files(tmp_path)
@@ -516,8 +521,7 @@ def test_after_a_refused_commit_no_file_remains(tmp_path: Path, monkeypatch: pyt
     assert (content(table), data_files(tmp_path)) == (before, files)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("error", [CommitUnknownError("no reply"), KeyboardInterrupt()])
+@pytest.mark.parametrize(("version", "error"), combinations([2, 3], [CommitUnknownError("no reply"), KeyboardInterrupt()]))
 def test_after_a_commit_of_unknown_state_the_files_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, error: BaseException
 ) -> None:

@@ -27,7 +27,7 @@ def run_stress(*arguments: object, module: str = "tests.maintenance_stress", sec
 
 @pytest.mark.parametrize(("version", "kind"), combinations([2, 3], ["merge", "beside"]))
 def test_no_writer_fails_beside_maintenance_and_no_row_is_lost_or_doubled(version: int, kind: str) -> None:
-    result = run_stress(kind, "--seconds", 2, "--writers", 2, "--version", version)
+    result = run_stress(kind, "--seconds", 1, "--writers", 2, "--version", version)
     assert result["commits"] > 0
     assert result["operations"]
 

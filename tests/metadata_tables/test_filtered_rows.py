@@ -57,7 +57,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     is_and=st.booleans(),
     columns=st.sets(st.sampled_from(COLUMNS), min_size=1),
 )
-@settings(max_examples=examples(80))
+@settings(max_examples=examples(80, least=16))
 def test_the_rows_of_a_filter_are_those_that_match(table: Table, name: str, leaves: list[str], is_and: bool, columns: set[str]) -> None:
     inspected = metadata_table(table, name)
     if any("part" in leaf for leaf in leaves) and "part" not in str(inspected.schema.find_field("partition").field_type):

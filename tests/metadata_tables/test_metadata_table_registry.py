@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.combinations import combinations
 from tests.metadata_tables.tables import SCHEMA, evolved, new_catalog, with_deletes
 
 from icefloe.errors import InvalidFilterError, InvalidInputError, NoSuchSnapshotError
@@ -90,8 +91,10 @@ class CountedReads:
         return getattr(self._io, name)
 
 
-@pytest.mark.parametrize("text", ["content = 1", "content in (1, 2) and record_count > 1", "spec_id = 0", "spec_id > 0 or content = 2"])
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("text", "name"),
+    combinations(["content = 1", "content in (1, 2) and record_count > 1", "spec_id = 0", "spec_id > 0 or content = 2"], [*FILES]),
+)
 def test_a_filter_loses_no_row_that_it_matches(table: Table, name: str, text: str) -> None:
     inspected = metadata_table(table, name)
     expression = to_expression(text)

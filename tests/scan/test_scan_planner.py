@@ -157,6 +157,7 @@ assert "pandas" not in sys.modules
 """
 
 
+@pytest.mark.slow  # planning with deletes in test_plan_deletes.py imports the same and more
 def test_planning_does_not_import_pandas(warehouse, tmp_path):
     (tmp_path / "table.json").write_bytes(write_table_metadata(warehouse.table()))
     for path, content in warehouse.files.items():

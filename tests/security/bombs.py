@@ -211,7 +211,7 @@ def parquet_footer_of_many_columns() -> Read:
 
 
 def metadata_in_gzip() -> Read:
-    content = gzipped((b"{", 1), (b" " * MIB, 1000), (b"}", 1))
+    content = gzipped((b"{", 1), (b" " * MIB, 300), (b"}", 1))
     return lambda: read_table_metadata(content, PATH)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 from tests.maintenance.test_rewrite_data_files import made
 from tests.maintenance.test_rewrite_table_path import files_below
 
@@ -36,8 +37,13 @@ def tampered(table: Table, tmp_path: Path, change: object) -> Table:
     return catalog.register_table("db.t", str(path))
 
 
-@pytest.mark.parametrize("path", ["{secret}", "{location}/../../../secret", "{location}2/x", "{location}/metadata/./x", "relative/x"])
-@pytest.mark.parametrize("place", ["statistics", "snapshots", "metadata-log"])
+@pytest.mark.parametrize(
+    ("path", "place"),
+    combinations(
+        ["{secret}", "{location}/../../../secret", "{location}2/x", "{location}/metadata/./x", "relative/x"],
+        ["statistics", "snapshots", "metadata-log"],
+    ),
+)
 def test_a_path_outside_of_the_table_is_refused(table: Table, tmp_path: Path, path: str, place: str) -> None:
     text = path.format(secret=tmp_path / "secret", location=table.location())
     key = {"statistics": "statistics-path", "snapshots": "manifest-list", "metadata-log": "metadata-file"}[place]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.combinations import combinations
 from tests.security.forging import forged
 
 from icefloe import SqlCatalog, load_catalog
@@ -80,8 +81,7 @@ def spellings(path: Path, table_folder: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("way", range(9))
-@pytest.mark.parametrize("operation", ["expire", "purge"])
+@pytest.mark.parametrize(("way", "operation"), combinations(range(9), ["expire", "purge"]))
 def test_a_file_elsewhere_that_a_manifest_names_is_kept(lake: SqlCatalog, secret: Path, way: int, operation: str) -> None:
     table = with_history(lake)
     path = spellings(secret, table.location())[way]
@@ -180,8 +180,10 @@ def snapshot_of(table: Table) -> Files:
     return {path: path.read_bytes() for path in Path(table.location()).rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("claim", ["own", "location", "data", "warehouse", "namespace", "data path", "warehouse path"])
-@pytest.mark.parametrize("operation", ["expire", "purge"])
+@pytest.mark.parametrize(
+    ("claim", "operation"),
+    combinations(["own", "location", "data", "warehouse", "namespace", "data path", "warehouse path"], ["expire", "purge"]),
+)
 def test_files_of_another_table_of_the_catalog_are_kept_whatever_folder_is_claimed(
     lake: SqlCatalog, tmp_path: Path, claim: str, operation: str
 ) -> None:

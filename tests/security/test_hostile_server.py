@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 from tests.security.forging import forged
 from tests.stores.rest.rest_double import Answer, OneTable, Request, RestDouble, problem, running
 
@@ -142,8 +143,7 @@ def serve_view(server: RestDouble, location: str) -> None:
     server.on("GET", "/v1/namespaces/db/views/v", Answer(200, {"metadata-location": f"{location}/metadata/00000-x.metadata.json"}))
 
 
-@pytest.mark.parametrize("policy", ["warn", "strict"])
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(("operation", "policy"), combinations([*OPERATIONS], ["warn", "strict"]))
 def test_no_operation_deletes_in_a_folder_that_only_the_server_names(
     server: RestDouble, hostile: Hostile, victim: Path, tmp_path: Path, operation: str, policy: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
+from tests.combinations import combinations
 from tests.stores.rest.conftest import server
 from tests.stores.rest.rest_double import Answer, OneTable, RestDouble
 from typer.testing import CliRunner
@@ -68,8 +69,7 @@ WAYS: dict[str, Callable[[RestCatalog], Any]] = {
 }
 
 
-@pytest.mark.parametrize("mode", [{}, {"snapshot-loading-mode": "refs"}, {"scan-planning-mode": "server"}])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("way", "mode"), combinations([*WAYS], [{}, {"snapshot-loading-mode": "refs"}, {"scan-planning-mode": "server"}]))
 def test_no_way_opens_a_restricted_table(server: RestDouble, stored: OneTable, way: str, mode: dict[str, str]) -> None:
     for path in ("/v1/namespaces/db/register", "/v1/namespaces/db/tables"):
         server.on("POST", path, call=stored.load)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 from typer.testing import CliRunner
 
 import icefloe.inspect as look
@@ -74,8 +75,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
         yield caplog
 
 
-@pytest.mark.parametrize("uri", URIS)
-@pytest.mark.parametrize("make", [SqlCatalog, load_catalog])
+@pytest.mark.parametrize(("uri", "make"), combinations([*URIS], [SqlCatalog, load_catalog]))
 @pytest.mark.filterwarnings("ignore")
 def test_no_error_of_a_catalog_that_cannot_be_opened_shows_its_password(
     uri: str, make: Callable[..., Any], log: pytest.LogCaptureFixture

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from tests.combinations import combinations
 
 from icefloe.catalog import load_catalog
 from icefloe.catalog.catalog import Catalog
@@ -27,29 +28,31 @@ def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Catal
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT TRANSFORM(id) USING 'id' AS (x string) FROM hostile.db.t",
-        "FROM hostile.db.t MAP id USING 'id' AS x",
-        "SELECT x FROM (FROM hostile.db.t REDUCE id USING 'id' AS x)",
-        f"SELECT {CALL} AS x",
-        f"SELECT system.builtin.{CALL} AS x",
-        "SELECT java_method('java.lang.System', 'setProperty', 'icefloe.hostile', 'x') AS x",
-        "SELECT Try_Reflect('java.lang.System', 'getProperty', 'user.name') AS x",
-        "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'getProperty', 'user.name') AS x",
-        f"SELECT string(col) AS x FROM IDENTIFIER('exp' || 'lode')(array({CALL}))",
-        f"SELECT (SELECT {CALL}) AS x",
-        f"WITH a AS (SELECT {CALL} AS x) SELECT x FROM a",
-        f"SELECT * FROM VALUES ({CALL}) AS v(x)",
-        f"SELECT string(col) AS x FROM explode(array({CALL}))",
-        f"SELECT v.x FROM hostile.db.t, LATERAL (SELECT {CALL} AS x) v",
-        f"SELECT string(sum(1) OVER w) AS x FROM hostile.db.t WINDOW w AS (ORDER BY {CALL})",
-        "SELECT value AS x FROM text.`/etc/hostname`",
-        "SELECT value AS x FROM text.`secrets.txt`",
-        "SELECT value AS x FROM `org.apache.spark.sql.execution.datasources.v2.text.TextDataSourceV2`.`http://127.0.0.1:9/x`",
-    ],
+    ("query", "place"),
+    combinations(
+        [
+            "SELECT TRANSFORM(id) USING 'id' AS (x string) FROM hostile.db.t",
+            "FROM hostile.db.t MAP id USING 'id' AS x",
+            "SELECT x FROM (FROM hostile.db.t REDUCE id USING 'id' AS x)",
+            f"SELECT {CALL} AS x",
+            f"SELECT system.builtin.{CALL} AS x",
+            "SELECT java_method('java.lang.System', 'setProperty', 'icefloe.hostile', 'x') AS x",
+            "SELECT Try_Reflect('java.lang.System', 'getProperty', 'user.name') AS x",
+            "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'getProperty', 'user.name') AS x",
+            f"SELECT string(col) AS x FROM IDENTIFIER('exp' || 'lode')(array({CALL}))",
+            f"SELECT (SELECT {CALL}) AS x",
+            f"WITH a AS (SELECT {CALL} AS x) SELECT x FROM a",
+            f"SELECT * FROM VALUES ({CALL}) AS v(x)",
+            f"SELECT string(col) AS x FROM explode(array({CALL}))",
+            f"SELECT v.x FROM hostile.db.t, LATERAL (SELECT {CALL} AS x) v",
+            f"SELECT string(sum(1) OVER w) AS x FROM hostile.db.t WINDOW w AS (ORDER BY {CALL})",
+            "SELECT value AS x FROM text.`/etc/hostname`",
+            "SELECT value AS x FROM text.`secrets.txt`",
+            "SELECT value AS x FROM `org.apache.spark.sql.execution.datasources.v2.text.TextDataSourceV2`.`http://127.0.0.1:9/x`",
+        ],
+        [None, "spark_catalog"],
+    ),
 )
-@pytest.mark.parametrize("place", [None, "spark_catalog"])
 def test_a_view_that_does_more_than_read_tables_is_refused(spark: SparkSession, lake: Catalog, query: str, place: str | None) -> None:
     lake.create_or_replace_view("db.v", query, COLUMNS, default_catalog=place, default_namespace=("default",) if place else ("db",))
     with pytest.raises(PySparkException, match="does more than read tables"):

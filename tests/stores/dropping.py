@@ -1,7 +1,7 @@
 """Program that drops a table of a file-system catalog, killed with SIGKILL before its first, second, ... deletion, and prints the state after each kill.
 
-`python dropping.py WAREHOUSE drop|purge drop|purge|create|namespace`: how the table is dropped, and the next call after the kill. It prints a line of JSON
-for each kill.
+`python dropping.py WAREHOUSE drop|purge drop|purge|create|namespace ...`: how the table is dropped, and the next calls, which take turns from kill to kill.
+It prints a line of JSON for each kill.
 """
 
 import json
@@ -58,7 +58,7 @@ def call_again(warehouse: str, how: str) -> None:
         catalog.drop_table("db.t", purge=how == "purge")
 
 
-def main(warehouse: str, how: str, again: str) -> None:
+def main(warehouse: str, how: str, *again: str) -> None:
     os.makedirs(warehouse)
     for before in range(1, 1000):
         catalog = FileSystemCatalog("lake", warehouse=warehouse)
@@ -74,7 +74,7 @@ def main(warehouse: str, how: str, again: str) -> None:
             catalog.drop_table("db.t")
         else:
             # After the last file only the empty folder of dropped tables remains, which the drop of the namespace removes.
-            call_again(warehouse, again if found["name"] == "unfinished-drop" else "namespace")
+            call_again(warehouse, again[before % len(again)] if found["name"] == "unfinished-drop" else "namespace")
         print(
             json.dumps(
                 {**found, "left": sorted(name for _, folders, names in os.walk(warehouse) for name in (*folders, *names) if name != "db")}

@@ -555,7 +555,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30, least=8), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_added_files_have_the_rows_and_pruning_of_the_same_rows_appended(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

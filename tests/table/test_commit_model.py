@@ -35,6 +35,7 @@ from tests.commit_effects import (
 )
 from tests.commit_model import CommitModel
 from tests.reference_reader import ReferenceReader
+from tests.repetitions import examples
 
 from icefloe import LongType
 from icefloe.datafile.deletes.delete_file_output import RowsToDelete, write_position_deletes, write_vectors
@@ -681,14 +682,14 @@ def without(matches: Callable[[tuple[Any, ...]], bool]) -> Callable[[Bag], Bag]:
     return lambda rows: Counter({row: count for row, count in rows.items() if not matches(row)})
 
 
-def run(examples: int, steps_each: int, *, derandomize: bool) -> int:
+def run(runs: int, steps_each: int, *, derandomize: bool) -> int:
     """Run the model, and return the number of operations."""
     ManyWriters.taken = 0
     ManyWriters.maintained.clear()
     run_state_machine_as_test(
         ManyWriters,
         settings=settings(
-            max_examples=examples,
+            max_examples=runs,
             stateful_step_count=steps_each,
             deadline=None,
             derandomize=derandomize,
@@ -699,12 +700,12 @@ def run(examples: int, steps_each: int, *, derandomize: bool) -> int:
 
 
 def test_commits_of_many_writers_with_faults_are_atomic_and_durable() -> None:
-    assert run(8, 25, derandomize=True) > 150
+    assert run(examples(8, least=6), 25, derandomize=True) > 110
 
 
 @pytest.mark.slow
 def test_thousands_of_steps_of_many_writers_with_faults_are_atomic_and_durable() -> None:
     # Some five minutes on a busy machine of two cores; each run has examples of its own.
-    examples = int(os.environ.get("ICEFLOE_MODEL_EXAMPLES", "60"))
-    assert run(examples, 50, derandomize=False) >= 40 * examples
-    assert ManyWriters.maintained.total() > examples / 2
+    runs = int(os.environ.get("ICEFLOE_MODEL_EXAMPLES", "60"))
+    assert run(runs, 50, derandomize=False) >= 40 * runs
+    assert ManyWriters.maintained.total() > runs / 2

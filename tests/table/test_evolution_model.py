@@ -193,7 +193,7 @@ class Model:
 STEPS = st.lists(st.sampled_from(["append", "append", "delete", "scan", "schema", "schema", "spec"]), min_size=3, max_size=9)
 
 
-@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20, least=8), suppress_health_check=[HealthCheck.too_slow])
 @given(version=st.sampled_from(["1", "2", "3", "3"]), steps=STEPS, data=st.data())
 def test_a_table_has_the_rows_of_the_model(version: str, steps: list[str], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 
 from icefloe import SqlCatalog, Table
 from icefloe.errors import IcefloeError, NoSuchFileError, StorageUnavailableError
@@ -54,8 +55,7 @@ class FailingIO:
         return self._left < 0
 
 
-@pytest.mark.parametrize("merges", ["true", "false"])
-@pytest.mark.parametrize("error", [NoSuchFileError, StorageUnavailableError])
+@pytest.mark.parametrize(("error", "merges"), combinations([NoSuchFileError, StorageUnavailableError], ["true", "false"]))
 @pytest.mark.parametrize("kind", OPERATIONS)
 def test_a_failed_write_beside_another_writer_loses_no_row_and_names_no_missing_file(
     tmp_path: Path, kind: str, error: type[IcefloeError], merges: str

@@ -25,7 +25,7 @@ def run_stress(*arguments: object, seconds: int = 3600) -> dict[str, Any]:
 
 
 def test_commits_of_a_few_concurrent_writers_are_all_applied() -> None:
-    assert run_stress("many", "--writers", 3, "--commits", 7)["commits"] == 21
+    assert run_stress("many", "--writers", 3, "--commits", 4)["commits"] == 12
 
 
 def test_a_table_is_intact_after_writers_are_stopped() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 
 from icefloe import LongType, SqlCatalog, Table
 from icefloe.errors import UnsupportedTypeError
@@ -35,8 +36,7 @@ def make(catalog: SqlCatalog, schema: pa.Schema, data_format: str, **properties:
     return catalog.create_table("db.t", schema, properties={"format-version": "3", "write.format.default": data_format} | properties)
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("data_format", FORMATS)
+@pytest.mark.parametrize(("data_format", "mode"), combinations([*FORMATS], ["copy-on-write", "merge-on-read"]))
 def test_rows_without_a_stored_column(catalog: SqlCatalog, data_format: str, mode: str) -> None:
     table = make(catalog, pa.schema([("a", pa.null()), ("b", pa.null())]), data_format, **{"write.delete.mode": mode})
     for count in (2, 3):

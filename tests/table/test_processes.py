@@ -16,7 +16,7 @@ from icefloe.table import Table
 SCHEMA = pa.schema([("label", pa.string()), ("number", pa.int64())])
 WRITER = Path(__file__).with_name("committing.py")
 ROWS_PER_APPEND = 3
-APPENDS = 20  # of each writer
+APPENDS = 6  # of each writer
 
 
 def catalog(warehouse: Path) -> SqlCatalog:
@@ -87,7 +87,7 @@ def append_with_kills(warehouse: Path, appends: int, seed: int) -> None:
 
 
 def test_a_table_is_intact_after_writers_are_killed_at_random_moments(tmp_path: Path) -> None:
-    append_with_kills(tmp_path, 8, seed=1)
+    append_with_kills(tmp_path, 5, seed=1)
 
 
 @pytest.mark.slow

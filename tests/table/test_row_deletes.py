@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 
 from icefloe import SqlCatalog
 from icefloe.errors import NoSuchFileError, StorageFullError, UnsupportedFeatureError
@@ -216,8 +217,10 @@ def test_a_retried_delete_keeps_the_deletes_of_the_concurrent_commit(tmp_path: P
 
 
 @pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("error", [StorageFullError("no space left", path="x"), KeyboardInterrupt()])
-@pytest.mark.parametrize("where", ["-deletes", "-m0.avro", "snap-", "metadata.json"])
+@pytest.mark.parametrize(
+    ("where", "error"),
+    combinations(["-deletes", "-m0.avro", "snap-", "metadata.json"], [StorageFullError("no space left", path="x"), KeyboardInterrupt()]),
+)
 def test_a_failed_write_leaves_the_table_unchanged_and_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, error: BaseException, where: str
 ) -> None:

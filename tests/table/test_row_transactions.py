@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.reference_reader import ReferenceReader
+from tests.repetitions import examples
 
 from icefloe import LongType, SqlCatalog
 from icefloe.errors import CommitConflictError, CommitInvalidatedError, InvalidFilterError
@@ -204,7 +205,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(10, least=6), suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, version=st.sampled_from([2, 3]), mode=st.sampled_from(["copy-on-write", "merge-on-read"]))
 def test_a_transaction_has_the_result_of_its_separate_writes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], version: int, mode: str

@@ -205,7 +205,7 @@ def named_files(table: Table) -> set[str]:
     return {entry.data_file.file_path for entry in entries}
 
 
-QUICK = settings(max_examples=examples(12), stateful_step_count=12, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(12, least=5), stateful_step_count=12, suppress_health_check=list(HealthCheck))
 
 
 class TestAnyTable(AnyTable.TestCase):  # type: ignore[misc,name-defined]

@@ -13,6 +13,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from tests.combinations import combinations
 from tests.reference_reader import Recount, ReferenceReader
 from tests.table.test_commit_loop import faulty
 
@@ -116,8 +117,7 @@ WRITES: dict[str, Callable[[Table], object]] = {
 }
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-@pytest.mark.parametrize("part", ["a", "b"])
+@pytest.mark.parametrize(("part", "mode"), combinations(["a", "b"], ["merge-on-read", "copy-on-write"]))
 @pytest.mark.parametrize("kind", WRITES)
 def test_files_of_a_concurrent_commit_conflict_whether_or_not_it_merged_the_planned_manifests(
     tmp_path: Path, kind: str, part: str, mode: str

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.combinations import combinations
 from tests.table.test_add_files import live, make
 
 from icefloe.datafile.field_ids import inner_fields
@@ -22,8 +23,7 @@ def put(path: Path, values: list[int | None], kind: pa.DataType) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("target", [pa.int32(), pa.int64()])
-@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()])
+@pytest.mark.parametrize(("kind", "target"), combinations([pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()], [pa.int32(), pa.int64()]))
 def test_unsigned_values_that_fit_are_read(tmp_path: Path, kind: pa.DataType, target: pa.DataType) -> None:
     table = make(tmp_path, schema=pa.schema([("n", target), ("l", pa.list_(target))]))
     most = 2 ** min(kind.bit_width, target.bit_width - 1) - 1

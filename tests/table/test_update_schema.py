@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 
 from icefloe import (
     CommitConflictError,
@@ -220,9 +221,11 @@ def test_a_column_with_the_name_of_a_partition_field_is_refused(catalog: SqlCata
 
 
 @pytest.mark.parametrize(
-    "spec", [["id"], ["bucket(4, id)"], ["truncate(8, id)"], ["ratio"], ["price"], ["bucket(3, price)"], ["truncate(7, price)"]]
+    ("spec", "version"),
+    combinations(
+        [["id"], ["bucket(4, id)"], ["truncate(8, id)"], ["ratio"], ["price"], ["bucket(3, price)"], ["truncate(7, price)"]], ["1", "2"]
+    ),
 )
-@pytest.mark.parametrize("version", ["1", "2"])
 def test_partition_columns_are_promoted_if_no_partition_value_changes(catalog: SqlCatalog, spec: list[str], version: str) -> None:
     table = catalog.create_table("db.p", ROWS.schema, partition_spec=spec, properties={"format-version": version})
     table.append(ROWS)

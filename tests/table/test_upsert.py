@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.combinations import combinations
 
 from icefloe import SqlCatalog, StringType
 from icefloe.errors import (
@@ -324,8 +325,7 @@ def orphans(table: Table, folder: Path) -> set[str]:
     return {str(path) for path in files_under(folder) if "/data/" in str(path)} - {path.removeprefix("file://") for path in named}
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-@pytest.mark.parametrize("spec", [(), ("part",)])
+@pytest.mark.parametrize(("version", "spec"), combinations([1, 2, 3], [(), ("part",)]))
 def test_a_copied_file_includes_the_new_rows_of_its_partition_in_one_file(tmp_path: Path, version: int, spec: tuple[str, ...]) -> None:
     table = make(tmp_path, version, spec)
     table.append(rows(*((n, "a", 0.0) for n in range(10))))

@@ -44,7 +44,7 @@ def run(data: st.DataObject, most: int) -> None:
         model.check_everything()
 
 
-QUICK = settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(25, least=8), suppress_health_check=list(HealthCheck))
 
 
 @QUICK

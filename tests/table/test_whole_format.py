@@ -360,7 +360,7 @@ def compare_with_model(table: Table, data: st.DataObject, most: int) -> None:
     model.check_everything()
 
 
-QUICK = settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(15, least=6), suppress_health_check=list(HealthCheck))
 
 
 @QUICK

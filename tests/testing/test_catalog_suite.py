@@ -66,5 +66,5 @@ class TestSqliteFile(OpenedTwice):
 @pytest.mark.postgres
 class TestPostgres(OpenedTwice):
     @pytest.fixture
-    def uri(self, postgres_uri: str) -> str:
-        return postgres_uri
+    def uri(self, emptied_postgres_uri: str) -> str:
+        return emptied_postgres_uri

@@ -40,10 +40,10 @@ def test_operators_build_and_or_and_the_opposite_predicate():
 
 def test_a_long_conjunction_stays_flat():
     expression = AlwaysTrue()
-    for number in range(3000):
+    for number in range(1200):  # more than Python's frames
         expression = expression & EqualTo("a", number)
     assert isinstance(expression, And)
-    assert len(expression.terms) == 3000
+    assert len(expression.terms) == 1200
     assert str(expression).startswith("a = 0 AND a = 1 AND ")
 
 

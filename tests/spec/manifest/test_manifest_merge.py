@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.spec.manifest.made_up_entries import EVERY_PARTITION, NO_PARTITION, SNAPSHOT_ID, added, committed, data_file, entries, written
 from tests.spec.manifest.test_manifest_column_writer import BOTH, DATA, DELETES, target
 
@@ -46,14 +47,13 @@ def decoded_and_encoded(
     return made, replace(line, added_snapshot_id=own)
 
 
-@pytest.mark.parametrize("by_compiled", BOTH)
 @pytest.mark.parametrize(
     ("old_version", "version", "content"), [(1, 1, DATA), (1, 2, DATA), (2, 2, DATA), (2, 3, DATA), (3, 3, DATA), (2, 2, DELETES)]
 )
-@settings(max_examples=8)
+@settings(max_examples=examples(8, least=5))
 @given(st.data())
 def test_filtering_a_manifest_equals_decoding_and_encoding_it(
-    by_compiled: bool, old_version: int, version: int, content: ManifestContent, data: st.DataObject
+    old_version: int, version: int, content: ManifestContent, data: st.DataObject
 ) -> None:
     rows = data.draw(entries(EVERY_PARTITION, old_version, content))
     made, line = written(rows, EVERY_PARTITION, format_version=old_version, content=content)
@@ -69,20 +69,18 @@ def test_filtering_a_manifest_equals_decoding_and_encoding_it(
     ]
     expected, told = written(restated, EVERY_PARTITION, format_version=version, content=content)
     chosen = target(EVERY_PARTITION, version, content, snapshot_id=NEW_SNAPSHOT)
-    assert filter_manifest(line, made, removed, chosen, by_compiled=by_compiled) == (
-        expected,
-        replace(told, added_snapshot_id=NEW_SNAPSHOT),
-    )
+    for by_compiled in BOTH:
+        assert filter_manifest(line, made, removed, chosen, by_compiled=by_compiled) == (
+            expected,
+            replace(told, added_snapshot_id=NEW_SNAPSHOT),
+        )
 
 
-@pytest.mark.parametrize("by_compiled", BOTH)
 @pytest.mark.parametrize("own", [SNAPSHOT_ID, NEW_SNAPSHOT])
 @pytest.mark.parametrize(("version", "content"), [(1, DATA), (2, DATA), (3, DATA), (2, DELETES), (3, DELETES)])
-@settings(max_examples=8)
+@settings(max_examples=examples(8, least=3))
 @given(st.data())
-def test_merging_manifests_equals_decoding_and_encoding_them(
-    by_compiled: bool, own: int, version: int, content: ManifestContent, data: st.DataObject
-) -> None:
+def test_merging_manifests_equals_decoding_and_encoding_them(own: int, version: int, content: ManifestContent, data: st.DataObject) -> None:
     manifests: Given = []
     for number in range(data.draw(st.integers(1, 3))):
         rows = data.draw(entries(EVERY_PARTITION, version, content))
@@ -93,7 +91,8 @@ def test_merging_manifests_equals_decoding_and_encoding_them(
         manifests.append((committed(line, 0 if version == 1 else 2**34 + number, first_row_id=row_id), made))
     chosen = target(EVERY_PARTITION, version, content, snapshot_id=own)
     expected = decoded_and_encoded(manifests, EVERY_PARTITION, version, content, own)
-    assert merge_manifests(manifests, chosen, by_compiled=by_compiled) == expected
+    for by_compiled in BOTH:
+        assert merge_manifests(manifests, chosen, by_compiled=by_compiled) == expected
 
 
 @pytest.mark.parametrize("by_compiled", BOTH)

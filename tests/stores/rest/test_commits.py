@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 from tests.stores.rest.own_server import own_server
 from tests.stores.rest.rest_double import Answer, OneTable, RestDouble, problem
 
@@ -146,9 +147,12 @@ def with_keys(server: RestDouble) -> None:
 
 
 @pytest.mark.usefixtures("with_keys")
-@pytest.mark.parametrize("lost", [Answer(hangs_up=True), problem(502, "X"), problem(500, "CommitStateUnknownException"), problem(504, "X")])
 @pytest.mark.parametrize(
-    "repeated", [None, problem(401, "X"), problem(404, "NoSuchNamespaceException"), problem(429, "X"), problem(400, "X")]
+    ("lost", "repeated"),
+    combinations(
+        [Answer(hangs_up=True), problem(502, "X"), problem(500, "CommitStateUnknownException"), problem(504, "X")],
+        [None, problem(401, "X"), problem(404, "NoSuchNamespaceException"), problem(429, "X"), problem(400, "X")],
+    ),
 )
 def test_a_new_table_whose_reply_is_lost_is_found_although_the_repeat_fails(
     server: RestDouble, stored: OneTable, lost: Answer, repeated: Answer | None

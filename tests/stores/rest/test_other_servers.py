@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 from tests.server.conftest import serve
 from tests.stores.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
 from typer.testing import CliRunner
@@ -59,8 +60,7 @@ class Unnamed(OneTable):
         return body if not self.named else {**body, "metadata-location": self.named[0]}
 
 
-@pytest.mark.parametrize("named", [(), (None,), ("",), (ADDRESS,)])
-@pytest.mark.parametrize("mode", ["all", "refs"])
+@pytest.mark.parametrize(("named", "mode"), combinations([(), (None,), ("",), (ADDRESS,)], ["all", "refs"]))
 def test_a_table_without_the_name_of_its_metadata_file_is_read_and_written(
     server: RestDouble, tmp_path: Any, named: tuple[str | None, ...], mode: str
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.combinations import combinations
 from tests.stores.rest.rest_double import Answer, OneTable, Request, RestDouble, problem
 
 from icefloe.catalog.catalog_loader import load_catalog
@@ -293,8 +294,7 @@ CHANGES: dict[str, tuple[tuple[str, str], Answer, Callable[[RestCatalog], object
 }
 
 
-@pytest.mark.parametrize("has_keys", [True, False])
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(("change", "has_keys"), combinations([*CHANGES], [True, False]))
 def test_a_change_whose_reply_is_lost_is_unknown_whatever_its_repeat_gets(server: RestDouble, change: str, has_keys: bool) -> None:
     lifetime = {"idempotency-key-lifetime": "PT30M"} if has_keys else {}
     configure(server, endpoints=[str(endpoint) for endpoint in Endpoint], **lifetime)
