@@ -44,7 +44,7 @@ def states(report: MaintenanceReport) -> dict[str, str]:
 def decayed(folder: Path, version: int, spec: tuple[str, ...], seed: int = 1, *, sorts: bool = False) -> Table:
     numbers = random.Random(seed)
     table = made(folder, version, spec, **{"write.delete.mode": "merge-on-read", "write.target-file-size-bytes": "4000000"})
-    for step in range(10):
+    for step in range(14):
         ids = [numbers.randrange(60) for _ in range(numbers.randrange(3, 12))]
         table.append(pa.table({"id": ids, "kind": [numbers.choice(["a", "b", None]) for _ in ids]}, schema=SCHEMA))
         if version > 1 and step % 3 == 0:

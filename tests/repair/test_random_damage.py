@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 from tests.checks.stored_table import Record, edit_avro, records_of
 from tests.repair.broken_table import BrokenTable
@@ -127,7 +127,9 @@ def model(request: pytest.FixtureRequest, sound: MakeTable) -> Model:
 def test_repairs_never_add_a_row_and_default_ones_never_drop_one_whose_file_is_there(model: Model, sound: MakeTable) -> None:
     repaired: Counter[str] = Counter()
 
-    @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(25, least=8), suppress_health_check=[HealthCheck.too_slow])
+    @example(damages=[("data", "delete", 0, 0.5)], named=None)
+    @example(damages=[("manifest", "wrong count", which, 0.5) for which in range(8)], named=None)
     @given(damages=DAMAGES, named=st.sampled_from((None, *(kind.id for kind in REPAIRS if not kind.is_default))))
     def check(damages: list[Damage], named: str | None) -> None:
         repaired.update(check_repairs(model, sound("of", model.version), damages, named))
