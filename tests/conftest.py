@@ -24,7 +24,7 @@ sys.dont_write_bytecode = False
 
 # Every REST catalog loads the certificates that this machine trusts, which takes 30 ms. No test uses TLS with another machine: one certificate, of which
 # no key exists, is enough.
-os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).with_name("trusted.pem")))
+os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("trusted.pem"))
 
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))

@@ -35,7 +35,15 @@ def content(table: Table) -> list[str]:
     return sorted(map(str, table.scan(selected_fields=(*SCHEMA.names, "_row_id", "_last_updated_sequence_number")).to_arrow().to_pylist()))
 
 
-@pytest.mark.parametrize("order", ["zorder(x, y)", "hilbert(x, y)", "HILBERT(x, `y`, name)", "zorder(x,y,name,kind)"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param("zorder(x, y)", marks=pytest.mark.slow),
+        pytest.param("hilbert(x, y)", marks=pytest.mark.slow),
+        "HILBERT(x, `y`, name)",
+        "zorder(x,y,name,kind)",
+    ],
+)
 def test_filters_on_any_column_of_a_curve_open_few_files_and_the_next_run_has_nothing_to_do(tmp_path: Path, order: str) -> None:
     table = made(tmp_path)
     scattered(table, 16)

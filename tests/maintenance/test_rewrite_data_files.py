@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 from tests.reports import facts
 
 from icefloe import SqlCatalog
@@ -86,7 +87,7 @@ def test_small_files_become_one_with_the_same_rows(tmp_path: Path, version: int)
     assert "nothing to do" in str(again)
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_rewrite_of_any_table_keeps_its_rows(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     version = data.draw(st.sampled_from([1, 2, 3]))

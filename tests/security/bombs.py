@@ -92,7 +92,7 @@ ENTRY = manifest_schema(NO_PARTITION, 2)
 
 
 def manifest_in_deflate() -> Read:
-    return read_manifest(avro(ENTRY, "deflate", (1, deflated(300))))
+    return read_manifest(avro(ENTRY, "deflate", (1, deflated(150))))
 
 
 def manifest_in_zstandard() -> Read:
@@ -109,7 +109,7 @@ def manifest_of_many_blocks() -> Read:
     size = 8 * MIB
     packed = zlib.compressobj(9, zlib.DEFLATED, -15)
     block = packed.compress(encode_long(size) + bytes(size)) + packed.flush()
-    content = avro(schema, "deflate", *[(1, block)] * 60)
+    content = avro(schema, "deflate", *[(1, block)] * 40)
     projected = Struct((ProjectedField(1, (), Value("b")),))
     return lambda: list(read_batches(open_container(content, PATH), projected))
 

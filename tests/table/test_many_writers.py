@@ -24,7 +24,9 @@ def run_stress(*arguments: object, seconds: int = 3600) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_commits_of_a_few_concurrent_writers_are_all_applied() -> None:
+    """Run three writers; two are in the default run, in `test_processes.py`."""
     assert run_stress("many", "--writers", 3, "--commits", 4)["commits"] == 12
 
 

@@ -86,7 +86,9 @@ def append_with_kills(warehouse: Path, appends: int, seed: int) -> None:
     check_history(table)
 
 
+@pytest.mark.slow
 def test_a_table_is_intact_after_writers_are_killed_at_random_moments(tmp_path: Path) -> None:
+    """Kill writers that are no forks; forks are killed in the default run, in `test_many_writers.py`."""
     append_with_kills(tmp_path, 5, seed=1)
 
 
