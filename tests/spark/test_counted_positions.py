@@ -54,13 +54,14 @@ def table(lake: SqlCatalog, request: pytest.FixtureRequest) -> Table:
     return made
 
 
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 SETTINGS = {
-    "whole": {},
-    "split": {"spark.sql.files.maxPartitionBytes": "20000"},
-    "row by row": {"spark.sql.parquet.enableVectorizedReader": "false"},
+    "whole": COMPILED,
+    "split": {**COMPILED, "spark.sql.files.maxPartitionBytes": "20000"},
+    "row by row": {**COMPILED, "spark.sql.parquet.enableVectorizedReader": "false"},
     "interpreted": {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
-    "off the heap": {"spark.sql.columnVector.offheap.enabled": "true"},
-    "small batches": {"spark.sql.parquet.columnarReaderBatchSize": "7", "spark.sql.files.maxPartitionBytes": "50000"},
+    "off the heap": {**COMPILED, "spark.sql.columnVector.offheap.enabled": "true"},
+    "small batches": {**COMPILED, "spark.sql.parquet.columnarReaderBatchSize": "7", "spark.sql.files.maxPartitionBytes": "50000"},
 }
 IN_THE_DEFAULT_RUN = ("split", "row by row", "small batches")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.combinations import repetitions
 from tests.maintenance.test_remove_orphan_files import OLD, age, folder_of, later, made, stray
 
 from icefloe.errors import EngineError, FormatError, InvalidInputError, NoSuchFileError, StorageError
@@ -161,7 +162,7 @@ def test_a_table_that_cannot_be_read_is_refused(spark: SparkSession, tmp_path: P
     assert table.maintenance.remove_orphan_files(engine="spark").deleted_files == 1
 
 
-@pytest.mark.parametrize("mode", ["ERROR", "IGNORE", "DELETE"])
+@pytest.mark.parametrize("mode", repetitions(["ERROR", "IGNORE", "DELETE"], "ERROR", "DELETE"))
 def test_prefixes_are_compared_as_in_this_process(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     table = made(tmp_path)
     path, other = stray(table, "data/x.parquet"), stray(table, "data/y.parquet")
