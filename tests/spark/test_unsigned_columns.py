@@ -168,5 +168,5 @@ def test_files_are_read_through_python_where_executors_lack_the_reader(
     assert [group.reason for group in groups_of(spark, table, "wide", "b", "h")] == [""]
 
 
-def groups_of(spark: SparkSession, table: Table, *columns: str) -> list[native_scan.FileGroup]:
+def groups_of(spark: SparkSession, table: Table, *columns: str) -> list[native_scan.ScanFileGroup]:
     return read_strategy.grouped_files(spark, table.scan().select(*columns).request(), 1.0, None)[1]
