@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.maintenance.test_rewrite_data_files import SCHEMA, made, small_files
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog
 from icefloe.checks.table_health import HealthState, TableHealth
@@ -29,7 +30,7 @@ def states(measured: TableHealth) -> dict[str, HealthState]:
     return {one.name: one.state for one in measured.measures}
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8, least=4), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), version=st.sampled_from([1, 2, 3]), spec=st.sampled_from([(), ("kind",), ("bucket(3, id)", "kind")]))
 def test_measures_are_those_of_a_count_by_hand(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, spec: tuple[str, ...]

@@ -467,7 +467,7 @@ def test_the_reason_names_the_engine_that_a_large_sort_lacks(tmp_path: Path) -> 
     assert "the engine in-process was chosen" in str(report)
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_two_runs_at_once_lose_no_row_and_neither_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     table = decayed(tmp_path, version, ("kind",))
     before, write, others = content(table), DataFileRewrite._write, []

@@ -419,7 +419,7 @@ def test_a_delete_that_was_planned_before_is_not_lost(
         assert set(Counter(file["referenced_data_file"] for file in deletes(table)).values()) == {1}
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_branch_that_is_rolled_back_meanwhile_keeps_its_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     table = with_deletes(tmp_path, 2)
     if version == 3:
@@ -451,7 +451,7 @@ def test_a_data_file_that_is_added_again_meanwhile_is_not_touched_by_older_delet
     assert set(range(10)) <= set(ids(table))  # the rows that older deletes deleted are there again
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_groups_that_are_lost_every_time_are_reported_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     table = with_deletes(tmp_path, version, **{"write.delete.granularity": "file"})
     before = data_files(tmp_path)

@@ -127,7 +127,7 @@ def test_a_copy_reads_equal_without_the_original(
     assert str(folder / "from") not in Path(result.metadata_location).read_text()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_later_commits_are_copied_on_top_of_an_earlier_copy(places: tuple[Path, Path], version: int) -> None:
     source, target = places
     table = with_history(source, version, 3)

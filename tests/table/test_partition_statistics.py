@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.repetitions import examples
 
 from icefloe import SqlCatalog, StaticTable
 from icefloe.commit.metadata_change import MetadataChange
@@ -148,7 +149,7 @@ def change(table: Table, step: tuple[str, Any]) -> None:
 def test_the_statistics_of_every_partition_equal_a_count_of_its_entries(
     tmp_path_factory: pytest.TempPathFactory, version: int, properties: dict[str, str]
 ) -> None:
-    @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(6, least=3), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.lists(STEP, min_size=1, max_size=6))
     def run(steps: list[tuple[str, Any]]) -> None:
         table = make(tmp_path_factory.mktemp("lake"), version, **properties)
