@@ -30,8 +30,10 @@ def kept(spark: SparkSession, sql: Run, lake: SqlCatalog) -> Iterator[Run]:
     ("statement", "rows"),
     [
         ("UPDATE lake.db.t SET id = id + 10 WHERE id < 3", (5, 35)),
-        ("DELETE FROM lake.db.t WHERE id % 2 = 0", (3, 9)),
-        ("MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE", (4, 14)),
+        pytest.param("DELETE FROM lake.db.t WHERE id % 2 = 0", (3, 9), marks=pytest.mark.slow),  # as in the next test
+        pytest.param(
+            "MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE", (4, 14), marks=pytest.mark.slow
+        ),
         (
             "MERGE INTO lake.db.t t USING (SELECT 7 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, kind) VALUES (id, 'a')",
             (6, 22),

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.emulators import KEY, SECRET, new_bucket, running, s3_properties
 from tests.oracle.hive_metastore import hive_metastore
+from tests.repetitions import ALL
 from tests.spark.sql.catalog_exercise import exercise
 
 from icefloe import load_catalog
@@ -154,7 +155,7 @@ def test_settings_alone_give_a_session_the_whole_sql(
     # Those who change a setting write Icefloe's own name, and others leave the class of the JAR as it is.
     configure(own, name, "icefloe" if "_" not in settings else f"{JAVA}.spark.SparkCatalog", request.getfixturevalue(settings))
     assert list(attach(own)) == [name]
-    exercise(own, name, has_views=has_views)
+    exercise(own, name, has_views=has_views, whole=ALL)
 
 
 def test_a_wrong_token_is_refused_without_showing_it(spark: SparkSession, rest: Settings, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,8 +8,9 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, UnsupportedOperationException
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
+from icefloe import SqlCatalog
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import java_array, jvm_of
 from icefloe.spark.catalog.spark_table import SparkTable
@@ -27,20 +28,20 @@ def loaded(spark: SparkSession, name: str = "t") -> Any:
 
 
 @pytest.fixture
-def table(sql: Run) -> str:
+def table(sql: Run, lake: SqlCatalog) -> str:
     sql("CREATE TABLE lake.db.t (id bigint, kind string) PARTITIONED BY (kind, bucket(4, id), truncate(2, kind))")
-    sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b')")
+    append(lake, [(1, "a"), (2, "b")])
     return "lake.db.t"
 
 
 @pytest.mark.usefixtures("table")
-def test_two_loads_of_the_same_table_state_are_equal(sql: Run, spark: SparkSession) -> None:
+def test_two_loads_of_the_same_table_state_are_equal(sql: Run, lake: SqlCatalog, spark: SparkSession) -> None:
     one, other = loaded(spark), loaded(spark)
     assert one.equals(other)
     assert one.hashCode() == other.hashCode()
     assert one.toString() == "lake.db.t"
     assert not one.equals("lake.db.t")
-    sql("INSERT INTO lake.db.t VALUES (3, 'c')")
+    append(lake, [(3, "c")])
     assert not one.equals(loaded(spark))
 
 

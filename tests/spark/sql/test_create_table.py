@@ -108,7 +108,7 @@ def test_a_query_that_fails_leaves_no_table_and_no_files(sql: Run, lake: SqlCata
     assert [row[1] for row in sql("SHOW TABLES IN lake.db")] == ["there"]
 
 
-@pytest.mark.parametrize("what", ["rows", "none"])
+@pytest.mark.parametrize("what", repetitions(["rows", "none"], "rows"))
 def test_the_statement_of_show_create_table_creates_the_same_table(sql: Run, lake: SqlCatalog, what: str) -> None:
     sql("""CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'it\\'s', k STRING, n INT DEFAULT 7, s STRUCT<a: INT COMMENT 'aa', m: MAP<STRING, ARRAY<DATE>>>)
            USING iceberg PARTITIONED BY (k, truncate(3, k), bucket(4, id)) COMMENT 'c' TBLPROPERTIES ('format-version' = '3', 'x' = 'y')""")

@@ -140,6 +140,7 @@ def test_uuids_and_fixed_bytes_have_a_place(sql: Run, lake: SqlCatalog) -> None:
     assert max(keys[:200]) - min(keys[:200]) < 200  # a sixth of the curve
 
 
+@pytest.mark.slow
 def test_a_sort_makes_as_many_files_as_fit_the_target(sql: Run, lake: SqlCatalog) -> None:
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64()), ("odd name.", pa.string())])
     table = lake.create_table("db.parts", schema)

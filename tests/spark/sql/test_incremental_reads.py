@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.combinations import repetitions
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
 import icefloe.spark
 from icefloe import SqlCatalog
@@ -102,7 +102,7 @@ def test_changes_have_the_place_of_each_row(spark: SparkSession, sql: Run, lake:
     assert sql("SELECT count(*), count(_file) FROM lake.db.p.changes WHERE NOT _deleted AND _pos >= 0") == [(5, 5)]
     assert sql("SELECT _partition, _pos FROM lake.db.p.changes WHERE id = 3 AND _change_type = 'DELETE'") == [((("b",)), 0)]
     sql("CREATE TABLE lake.db.bare (id BIGINT, _file STRING) USING iceberg")
-    sql("INSERT INTO lake.db.bare VALUES (1, 'own')")
+    append(lake, [(1, "own")], "db.bare")
     assert sql("SELECT id, _file, _pos, _spec_id, _partition FROM lake.db.bare.changes") == [(1, "own", 0, 0, None)]
 
 

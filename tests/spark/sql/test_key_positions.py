@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from tests.combinations import combinations
+from tests.combinations import repetitions
+from tests.repetitions import ALL
 from tests.spark.merge_on_read import add_equality_deletes, delete_keys, delete_positions
 from tests.spark.sql.conftest import Run
 
@@ -43,7 +44,7 @@ def append(table: Table, rows: list[Row]) -> None:
     table.append(pa.table([pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA))
 
 
-@pytest.mark.parametrize(("split", "seed"), combinations([False, True], range(3)))
+@pytest.mark.parametrize(("split", "seed"), repetitions([(split, seed) for split in (False, True) for seed in range(3)], (True, 1)))
 def test_random_keys_delete_the_rows_of_a_plain_model(
     lake: SqlCatalog, sql: Run, spark: SparkSession, searches: list[int], seed: int, split: bool
 ) -> None:
@@ -83,7 +84,8 @@ def test_random_keys_delete_the_rows_of_a_plain_model(
             before = len(searches)
             for text, rows in wanted.items():
                 assert sql(f"SELECT id, key, name FROM lake.db.k WHERE {text} ORDER BY id") == rows, text
-                assert sql(f"SELECT count(name) FROM lake.db.k WHERE {text}") == [(sum(row[2] is not None for row in rows),)]
+                if ALL or "BETWEEN" in text:
+                    assert sql(f"SELECT count(name) FROM lake.db.k WHERE {text}") == [(sum(row[2] is not None for row in rows),)]
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     assert 0 < before == len(searches)  # all in the first two rounds

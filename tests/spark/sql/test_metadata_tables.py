@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.combinations import repetitions
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
 from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES, metadata_table
@@ -16,22 +16,29 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def written(sql: Run) -> Run:
+def written(sql: Run, lake: SqlCatalog) -> Run:
     sql(
         "CREATE TABLE lake.db.t (id BIGINT, kind STRING, s STRUCT<a: INT>) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ('format-version' = '3')"
     )
-    sql("INSERT INTO lake.db.t SELECT id, if(id % 2 = 0, 'a', 'b'), named_struct('a', 1) FROM range(10)")
-    sql("INSERT INTO lake.db.t SELECT id, 'c', NULL FROM range(5)")
+    append(lake, [(number, "ab"[number % 2], {"a": 1}) for number in range(10)])
+    append(lake, [(number, "c", None) for number in range(5)])
     return sql
 
 
 @pytest.mark.parametrize("name", METADATA_TABLES)
-def test_every_metadata_table_has_the_rows_of_the_python_api(written: Run, lake: SqlCatalog, name: str) -> None:
-    expected = metadata_table(lake.load_table("db.t"), name)
-    columns = [field[0] for field in written(f"DESCRIBE lake.db.t.{name}")]
-    assert columns == expected.schema.names
-    assert len(written(f"SELECT * FROM lake.db.t.{name}")) == expected.to_arrow().num_rows
-    assert written(f"SELECT count(*) FROM lake.db.t.{name}") == [(expected.to_arrow().num_rows,)]
+def test_every_metadata_table_has_the_rows_of_the_python_api(written: Run, spark: SparkSession, lake: SqlCatalog, name: str) -> None:
+    expected, rows = metadata_table(lake.load_table("db.t"), name), spark.table(f"lake.db.t.{name}")
+    assert rows.columns == expected.schema.names
+    assert len(rows.collect()) == expected.to_arrow().num_rows
+
+
+def test_every_metadata_table_is_counted(written: Run, lake: SqlCatalog) -> None:
+    table = lake.load_table("db.t")
+    counts = written(f"SELECT {', '.join(f'(SELECT count(*) FROM lake.db.t.{name}) AS {name}' for name in METADATA_TABLES)}")[0]
+    assert dict(zip(METADATA_TABLES, counts, strict=True)) == {
+        name: metadata_table(table, name).to_arrow().num_rows for name in METADATA_TABLES
+    }
+    assert [field[0] for field in written("DESCRIBE lake.db.t.files")] == metadata_table(table, "files").schema.names
 
 
 @pytest.mark.parametrize(
@@ -109,9 +116,9 @@ def test_metadata_tables_cannot_be_written(written: Run) -> None:
 def changed(sql: Run, lake: SqlCatalog) -> list[tuple[int, int]]:
     """Three snapshots of `lake.db.t`, as ids and times: rows 1 and 2 come, 2 changes and is copied with 1, 3 comes."""
     sql("CREATE TABLE lake.db.t (id BIGINT, v STRING) USING iceberg")
-    sql("INSERT INTO lake.db.t SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 'a'), (2, 'b')")
+    append(lake, [(1, "a"), (2, "b")])
     sql("UPDATE lake.db.t SET v = 'c' WHERE id = 2")
-    sql("INSERT INTO lake.db.t VALUES (3, 'd')")
+    append(lake, [(3, "d")])
     return [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in lake.load_table("db.t").snapshots()]
 
 
@@ -158,16 +165,18 @@ def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed:
         assert ("create_changelog_view",) in [row[-1:] for row in sql("SHOW PROCEDURES IN lake.system")]
 
 
-@pytest.mark.parametrize("version", ["2", "3"])
-def test_position_deletes_without_rows_are_read_where_columns_are_required_and_partitions_changed(sql: Run, version: str) -> None:
+@pytest.mark.parametrize("version", repetitions(["2", "3"], "3"))
+def test_position_deletes_without_rows_are_read_where_columns_are_required_and_partitions_changed(
+    sql: Run, lake: SqlCatalog, version: str
+) -> None:
     sql(
         "CREATE TABLE lake.db.r (id INT NOT NULL, data STRING NOT NULL) USING iceberg PARTITIONED BY (data)"
         f" TBLPROPERTIES ('format-version' = '{version}', 'write.delete.mode' = 'merge-on-read')"
     )
-    sql("INSERT INTO lake.db.r SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'a' FROM range(0, 3)")
+    append(lake, [(number, "a") for number in range(3)], "db.r")
     sql("DELETE FROM lake.db.r WHERE id = 1")
     sql("ALTER TABLE lake.db.r DROP PARTITION FIELD data")
-    sql("INSERT INTO lake.db.r SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'b' FROM range(3, 6)")
+    append(lake, [(number, "b") for number in range(3, 6)], "db.r")
     sql("DELETE FROM lake.db.r WHERE id = 5")
     assert len(sql("SELECT * FROM lake.db.r.position_deletes")) == 2
     wanted = "SELECT spec_id, partition.data, pos, row FROM lake.db.r.position_deletes"
@@ -176,9 +185,9 @@ def test_position_deletes_without_rows_are_read_where_columns_are_required_and_p
     assert sql(f"{wanted} WHERE row.id IS NOT NULL") == []
 
 
-def test_changes_of_null_structs_with_required_members_are_read(sql: Run) -> None:
+def test_changes_of_null_structs_with_required_members_are_read(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.s (id INT NOT NULL, s STRUCT<a: INT NOT NULL, l: ARRAY<STRUCT<b: INT NOT NULL>>>) USING iceberg")
-    sql("INSERT INTO lake.db.s VALUES (1, NULL), (2, struct(1, array(NULL, struct(2))))")
+    append(lake, [(1, None), (2, {"a": 1, "l": [None, {"b": 2}]})], "db.s")
     expected = [(1, None), (2, (1, [None, (2,)]))]
     assert sql("SELECT id, s FROM lake.db.s.changes ORDER BY id") == expected
     assert sql("CALL lake.system.create_changelog_view('db.s')") == [("`s_changes`",)]

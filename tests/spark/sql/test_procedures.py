@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.combinations import repetitions
-from tests.spark.sql.conftest import Run
+from tests.spark.sql.conftest import Run, append, stored
 
 from icefloe import SqlCatalog
 from icefloe.errors import InvalidInputError
@@ -81,7 +81,7 @@ def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.c (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ('format-version' = '3')")
     sql("ALTER TABLE lake.db.c SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     for number in range(6):
-        sql(f"INSERT INTO lake.db.c SELECT /*+ COALESCE(1) */ id * 7 % 100 + {number}, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+        append(lake, [(one * 7 % 100 + number, "ab"[one % 2]) for one in range(100)], "db.c")
     sql("DELETE FROM lake.db.c WHERE id % 10 = 3")
     query = "SELECT id, kind, _row_id, _last_updated_sequence_number FROM lake.db.c ORDER BY _row_id"
     before = sql(query)
@@ -108,17 +108,16 @@ def test_procedures_convert_equality_deletes(sql: Run, lake: SqlCatalog, version
         f"CREATE TABLE lake.{name} (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ('format-version' = '{version}')"
     )
     for number in range(4):
-        sql(f"INSERT INTO lake.{name} SELECT id * 4 + {number}, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+        append(lake, [(one * 4 + number, "ab"[one % 2]) for one in range(100)], name)
     lake.load_table(name).delete_keys(pa.table({"id": [1, 2, 3, 398]}), ["id"])
-    query = f"SELECT * FROM lake.{name} ORDER BY id"
-    before = sql(query)
+    before = stored(lake, "id", "kind", name=name)
     assert len(before) == 396
     call = f"CALL lake.system.convert_equality_deletes(table => '{name}'"
     assert sql(f"{call}, dry_run => true)") == [(1, 0, 0, 0, 0)]
     assert sql(f"""{call}, where => "kind = 'a'")""") == [(0, 3, 0, 1, 0)]
-    assert sql(query) == before
+    assert stored(lake, "id", "kind", name=name) == before
     assert sql(f"{call}, options => map('partial-progress.enabled', 'true'))") == [(1, 1, 0, 0, 0)]
-    assert sql(query) == before
+    assert stored(lake, "id", "kind", name=name) == before
     assert sql(f"{call})") == [(0, 0, 0, 0, 0)]
     with pytest.raises(PySparkException, match="has no option min-files"):
         sql(f"{call}, options => map('min-files', '1'))")
@@ -129,12 +128,11 @@ def test_procedures_rewrite_position_delete_files(sql: Run, lake: SqlCatalog, ve
     name = f"db.merged{version}"
     properties = f"'format-version' = '{version}', 'write.delete.mode' = 'merge-on-read', 'write.delete.granularity' = 'partition'"
     sql(f"CREATE TABLE lake.{name} (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ({properties})")
-    sql(f"INSERT INTO lake.{name} SELECT id, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
-    sql(f"INSERT INTO lake.{name} SELECT id + 100, IF(id % 2 = 0, 'a', 'b') FROM range(100)")
+    for start in (0, 100):
+        append(lake, [(start + one, "ab"[one % 2]) for one in range(100)], name)
     for number in range(6):
-        sql(f"DELETE FROM lake.{name} WHERE id IN ({10 * number}, {10 * number + 101})")
-    query = f"SELECT * FROM lake.{name} ORDER BY id"
-    before = sql(query)
+        lake.load_table(name).delete(f"id IN ({10 * number}, {10 * number + 101})")
+    before = stored(lake, "id", "kind", name=name)
     assert len(before) == 188
     call = f"CALL lake.system.rewrite_position_delete_files(table => '{name}'"
     files = len(lake.load_table(name).inspect.delete_files())
@@ -144,12 +142,12 @@ def test_procedures_rewrite_position_delete_files(sql: Run, lake: SqlCatalog, ve
     assert expected == 2
     rewritten, added, _, bytes_added = sql(f"""{call}, where => "kind = 'a'", options => map('min-input-files', '2'))""")[0]
     assert (rewritten, added) == ((6, 1) if version == 2 else (0, 0))
-    assert sql(query) == before
+    assert stored(lake, "id", "kind", name=name) == before
     rewritten, added, _, bytes_added = sql(f"{call}, options => map('rewrite-all', 'true'))")[0]
     after = lake.load_table(name).inspect.delete_files().to_pylist()
     assert (added, len(after)) == (2, 2)
     assert bytes_added == sum(file["content_size_in_bytes"] or file["file_size_in_bytes"] for file in after)
-    assert sql(query) == before
+    assert stored(lake, "id", "kind", name=name) == before
     assert sql(f"{call})") == [(0, 0, 0, 0)]
     with pytest.raises(PySparkException, match="has no option min-files"):
         sql(f"{call}, options => map('min-files', '1'))")

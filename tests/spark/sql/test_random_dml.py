@@ -22,6 +22,7 @@ def run(both: Both, told: list[tuple[Any, ...]]) -> None:
     both.check_spark()
 
 
+@pytest.mark.slow
 @given(form=st.sampled_from(FORMS), partitioning=st.sampled_from(PARTITIONING), told=st.lists(steps, min_size=2, max_size=4))
 @settings(max_examples=2, suppress_health_check=_SHARED, phases=(Phase.explicit, Phase.generate))
 def test_rows_equal_those_of_sqlite(

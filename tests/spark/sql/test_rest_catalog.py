@@ -21,7 +21,17 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         yield
 
 
+def test_a_catalog_of_the_configuration_is_attached_by_its_name_alone(spark: SparkSession, configured: None) -> None:
+    attach(spark, "prod")
+    spark.sql("CREATE NAMESPACE prod.db")
+    spark.sql("CREATE TABLE prod.db.t USING iceberg AS SELECT 1L AS id")
+    spark.sql("UPDATE prod.db.t SET id = 2")
+    assert spark.table("prod.db.t").collect() == [(2,)]
+
+
+@pytest.mark.slow
 def test_statements_run_on_a_rest_catalog(spark: SparkSession, configured: None) -> None:
+    """Those of `test_catalogs_by_settings.py` run on a REST catalog too, in the default run one of each kind."""
     attach(spark, "prod")
 
     def rows(text: str) -> list[tuple[object, ...]]:

@@ -32,7 +32,7 @@ def row_ids(lake: SqlCatalog) -> dict[Any, Any]:
     return dict(stored(lake, "id", "_row_id"))
 
 
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
 def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, lake, version, mode)
     before = row_ids(lake)
@@ -51,7 +51,7 @@ def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, 
     assert summary.get("added-dvs") == ("2" if version == 3 and mode == "merge-on-read" else None)
 
 
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write")))
 def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, lake, version, mode)
     before = row_ids(lake)
@@ -71,7 +71,7 @@ def test_a_subquery_used_several_times_has_one_value(sql: Run, lake: SqlCatalog,
     assert stored(lake, "id") == [(4,), (5,), (6,), (7,), (8,)]
 
 
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
 def test_merge_with_every_clause(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, lake, version, mode, partitioned=version != 3)
     before = row_ids(lake)
