@@ -1,4 +1,4 @@
-"""The display of values: reports of facts and grids, their HTML for notebooks, the text of numbers, times and paths.
+"""The display of values: reports of facts and grids, their HTML for notebooks, figures, and progress.
 
-A terminal draws reports with `display/terminal.py`, which needs a drawing library.
+`display/terminal.py` draws reports in a terminal; it needs a drawing library.
 """

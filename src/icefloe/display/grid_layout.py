@@ -1,7 +1,7 @@
 """The widths of a grid's columns in a line of limited width.
 
-Ids, numbers and names are never cut. Text wraps first, and so do names wider than a line; then columns give way by their rank; what still does not fit is
-drawn as records.
+Ids, numbers and names are never cut. Columns of text are wrapped first, and also names that are wider than a line. If that is not enough, columns are left out
+by their rank. If the rest still does not fit, each row is drawn as a record with one line for each value.
 """
 
 from collections.abc import Sequence
@@ -12,20 +12,20 @@ from rich.cells import cell_len
 from icefloe.display.report import Column, Grid
 from icefloe.errors import visible
 
-# Characters between two columns.
+# The number of characters between two columns.
 SPACE = 3
-# A word of this many characters stays whole in a column of text; of longer ones, such as paths, any part may continue in the next line.
+# Words of up to this many characters are not split in a column of text; longer ones, such as paths, may continue in the next line anywhere.
 _LONGEST_WORD = 20
 
 
 @dataclass(frozen=True, slots=True)
 class GridLayout:
-    """The columns that fit.
+    """The columns of a grid that fit into a line.
 
     Attributes:
-        shown: Their indices in the grid, in order.
-        widths: Their widths in characters.
-        left_out: The names of the others.
+        shown: The indices of the columns in the grid, in order.
+        widths: The widths of these columns in characters.
+        left_out: The names of the columns that do not fit.
     """
 
     shown: tuple[int, ...]
@@ -34,23 +34,23 @@ class GridLayout:
 
 
 def natural_width(part: Grid) -> int:
-    """Return the width in characters at which no cell of the grid is wrapped."""
+    """Return the least width in characters at which no cell of the grid is wrapped."""
     return total_width(natural_widths(part))
 
 
 def natural_widths(part: Grid) -> list[int]:
-    """Return the width of each column in characters at which none of its cells is wrapped."""
+    """Return for each column the least width in characters at which none of its cells is wrapped."""
     return [_natural(column, _cells(part, index)) for index, column in enumerate(part.columns)]
 
 
 def fit_grid(part: Grid, width: int) -> GridLayout | None:
-    """Return the layout of a grid; None if its rows must be drawn as records.
+    """Return the layout of a grid; None if each row must be drawn as a record.
 
     Args:
         part: The grid.
         width: The width of a line in characters.
     """
-    # What is wider than a line is wrapped in a record too, which takes more lines than a row.
+    # A column that is wider than a line may be wrapped: a record would wrap it too, and take more lines than a row.
     columns = [
         replace(column, whole=False) if column.whole and _least(column, _cells(part, index)) > width else column
         for index, column in enumerate(part.columns)
@@ -65,7 +65,7 @@ def fit_grid(part: Grid, width: int) -> GridLayout | None:
     natural = [_natural(part.columns[index], _cells(part, index)) for index in shown]
     is_text = [not (columns[index].is_number or columns[index].whole) for index in shown]
     left = width - total_width([least[index] for index in shown])
-    # Text first: of a column that is never wrapped only the header is wider than its least width.
+    # Columns of text are widened first: of the other columns only the header can need more than the least width.
     widths, left = _widen([least[index] for index in shown], natural, is_text, left)
     widths, _ = _widen(widths, natural, [True] * len(shown), left)
     left_out = tuple(column.name for index, column in enumerate(part.columns) if index not in shown)
@@ -81,7 +81,7 @@ def _natural(column: Column, cells: Sequence[str]) -> int:
 
 
 def _least(column: Column, cells: Sequence[str]) -> int:
-    """Return the least width of a column: its header may wrap between words; its cells only if they are text."""
+    """Return the least width of a column. Its header may be wrapped between words; its cells only if they are text."""
     header = max((cell_len(word) for word in visible(column.name).split()), default=1)
     if column.is_number or column.whole:
         return max(header, *(cell_len(line) for text in cells for line in text.split("\n")), 1)
@@ -90,7 +90,17 @@ def _least(column: Column, cells: Sequence[str]) -> int:
 
 
 def _widen(widths: Sequence[int], natural: Sequence[int], may_grow: Sequence[bool], left: int) -> tuple[list[int], int]:
-    """Return the widths with `left` more characters among them, always to the narrowest that needs more, and how many characters are left."""
+    """Distribute characters over columns, each to the narrowest column that needs more.
+
+    Args:
+        widths: The current widths in characters.
+        natural: The widths at which nothing is wrapped.
+        may_grow: Whether each column may become wider.
+        left: The number of characters to distribute.
+
+    Returns:
+        The new widths, and the number of characters that no column needs.
+    """
     grown = list(widths)
     while left:
         needy = [index for index, current in enumerate(grown) if may_grow[index] and current < natural[index]]
@@ -102,5 +112,5 @@ def _widen(widths: Sequence[int], natural: Sequence[int], may_grow: Sequence[boo
 
 
 def total_width(widths: Sequence[int]) -> int:
-    """Return the width in characters of columns of these widths, with the space between them."""
+    """Return the width in characters of columns of these widths, including the space between them."""
     return sum(widths) + SPACE * (len(widths) - 1)

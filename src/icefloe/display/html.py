@@ -1,7 +1,7 @@
-"""A report as HTML, in a notebook and on a page: tables, and outlines that open and close. The content is in `report.py`.
+"""Conversion of a report (`report.py`) to HTML for notebooks and pages: tables, and outlines that open and close.
 
-Every text is escaped; nothing of a table's content is trusted as markup. A notebook has no style sheet, so that elements have styles of their own there. The
-policy of a page refuses these: its elements have classes.
+Every text is escaped, because content of a table must not become markup. Notebooks have no style sheet for reports, so that elements have styles of their own
+there. The content security policy of a page refuses such styles, so that its elements have classes.
 """
 
 import json
@@ -14,24 +14,24 @@ from icefloe.display.markup import Child, Markup, element, escape_text
 from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, Prose, Report
 from icefloe.errors import visible
 
-# Lines of a JSON document on one page.
+# The most lines of a JSON document on one page.
 DOCUMENT_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HtmlStyle:
-    """How the elements of a report are drawn.
+    """The elements and attributes with which a report is drawn.
 
     Attributes:
-        title: The element of the title of a report; None for none.
+        title: The element of a report's title; None if the title is not drawn.
         heading: The element of the title of a part.
-        facts: The elements of a list of facts, of a fact, of its name and of its value.
-        attributes: The attributes of elements, by what they are.
-        signs: What is before the label of a line that was kept or skipped.
-        open_levels: Levels of an outline that are initially open.
-        document_lines: Lines of a JSON document; None for all.
-        frame: What is around a table, by its title.
-        text: Escapes a text.
+        facts: The four elements of a list of facts, of one fact, of its name and of its value.
+        attributes: The attributes of elements, by the role of the element.
+        signs: The text before the label of a line, by whether its subject was kept or skipped.
+        open_levels: The number of levels of an outline that are initially open.
+        document_lines: The most lines of a JSON document; None for all.
+        frame: Returns the frame around a table, given the table and its title.
+        text: Returns a text escaped.
     """
 
     title: str | None
@@ -107,12 +107,12 @@ PAGE = HtmlStyle(
 
 
 def html_of(report: Report) -> str:
-    """Return a report as one `div` for a notebook."""
+    """Return a report as one `div` element for a notebook."""
     return str(report_markup(report, NOTEBOOK))
 
 
 def report_markup(report: Report, style: HtmlStyle = PAGE) -> Markup:
-    """Return a report as one `div`."""
+    """Return a report as one `div` element."""
     title = element(style.title, style.text(report.title)) if style.title and report.title else None
     return style.element("div", "report", title, *(_part(part, style) for part in report.parts))
 
@@ -152,9 +152,9 @@ def table_markup(
     Args:
         columns: The headers.
         rows: The cells.
-        numbers: The places of columns with numbers, which are aligned right.
-        caption: What it lists, for readers who do not see it.
-        style: How it is drawn.
+        numbers: The indices of columns with numbers, which are aligned right.
+        caption: What the table lists, for screen readers.
+        style: How the table is drawn.
     """
     roles = ["number" if place in numbers else "cell" for place in range(len(columns))]
     heads = [style.element("th", "head" if role == "cell" else "number head", name) for name, role in zip(columns, roles, strict=True)]
@@ -171,12 +171,12 @@ def figure_markup(figure: Figure, style: HtmlStyle = PAGE) -> Markup:
 
 
 def document_text(content: object) -> list[str]:
-    """Return a JSON document as lines."""
+    """Return the lines of a JSON document."""
     return json.dumps(content, indent=2, ensure_ascii=False).splitlines()
 
 
 def document_lines(lines: Sequence[str], start: int, style: HtmlStyle = PAGE) -> Markup:
-    """Return the lines of a document from one on."""
+    """Return the lines of a document from line `start` on, at most as many as the style allows."""
     shown = lines[start:] if style.document_lines is None else lines[start : start + style.document_lines]
     return element("pre", *(element("span", style.text(line), "\n") for line in shown), tabindex=0, aria_label="JSON document")
 

@@ -1,6 +1,6 @@
-"""`Markup`: HTML and SVG made of elements whose text and attributes are always escaped and never long.
+"""`Markup`: HTML and SVG, made of elements whose text and attributes are always escaped and limited in length.
 
-Whatever comes from a table enters a page as plain text through `element`. A text becomes markup in no other way, so that a column may be called `<script>`.
+Every value of a table enters a page as plain text through `element`. No other function converts text to markup, so that a column may be called `<script>`.
 """
 
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ from typing import TypeAlias
 
 from icefloe.errors import visible
 
-# Characters of one text of a page. A file can have names of megabytes; a reader recognizes one by its beginning.
+# The most characters of one text on a page. A file can have names of megabytes; a reader recognizes a name by its beginning.
 MOST_CHARACTERS = 1_000
 # Elements of HTML that have no end tag.
 _VOID = frozenset({"br", "hr", "input", "link", "meta"})
 
 
 class Markup(str):
-    """Text that is HTML or SVG already. Only `element`, `fragment` and the readers of the project's own files make it."""
+    """Text that is already HTML or SVG. Only `element`, `fragment` and the functions that read the package's own files create it."""
 
     __slots__ = ()
 
@@ -28,22 +28,22 @@ def element(name: str, /, *children: Child, **attributes: str | float | bool | N
     """Return an element.
 
     Args:
-        name: Its name, such as `p` or `rect`.
-        *children: What is in it: markup as it is, other text escaped; of several levels of lists the items; nothing for None.
-        **attributes: Its attributes: `class_` is `class`, and `aria_label` is `aria-label`. None and False leave one out, True has no value. Numbers are
-            rounded to hundredths, which is less than a pixel.
+        name: The name of the element, such as `p` or `rect`.
+        *children: The content: markup is kept, other text is escaped, lists are flattened, and None is left out.
+        **attributes: The attributes. `class_` becomes `class`, and `aria_label` becomes `aria-label`. An attribute that is None or False is left out; one that
+            is True has no value. Numbers are rounded to hundredths, which is less than a pixel.
     """
     start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)}>"
     return Markup(start) if name in _VOID else Markup(f"{start}{fragment(*children)}</{name}>")
 
 
 def fragment(*children: Child) -> Markup:
-    """Return the children one after the other, as `element` takes them."""
+    """Return several children one after another, converted as `element` converts them."""
     return Markup("".join(_text(child) for child in children))
 
 
 def number(value: float) -> str:
-    """Return a coordinate, rounded to hundredths, without a needless fraction."""
+    """Return a coordinate as text, rounded to hundredths, without trailing zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -60,7 +60,7 @@ def _text(child: Child) -> str:
 
 
 def escape_text(text: str) -> str:
-    """Return a text of at most `MOST_CHARACTERS` characters, escaped, with visible control characters."""
+    """Escape a text for HTML, cut to at most `MOST_CHARACTERS` characters, with control characters made visible."""
     return escape(visible(text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"))
 
 
@@ -70,5 +70,5 @@ def _attribute(key: str, value: str | float | bool) -> str:
         return f" {name}"
     if isinstance(value, int | float):
         return f' {name}="{number(value)}"'
-    # An address is never cut: it would lead elsewhere.
+    # An address is never cut, because it would lead elsewhere.
     return f' {name}="{escape(visible(value)) if name in ("href", "d", "points", "value") else escape_text(value)}"'

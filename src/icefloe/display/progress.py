@@ -1,7 +1,7 @@
-"""Progress of long work: a bar on a terminal, a line of text in a notebook, nothing elsewhere.
+"""Progress of long work: a bar in a terminal, a line of text in a notebook, nothing elsewhere.
 
-Work that ends within `DELAY_S` shows nothing. The command line shows its steps from their start, by the same bar (`bar_on`), and hides all other work; so
-does `ICEFLOE_PROGRESS=0` in the environment.
+Work that ends within `DELAY_S` shows nothing. The command line shows its own steps from their start, by the same bar (`bar_on`), and hides all other progress.
+`ICEFLOE_PROGRESS=0` in the environment hides it as well.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from icefloe.errors import in_one_line
 from icefloe.lazy_imports import lazy_module
 
-if TYPE_CHECKING:  # 0.1 s, which only long work costs
+if TYPE_CHECKING:  # its import takes 0.1 s, which only long work should cost
     from rich import console as rich_console
     from rich import progress as bars
     from rich import table as rich_table
@@ -26,26 +26,26 @@ else:
     rich_table = lazy_module("rich.table")
 
 T = TypeVar("T")
-# Returns (done, all) pieces of work; (0, 0) where they are unknown.
+# Returns the number of pieces of work that are done, and of all pieces; (0, 0) if these are unknown.
 Poll = Callable[[], tuple[int, int]]
 
 SWITCH = "ICEFLOE_PROGRESS"
-# The unit of work whose bar has sizes, a count of rows, and the time that is left.
+# The unit of work for which the bar shows sizes, the number of rows, and the remaining time.
 BYTES = "bytes"
 # Seconds of work before anything is shown, and between two updates.
 DELAY_S, UPDATE_S = 2.0, 0.25
-# Held while one piece of work is shown; work within it is not shown again.
+# Held while the progress of one piece of work is shown, so that work within it is not shown too.
 _SHOWING = threading.Lock()
 _hidden = threading.Event()
 
 
 class Work:
-    """A piece of work, and how much of it is done.
+    """A piece of work with its progress.
 
     Attributes:
         done: How much is done.
-        total: How much there is; 0 where that is unknown.
-        rows: How many rows are done, of work in bytes.
+        total: How much there is; 0 if that is unknown.
+        rows: The number of rows that are done, for work that is counted in bytes.
     """
 
     def __init__(self, total: int, poll: Poll | None) -> None:
@@ -55,27 +55,27 @@ class Work:
         self._poll = poll
 
     def advance(self, count: int = 1) -> None:
-        """Count more of it as done."""
+        """Count `count` more units as done."""
         self.done += count
 
     def state(self) -> tuple[int, int]:
-        """Return (done, total)."""
+        """Return `done` and `total`."""
         return (self.done, self.total) if self._poll is None else self._poll()
 
 
-# Draws a text with a unit and the state of the work, until the event is set.
+# Draws a text, the unit and the state of the work again and again until the event is set.
 Draw = Callable[[str, str, Work, threading.Event], None]
 
 
 @contextmanager
 def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> Iterator[Work]:
-    """Show the progress of a block of long work.
+    """Show the progress of long work in a `with` block.
 
     Args:
-        text: What the work is, such as `write db.events`.
+        text: A description of the work, such as `write db.events`.
         unit: What is counted, in the plural.
-        total: How much there is; 0 where that is unknown.
-        poll: Returns what is done, and all there is, in place of `Work.advance`.
+        total: How much there is; 0 if that is unknown.
+        poll: Returns how much is done and how much there is, instead of `Work.advance`.
 
     Yields:
         The work, whose `advance` the block calls.
@@ -93,7 +93,17 @@ def progress(text: str, unit: str, total: int = 0, poll: Poll | None = None) -> 
 
 @contextmanager
 def bar_on(console: "rich_console.Console", text: str, unit: str, poll: Poll | None = None) -> Iterator[Work]:
-    """Show the progress of a block of work from its start, as a bar on a console that is a terminal. See `progress`."""
+    """Show the progress of work in a `with` block from its start, as a bar on a console. Nothing is shown if the console is not a terminal.
+
+    Args:
+        console: The console.
+        text: A description of the work.
+        unit: What is counted, in the plural.
+        poll: Returns how much is done and how much there is, instead of `Work.advance`.
+
+    Yields:
+        The work, whose `advance` the block calls.
+    """
     work = Work(0, poll)
     with _draw_beside(partial(_on_terminal, console, 0.0), text, unit, work):
         yield work
@@ -113,15 +123,15 @@ def _draw_beside(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]
 
 
 def count_pieces(text: str, unit: str, pieces: Iterable[T], total: int) -> Generator[T]:
-    """Yield the pieces of long work, and show how many are done.
+    """Yield the pieces of long work, and show how many of them are done.
 
-    The progress is shown until the generator ends. Wrap it in `contextlib.closing`: after an error the traceback keeps a half-read generator alive.
+    The progress is shown until the generator ends. Wrap it in `contextlib.closing`, because after an error the traceback would keep the generator alive.
 
     Args:
-        text: What the work is.
+        text: A description of the work.
         unit: What the pieces are, in the plural.
-        pieces: The pieces; each is done when the next one is requested.
-        total: Their number.
+        pieces: The pieces. Each counts as done when the next one is requested.
+        total: The number of pieces.
     """
     with progress(text, unit, total) as work:
         for piece in pieces:
@@ -135,7 +145,7 @@ def hide_progress() -> None:
 
 
 def _drawing() -> Draw | None:
-    """Return the function that shows progress here; None where nothing is shown."""
+    """Return the function that draws progress in this environment; None if no progress is shown."""
     if _hidden.is_set() or os.environ.get(SWITCH, "").lower() in ("0", "false", "no", "off"):
         return None
     if type(sys.stdout).__module__.startswith("ipykernel."):
@@ -172,7 +182,7 @@ def _columns(unit: str) -> "tuple[bars.ProgressColumn, ...]":
     return (
         bars.SpinnerColumn(),
         bars.TextColumn("{task.description}", markup=False, table_column=whole()),
-        # The bar gives way to the numbers, which are never cut.
+        # The bar becomes narrower for the numbers, which are never cut.
         bars.BarColumn(bar_width=None, table_column=rich_table.Column(ratio=1)),
         bars.TextColumn("{task.fields[count]}", markup=False, table_column=whole()),
         bars.DownloadColumn(binary_units=True, table_column=whole()),

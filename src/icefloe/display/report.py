@@ -1,6 +1,6 @@
-"""The parts of a report before it is drawn: facts, grids, outlines, figures, prose and JSON, as values that need no drawing library.
+"""The parts of a report before it is drawn: facts, grids, outlines, figures, prose and JSON. These values need no drawing library.
 
-A terminal draws them with `display/terminal.py`, a notebook with `html.py`.
+`display/terminal.py` draws them in a terminal, `html.py` in a notebook.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from icefloe.display.figures.figure import Figure
 
 
 class Mark(Enum):
-    """Whether the subject of a line was kept or skipped."""
+    """Whether the subject of a line of an outline was kept or skipped by a scan."""
 
     NONE = ""
     KEPT = "kept"
@@ -21,7 +21,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph; `whole`: a line to copy, never wrapped."""
+    """A paragraph. If `whole` is true, it is a line to copy, which is never wrapped."""
 
     text: str
     whole: bool = False
@@ -29,7 +29,7 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Names with one value each, in order."""
+    """A list of names with one value each."""
 
     pairs: tuple[tuple[str, str], ...]
     title: str = ""
@@ -41,10 +41,10 @@ class Column:
 
     Attributes:
         name: The header.
-        is_number: Aligned right, and never wrapped.
-        whole: Never wrapped.
-        rank: In which order columns give way where a terminal is too narrow: the highest first; one of rank 0 never does.
-        least_width: The width in characters that it has even where its header and cells are narrower.
+        is_number: Whether the cells are numbers, which are aligned right and never wrapped.
+        whole: Whether the cells are never wrapped.
+        rank: If a terminal is too narrow, columns are left out from the highest rank down; a column of rank 0 is never left out.
+        least_width: The least width in characters, even if the header and all cells are narrower.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows under named columns. `more` counts the rows that were left out; `has_header` is False for rows that continue another grid."""
+    """Rows under named columns. `more` is the number of rows that were left out; `has_header` is False if the rows continue another grid."""
 
     title: str
     columns: tuple[Column, ...]
@@ -67,7 +67,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A line with lines below it. `aside` is dimmed text after the label; `more` counts the lines below that were left out."""
+    """A line with further lines below it. `aside` is dimmed text after the label; `more` is the number of lines below that were left out."""
 
     label: str
     aside: str = ""
@@ -89,7 +89,7 @@ Part = Prose | Facts | Grid | Outline | Document | Figure
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A title and the parts below it."""
+    """A title with the parts below it."""
 
     title: str
     parts: tuple[Part, ...] = field(default=())
@@ -99,23 +99,23 @@ def grid(title: str, columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]
     """Return a grid of at most `most` rows.
 
     Args:
-        title: Text above the grid.
+        title: The text above the grid.
         columns: The columns.
         rows: All rows.
-        most: Maximum number of rows, None for all; the grid counts those that are left out.
+        most: The greatest number of rows; None for all. The grid has the number of rows that are left out.
     """
     kept = rows if most is None else rows[:most]
     return Grid(title, columns, tuple(kept), len(rows) - len(kept))
 
 
 def outline(label: str, aside: str, children: Sequence[Outline], most: int | None) -> Outline:
-    """Return an outline.
+    """Return an outline of at most `most` lines.
 
     Args:
-        label: Text of the line.
-        aside: Dimmed text after it.
-        children: All lines directly below it.
-        most: Maximum number of lines directly below it, None for all; the outline counts those that are left out.
+        label: The text of the line.
+        aside: Dimmed text after the label.
+        children: All lines directly below the line.
+        most: The greatest number of lines directly below; None for all. The outline has the number of lines that are left out.
     """
     kept = children if most is None else children[:most]
     return Outline(label, aside, tuple(kept), more=len(children) - len(kept))

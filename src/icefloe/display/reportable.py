@@ -1,4 +1,4 @@
-"""`Reportable`: the base of every value that shows itself, with output as JSON, as text, in a terminal and in a notebook."""
+"""`Reportable`: the base of every value that can display itself as JSON, as text, in a terminal and in a notebook."""
 
 import json
 from abc import abstractmethod
@@ -14,47 +14,47 @@ from icefloe.errors import in_one_line, visible
 from icefloe.formatting import short_text
 from icefloe.lazy_imports import lazy_module
 
-if TYPE_CHECKING:  # the drawing library is imported when a value is printed
+if TYPE_CHECKING:  # the drawing library is imported only when a value is printed
     from icefloe.display import terminal
 else:
     terminal = lazy_module("icefloe.display.terminal")
 
-# Lines of one list before the rest is only counted, so that a table of 100,000 files is readable.
+# The most lines of one list; the rest is only counted, so that the report of a table with 100,000 files is readable.
 MOST_LINES = 20
-# Fields with the name of what a value shows; each value has one of them.
+# The fields that can have the name of what a value is about; each value has one of them.
 _NAME_FIELDS = ("table", "name", "catalog")
 
 
 class Reportable:
-    """A frozen value with a report. `print(value)` gives text; its `repr` is one line; a notebook shows HTML; `to_dict()` gives everything."""
+    """A frozen value with a report. `print(value)` shows text, its `repr` is one line, a notebook shows HTML, and `to_dict()` returns everything."""
 
     __slots__ = ()
 
     @abstractmethod
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return what is shown.
+        """Return the report that is displayed.
 
         Args:
-            most: Maximum number of lines of each list; None for all. The report counts the lines that are left out.
+            most: The greatest number of lines of each list; None for all. The report has the number of lines that are left out.
         """
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """The figures of the report. A notebook shows one as SVG, or by its Vega-Lite specification."""
+        """The figures of the report. A notebook shows a figure as SVG, or by its Vega-Lite specification."""
         return tuple(part for part in self.report().parts if isinstance(part, Figure))
 
     @property
     def has_faults(self) -> bool:
-        """True if the value shows something that is wrong with the table; the exit code of its command is 1 then."""
+        """Whether the value shows that something is wrong with the table. If so, the exit code of the command that shows it is 1."""
         return False
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field, JSON-ready; nothing is left out for length."""
+        """Return every field, ready for JSON. Nothing is shortened."""
         fields: dict[str, Any] = json_ready(self)
         return fields
 
     def to_json(self) -> str:
-        """Return `to_dict` as indented JSON text."""
+        """Return `to_dict()` as indented JSON text."""
         return visible(json.dumps(self.to_dict(), indent=2, ensure_ascii=False))
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Reportable:
 
 
 class OperationResult(Reportable):
-    """What an operation did, or would do. A prompt shows all of it."""
+    """The result of an operation, or of its dry run. At a Python prompt the whole report is shown."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class OperationResult(Reportable):
 
 
 def json_ready(value: Any) -> Any:
-    """Return a value as dicts, lists, text, numbers, booleans and None. Keys with a leading underscore are left out."""
+    """Convert a value to dicts, lists, text, numbers, booleans and None. Keys that begin with an underscore are left out."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: json_ready(getattr(value, field.name)) for field in fields(value) if not field.name.startswith("_")}
     if isinstance(value, Mapping):

@@ -1,6 +1,7 @@
-"""What notebooks display of values of the format: the columns of a schema, the facts of a snapshot.
+"""The display of values of the format in notebooks: the columns of a schema, the facts of a snapshot.
 
-The values are below this package: `icefloe/__init__.py` names this module to them, and it is imported when a notebook displays one.
+The packages of these values cannot import this package. `icefloe/__init__.py` therefore sets this module in them, and it is imported when a notebook displays
+a value.
 """
 
 from itertools import islice
@@ -11,7 +12,7 @@ from icefloe.formatting import MOST_SHOWN, short_text
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.schema.schema import Schema, walk
 
-# Columns that are displayed of a schema.
+# The most columns of a displayed schema.
 MOST_COLUMNS = 200
 
 
@@ -19,7 +20,7 @@ def html_of_value(value: Schema | Snapshot) -> str:
     """Return a value as HTML.
 
     Args:
-        value: the schema or snapshot.
+        value: The schema or snapshot to display.
     """
     if isinstance(value, Schema):
         return html_of(Report("", (columns_grid(value, f"schema {value.schema_id}"),)))
@@ -29,11 +30,11 @@ def html_of_value(value: Schema | Snapshot) -> str:
 
 
 def columns_grid(schema: Schema, title: str) -> Grid:
-    """Return the columns of a schema, nested ones too.
+    """Return the columns of a schema as a grid, nested columns included.
 
     Args:
-        schema: the schema.
-        title: the title of the grid.
+        schema: The schema.
+        title: The text above the grid.
     """
     rows = [
         (

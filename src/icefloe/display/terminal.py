@@ -1,9 +1,10 @@
-"""Drawing of a report in a terminal, with rich. The content is in `display/report.py`, the widths of a grid's columns in `grid_layout.py`.
+"""Drawing of a report (`display/report.py`) in a terminal, with rich. `grid_layout.py` computes the widths of a grid's columns.
 
 Nothing is interpreted as markup, and control characters are escaped: a column may be called `[bold]`, or have an escape sequence in its name. Nothing is cut:
-what is too wide for a line continues in the next one.
+text that is too wide for a line continues in the next line.
 
-A file or a pipe may get lists of 100,000 lines, of which nothing is coloured or wrapped: grids and documents are drawn without rich there, as the same text.
+In a file or a pipe a report may have lists of 100,000 lines, and nothing is coloured or wrapped. Grids and documents are drawn without rich there, as the same
+text.
 """
 
 import io
@@ -28,16 +29,16 @@ from icefloe.display.report import Document, Facts, Grid, Mark, Outline, Part, P
 from icefloe.errors import visible
 from icefloe.optional_packages import optional_module
 
-# Least width of output that is not a terminal, in characters: a path and its numbers fit on one line.
+# The least width in characters of output that is not a terminal, so that a path and its numbers fit on one line.
 PLAIN_WIDTH = 140
 
 _FACTS_SPACE = 2
-# An id of 19 digits, a time and a size are never split; a value of longer words, such as a path, has at least this width.
+# The least width of a value in a list of facts. An id of 19 digits, a time and a size fit into it; longer words, such as paths, are split.
 _LEAST_VALUE_WIDTH = 24
-# Characters of the lines that rich draws before a branch of a tree.
+# The number of characters that rich draws before a branch of a tree.
 _GUIDE_WIDTH = 4
 
-# Rich draws tabs as spaces, and measures a character that joins or varies its neighbours with them.
+# Characters whose width rich measures in its own way: tabs, and characters that join or vary their neighbours.
 _CHANGED = re.compile("[\t\u200d\ufe0f]")
 
 _MARKS = {Mark.NONE: ("", ""), Mark.KEPT: ("+ ", "green"), Mark.SKIPPED: ("- ", "red")}
@@ -49,7 +50,12 @@ def renderable_of(report: Report) -> RenderableType:
 
 
 def text_of(report: Report, width: int | None = None) -> str:
-    """Return a report as plain text, at most `width` characters wide; None: nothing is wrapped but prose of more than `PLAIN_WIDTH` characters."""
+    """Return a report as plain text.
+
+    Args:
+        report: The report.
+        width: The greatest width of a line in characters. If None, nothing is wrapped except prose of more than `PLAIN_WIDTH` characters.
+    """
     if width is None:
         titles = (report.title, *(part.title for part in report.parts if isinstance(part, Facts | Grid | Document)))
         width = max([PLAIN_WIDTH, *(cell_len(visible(title)) for title in titles), *map(_natural_width, report.parts)])
@@ -59,9 +65,9 @@ def text_of(report: Report, width: int | None = None) -> str:
 
 
 def texts_of_blocks(blocks: Iterable[Grid]) -> Iterator[str]:
-    """Yield a grid that comes in blocks of its rows as plain text, each block once it is there.
+    """Yield the text of a grid that arrives in blocks of its rows, block by block.
 
-    The columns are as wide as the first block needs; in a block with wider cells they are wider.
+    The columns have the widths that the first block needs; in a block with wider cells they are wider.
     """
     widths: list[int] | None = None
     for block in blocks:
@@ -96,7 +102,7 @@ def _renderables(part: Part) -> Iterator[RenderableType]:
         case Document():
             yield from _with_title(part.title, _FittedDocument(part))
         case Figure():
-            pass  # what it draws is in the lists beside it
+            pass  # a figure is not drawn in a terminal: the other parts have its values
 
 
 def _with_title(title: str, body: RenderableType) -> Iterator[RenderableType]:
@@ -108,7 +114,7 @@ def _with_title(title: str, body: RenderableType) -> Iterator[RenderableType]:
 
 @dataclass(frozen=True, slots=True)
 class _FittedFacts:
-    """Names with their values beside them; where the line is too narrow, with their values below them."""
+    """Names with their values beside them; if the line is too narrow, the values are below the names."""
 
     part: Facts
 
@@ -132,7 +138,7 @@ class _FittedFacts:
 
 @dataclass(frozen=True, slots=True)
 class _FittedGrid:
-    """A grid that is drawn by the width that the console has."""
+    """A grid that is laid out when it is drawn, for the width of the console."""
 
     part: Grid
 
@@ -154,7 +160,7 @@ class _FittedGrid:
 
 @dataclass(frozen=True, slots=True)
 class _FittedDocument:
-    """JSON, coloured in a terminal."""
+    """A JSON document, coloured in a terminal."""
 
     part: Document
 
@@ -163,7 +169,7 @@ class _FittedDocument:
         if not options.is_terminal and not _CHANGED.search(text) and max(map(cell_len, text.splitlines())) <= options.max_width:
             yield Segment(f"{text}\n")
             return
-        # Imported where there is a document: its import takes longer than that of everything else that draws.
+        # Imported only for a document, because the import takes longer than all other imports for drawing.
         syntax = optional_module("rich.syntax", extra=None, feature="a coloured document")
         yield syntax.Syntax(text, "json", word_wrap=True, theme="ansi_dark")
 
@@ -174,7 +180,7 @@ def _is_changed(part: Grid) -> bool:
 
 
 def _plain_grid(part: Grid, widths: Sequence[int]) -> str:
-    """Return the text of a grid of which no cell is wrapped, as `_grid` draws it without colours."""
+    """Return the text of a grid in which no cell is wrapped. It equals what `_grid` draws without colours."""
     between = " " * SPACE
     lines = []
 
@@ -214,7 +220,7 @@ def _grid(part: Grid, layout: GridLayout) -> Table:
 
 
 def _records(part: Grid) -> Iterator[RenderableType]:
-    """Yield each row as lines of a name and a value, with an empty line between two rows."""
+    """Yield each row as a record, with one line for each name and value, and an empty line after each record but the last."""
     names: Sequence[str] = [column.name for column in part.columns]
     for number, row in enumerate(part.rows):
         if number:
@@ -223,7 +229,7 @@ def _records(part: Grid) -> Iterator[RenderableType]:
 
 
 def _natural_width(part: Part) -> int:
-    """Return the width at which no line of a part is wrapped; of prose the width of its longest word."""
+    """Return the width at which no line of a part is wrapped; for prose the width of its longest word."""
     match part:
         case Prose():
             return max(map(cell_len, visible(part.text).split("\n" if part.whole else None)), default=0)

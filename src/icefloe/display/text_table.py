@@ -1,4 +1,4 @@
-"""A grid as lines of text for the `repr` of lists: every cell in one line, columns aligned. Terminals of commands are drawn by `display/terminal.py`."""
+"""A grid as lines of text, for the `repr` of lists: every cell is in one line, and columns are aligned. `display/terminal.py` draws the output of commands."""
 
 from icefloe.display.report import Grid
 from icefloe.errors import in_one_line
@@ -7,7 +7,7 @@ _SPACE = "  "
 
 
 def text_table(grid: Grid) -> str:
-    """Return the title, the header and the rows of a grid, one line each; control characters are escaped."""
+    """Return the title, the header and the rows of a grid as text, one line each. Control characters are escaped."""
     rows = [tuple(column.name for column in grid.columns), *grid.rows]
     cells = [[in_one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -1,4 +1,4 @@
-"""The page that shows a table, from its catalog to the bytes of its files: sections as HTML, a server for them, and one self-contained file of them.
+"""The page that shows a table, from its catalog to the bytes of its files: its sections as HTML, a server for them, and one self-contained file of them all.
 
 A public package:
 

@@ -1,6 +1,7 @@
-"""The overlap of files in a column by their bounds, which shows why a filter skips files or does not. Spec: Data File Fields (`lower_bounds`, `upper_bounds`).
+"""The overlap of files in one column by their bounds, which shows why a filter can or cannot skip files.
 
-Ranges of numbers and times are drawn at their values if these are spread evenly enough to be seen, all others at their ranks.
+Ranges of numbers and times are drawn to scale if the values are spread evenly enough; all others are drawn by the ranks of their bounds.
+Spec: Data File Fields (`lower_bounds`, `upper_bounds`).
 """
 
 from dataclasses import dataclass
@@ -28,12 +29,12 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, UnknownType
 from icefloe.spec.values import physical_list, to_human
 
-# Ranges that are drawn one by one; more are drawn in groups.
+# The most ranges that are drawn one by one; more are drawn in groups.
 _MOST_SPANS = 240
 _PLACES = 240
-# Columns in the list of columns.
+# The most columns in the list of columns.
 _MOST_COLUMNS = 60
-# Values are drawn at their ranks if most of them would share so small a part of the axis.
+# If most values would be in a smaller share of the axis than this, they are drawn by their ranks.
 _LEAST_SPREAD = 0.05
 _TICKS, _LEAST_DISTANCE = 6, 0.12
 _SORT = Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES, options={"strategy": "sort"})
@@ -41,17 +42,17 @@ _SORT = Remedy(operation=MaintenanceAction.REWRITE_DATA_FILES, options={"strateg
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRanges:
-    """The bounds of the files in one column: their places on the axis from 0 to 1, and their texts on demand.
+    """The bounds of the files in one column, with their positions on an axis from 0 to 1.
 
     Attributes:
         column: The name of the column.
-        kind: Its type.
-        low: The place of each lower bound.
-        high: The place of each upper bound.
-        lower: The lower bounds as Arrow.
-        upper: The upper bounds.
-        files: The number of all files; the others have no bounds that can be compared.
-        mean_depth: With how many files of its partition a file overlaps on average.
+        kind: The type of the column.
+        low: The position of each lower bound.
+        high: The position of each upper bound.
+        lower: The lower bounds as an Arrow array.
+        upper: The upper bounds as an Arrow array.
+        files: The number of all files, including those without comparable bounds.
+        mean_depth: The mean number of other files of its partition that a file overlaps.
     """
 
     column: str
@@ -65,19 +66,24 @@ class ColumnRanges:
 
     @property
     def depth(self) -> NDArray[np.int64]:
-        """How many files hold the value at each of some places at equal distances."""
+        """The number of files whose range contains the value, for some positions at equal distances."""
         at = (np.arange(_PLACES) + 0.5) / _PLACES
         overlapping: NDArray[np.int64] = np.searchsorted(np.sort(self.low), at, "right") - np.searchsorted(np.sort(self.high), at, "left")
         return overlapping
 
     @property
     def opened(self) -> float:
-        """How many files hold one value, as a mean over the places of `depth`."""
+        """The number of files that a filter on one value opens: the mean of `depth`."""
         return float(self.depth.mean())
 
 
 def bounds_overlap(request: PageRequest) -> Markup:
-    """Return the picture of the chosen column, and a list of all columns. Raises as `OpenedTable.files`."""
+    """Return the picture of the chosen column, and a list of all columns.
+
+    Raises:
+        StillRunningError: The files are still being read.
+        IcefloeError: The errors of `OpenedTable.files`.
+    """
     metadata = request.opened.reader.metadata
     fields = comparable_columns(metadata.schema())
     if not fields:
@@ -160,7 +166,7 @@ def _explanation(ranges: ColumnRanges) -> Markup:
 
 
 def column_ranges(files: FilesOfBranch, field_id: int) -> ColumnRanges | None:
-    """Return the bounds of all files in a column; None if no file has bounds that can be compared."""
+    """Return the bounds of all files in a column; None if no file has comparable bounds."""
     kind = files.schema.find_type(field_id)
     if not isinstance(kind, PrimitiveType):
         return None
@@ -195,7 +201,7 @@ def _bounds(entries: Any, field_id: int, kind: PrimitiveType) -> tuple[Any, Any]
 
 
 def _places(lower: Any, upper: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the places of bounds on the axis from 0 to 1: by value if these are numbers that are spread, else by rank."""
+    """Return the positions of lower and upper bounds on the axis from 0 to 1: to scale if they are numbers that are spread enough, otherwise by rank."""
     both = pa.concat_arrays([lower, upper])
     if pa.types.is_integer(both.type) or pa.types.is_floating(both.type) or pa.types.is_temporal(both.type):
         plain = both if pa.types.is_floating(both.type) else both.cast(pa.int64() if both.type.bit_width == 64 else pa.int32())
@@ -213,7 +219,7 @@ def _places(lower: Any, upper: Any) -> tuple[NDArray[np.float64], NDArray[np.flo
 
 
 def overlap_figure(ranges: ColumnRanges) -> Ranges:
-    """Return the picture of a column."""
+    """Return the picture of the ranges of a column."""
     count = len(ranges.low)
     group = max(1, -(-count // _MOST_SPANS))
     starts = np.arange(0, count, group)
@@ -243,7 +249,7 @@ def overlap_figure(ranges: ColumnRanges) -> Ranges:
 
 
 def _ticks(ranges: ColumnRanges) -> tuple[tuple[float, str], ...]:
-    """Return bounds at about equal distances, from the lowest to the highest, with their places."""
+    """Return the ticks of the axis: bounds at about equal distances, from the lowest to the highest, each as its position and its text."""
     places = np.concatenate([ranges.low, ranges.high])
     order = np.argsort(places, kind="stable")
     ticks: list[tuple[float, str]] = []

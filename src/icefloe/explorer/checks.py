@@ -1,4 +1,4 @@
-"""What needs attention: the issues of a table, in short on the first page and whole on a page of their own, each with the command that mends it."""
+"""The issues of a table, each with the command that solves it: shortened for the first page, and complete on a page of their own."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -14,14 +14,18 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 _NAMES = {Weight.ERROR: "error", Weight.WARNING: "warning", Weight.CARE: "care", Weight.NOTE: "note"}
 _SIGNS = {Weight.ERROR: "✕", Weight.WARNING: "!", Weight.CARE: "↻", Weight.NOTE: "i"}
-# Issues on the first page.
+# The most issues on the first page.
 _MOST_SHORT = 12
-# Partitions whose file sizes are listed.
+# The most partitions whose file sizes are listed.
 _MOST_PARTITIONS = 40
 
 
 def attention(request: PageRequest) -> Markup:
-    """Return the issues in short. Raises `StillRunningError`."""
+    """Return the first issues in short.
+
+    Raises:
+        StillRunningError: The issues are still being computed.
+    """
     issues, faults = _issues(request)
     title = count_text(len(issues), "thing needs attention", "things need attention") if issues else "Nothing needs attention"
     more = request.links.to("checks", snapshot=request.opened.snapshot)
@@ -42,7 +46,11 @@ def attention(request: PageRequest) -> Markup:
 
 
 def checks(request: PageRequest) -> Markup:
-    """Return every issue in full, and every measure of health. Raises `StillRunningError`."""
+    """Return every issue in full, and every measure of health.
+
+    Raises:
+        StillRunningError: The issues are still being computed.
+    """
     issues, faults = _issues(request)
     cards = [_card(request, issue) for issue in issues]
     depth = (
@@ -69,7 +77,11 @@ def checks(request: PageRequest) -> Markup:
 
 
 def _issues(request: PageRequest) -> tuple[list[Issue], list[Markup]]:
-    """Return the issues, the gravest first, and the errors of what could not be measured. Raises `StillRunningError`."""
+    """Return the issues, the gravest first, and the errors of measures that failed.
+
+    Raises:
+        StillRunningError: The issues are still being computed.
+    """
     opened = request.opened
     issues = list(_retried_commits(opened.reader.metadata))
     faults: list[Markup] = []

@@ -1,4 +1,4 @@
-"""The differences of two snapshots, branches or tags, and how a commit came about. No rows are read."""
+"""The differences of two snapshots, branches or tags, and the explanation of a commit. No rows are read."""
 
 from icefloe.checks.issue import shell_word
 from icefloe.display.html import report_markup
@@ -10,12 +10,16 @@ from icefloe.inspect.commit_explanation import explain_commit
 from icefloe.inspect.lookup import snapshot_id_of
 from icefloe.inspect.table_diff import diff
 
-# Snapshots that are proposed beside branches and tags, and lines of each list of differences.
+# The most snapshots that the form proposes besides branches and tags, and the most lines of each list of differences.
 _PROPOSED, _MOST_LINES = 50, 60
 
 
 def comparison(request: PageRequest) -> Markup:
-    """Return the form, and the differences of the two versions that the query names: `a` and `b`. Raises `StillRunningError`."""
+    """Return the form, and the differences of the two versions that the parameters `a` and `b` of the query name.
+
+    Raises:
+        StillRunningError: The differences are still being computed.
+    """
     reader = request.opened.reader
     snapshots = reader.metadata.snapshots
     newest = [str(snapshot.snapshot_id) for snapshot in snapshots[-2:]]

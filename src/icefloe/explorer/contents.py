@@ -1,7 +1,7 @@
 """The decoded content of each file that the table's metadata names: metadata files, manifest lists, manifests, their entries, Parquet footers and Puffin blobs.
 
-A file is named by its place, such as the third entry of the second manifest, never by a path: nothing is read but what the metadata of the table names, by the
-rules of the table's storage. Long content is divided into pages.
+The address of a page names a file by its position, such as the third entry of the second manifest, never by a path. So only files that the table's metadata
+names can be read, by the rules of the table's storage. Long content is divided into pages.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ from icefloe.spec.manifest.entry import ManifestEntry
 from icefloe.spec.metadata.json_file import inflate, parse_json
 from icefloe.spec.puffin.puffin_file import PuffinSource, read_file_metadata
 
-# Bytes of a JSON file that is decoded for a page.
+# The most bytes of a JSON file that is decoded for a page.
 _MOST_JSON = 64 * 1024 * 1024
 _MOST_HEADER = 40
-# Files of each kind in the list of files.
+# The most files of each kind in the list of files.
 _LISTED = 20
 
 
 def contents(request: PageRequest) -> Markup:
-    """Return the content of the file that the query names: `kind`, and its place. By default the list of files to begin with."""
+    """Return the content of the file that the query names by the parameter `kind` and the position. Without them, return the list of the table's files."""
     kind = request.query.get("kind", "")
     pages: dict[str, Callable[[PageRequest], Markup]] = {
         "metadata": _metadata,
@@ -47,7 +47,7 @@ def contents(request: PageRequest) -> Markup:
 
 
 def _start(request: PageRequest) -> Markup:
-    """Return the files of the table, from the newest metadata file down to its manifests."""
+    """Return the list of the table's files, from the newest metadata file down to its manifests."""
     reader = request.opened.reader
     metadata = reader.metadata
     log = metadata.metadata_log[-_LISTED:]
@@ -198,7 +198,11 @@ def _manifest(request: PageRequest) -> Markup:
 
 
 def _chosen_manifest(request: PageRequest) -> tuple[int, TableManifest]:
-    """Return the number of the manifest of the query, and the manifest. Raises `InvalidInputError`."""
+    """Return the manifest that the query names, after its number.
+
+    Raises:
+        InvalidInputError: There is no manifest of this number.
+    """
     manifests = existing_snapshot_of(request.opened.reader, request.opened.snapshot_id).manifests(request.opened.reader.io)
     number = request.number("manifest", 1)
     if not 1 <= number <= len(manifests):
@@ -227,7 +231,7 @@ def _file(request: PageRequest) -> Markup:
     reader = request.opened.reader
     number, manifest = _chosen_manifest(request)
     entries = _entries(request, manifest)
-    if "all" not in request.query:  # the picture counts live files, the page of a manifest all entries
+    if "all" not in request.query:  # links from the picture number only live files, links from the page of a manifest all entries
         entries = [entry for entry in entries if entry.status.name != "DELETED"]
     place = request.number("entry", 1)
     if not 1 <= place <= len(entries):
@@ -264,7 +268,7 @@ def _statistics(request: PageRequest) -> Markup:
 
 
 def _blobs(request: PageRequest, location: str) -> Markup:
-    """Return the footer of a Puffin file: its blobs and properties."""
+    """Return the footer of a Puffin file: the list of its blobs, and its properties."""
     reader = request.opened.reader
     with reader.io.open_input(location) as opened:
         size = opened.size()

@@ -1,6 +1,6 @@
 """The evolution of a table: what each metadata file changed in schema, partitioning, sort order, properties, branches and snapshots.
 
-The metadata log names the earlier files. They are read in parallel, the newest ones only; those that no longer exist, or are not the table's, are left out.
+The metadata log names the earlier files. Only the newest of them are read, in parallel; files that no longer exist or are not the table's own are skipped.
 Spec: Table Metadata Fields (`metadata-log`); Schema Evolution; Partition Evolution.
 """
 
@@ -22,21 +22,21 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.types import NestedField, children
 
-# Earlier metadata files that are read, and the size up to which one is, in bytes.
+# The most earlier metadata files that are read, and the most bytes of such a file.
 _MOST_FILES, _MOST_BYTES = 40, 8 * 1024 * 1024
-# Changes of one metadata file that are listed.
+# The most changes of one metadata file that are listed.
 _MOST_CHANGES = 12
-# Columns of a schema, and partition specs and sort orders, that are listed.
+# The most columns of a schema, and the most partition specs and sort orders, that are listed.
 _MOST_COLUMNS, _MOST_LAYOUTS = 200, 50
-# Characters of a type.
+# The most characters of a displayed type.
 _MOST_TYPE = 60
-# Plain commits one after the other from which on they are one item.
+# This many plain commits in a row are shown as one item.
 _LONG_RUN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvolutionStep:
-    """One change: its kind, such as `schema`, and what changed."""
+    """One change: its kind, such as `schema`, and a description."""
 
     kind: str
     text: str
@@ -44,7 +44,7 @@ class EvolutionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataVersion:
-    """A metadata file with what it changed; `number` is its place in the metadata log."""
+    """A metadata file with its changes. `number` is its position in the metadata log."""
 
     timestamp_ms: int
     location: str
@@ -53,7 +53,7 @@ class MetadataVersion:
 
 
 def evolution(request: PageRequest) -> Markup:
-    """Return the timeline, the newest version first."""
+    """Return the timeline of the metadata files, the newest first."""
     reader = request.opened.reader
     versions, unread = request.opened.get_or_compute("evolution", lambda: versions_of(reader), "Reading earlier metadata files")
     metadata = reader.metadata
@@ -75,7 +75,7 @@ def evolution(request: PageRequest) -> Markup:
 
 
 def versions_of(reader: TableReader) -> tuple[tuple[MetadataVersion, ...], int]:
-    """Return the metadata files with their changes, the oldest first, and how many earlier files could not be read."""
+    """Return the metadata files with their changes, the oldest first, and the number of earlier files that could not be read."""
     log = reader.metadata.metadata_log
     logged = list(enumerate(log))[-_MOST_FILES:]
 
@@ -113,7 +113,7 @@ def _first_changes(metadata: TableMetadata) -> Iterator[EvolutionStep]:
 
 
 def changes(before: TableMetadata, after: TableMetadata) -> Iterator[EvolutionStep]:
-    """Yield what changed from one metadata file to the next."""
+    """Yield the changes from one metadata file to the next."""
     if before.format_version != after.format_version:
         yield EvolutionStep(kind="format", text=f"version {before.format_version} to {after.format_version}")
     if before.current_schema_id != after.current_schema_id:
@@ -134,7 +134,7 @@ def changes(before: TableMetadata, after: TableMetadata) -> Iterator[EvolutionSt
 
 
 def schema_changes(before: Schema, after: Schema) -> Iterator[str]:
-    """Yield what changed from one schema to another, by field ids."""
+    """Yield descriptions of the changes from one schema to another. Columns are matched by field id."""
     old = {field.field_id: (".".join(path), field) for path, field in walk(before.fields)}
     new = {field.field_id: (".".join(path), field) for path, field in walk(after.fields)}
     for field_id, (name, field) in new.items():
@@ -191,7 +191,7 @@ _NO_REF = SnapshotRef(snapshot_id=0, type="branch")
 
 
 def _items(request: PageRequest, versions: Sequence[MetadataVersion]) -> list[Markup]:
-    """Return the versions; a run of plain commits is one item that opens."""
+    """Return an item for each metadata file. Several plain commits in a row become one item that can be opened."""
     items: list[Markup] = []
     for is_plain, run in groupby(versions, lambda version: all(change.kind == "commit" for change in version.changes)):
         members = list(run)

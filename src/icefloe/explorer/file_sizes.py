@@ -1,4 +1,4 @@
-"""The sizes of data files as a histogram, over all partitions and of those with the most small files. Spec: Data File Fields (`file_size_in_bytes`)."""
+"""The sizes of data files as histograms: of all files, and of the partitions with the most small files. Spec: Data File Fields (`file_size_in_bytes`)."""
 
 import numpy as np
 
@@ -13,18 +13,23 @@ from icefloe.maintenance.rewrite_options import rewrite_options
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
 
-# Classes of sizes: powers of 2 from 1 KiB to 1 GiB, and what is smaller and larger.
+# The edges of classes of sizes: powers of 2 from 1 KiB to 1 GiB, with one class below and one above.
 _FIRST_POWER, _LAST_POWER = 10, 30
 EDGES = tuple(1 << power for power in range(_FIRST_POWER, _LAST_POWER + 1))
-# Classes that are drawn at least, so that one size does not fill the width.
+# The fewest classes that are drawn, so that one class does not fill the whole width.
 _LEAST_CLASSES = 10
-# Up to which ratio of the largest to the smallest size classes are quarters of powers of 2.
+# If the largest size is less than `_NARROW` times the smallest, each power of 2 is divided into `_PARTS` classes.
 _NARROW, _PARTS = 8, 4
 _PARTITIONS = 25
 
 
 def file_sizes(request: PageRequest) -> Markup:
-    """Return the histograms. Raises as `OpenedTable.live_files`."""
+    """Return the histograms.
+
+    Raises:
+        StillRunningError: The files are still being read.
+        IcefloeError: The errors of `OpenedTable.live_files`.
+    """
     files = request.opened.live_files()
     least = small_size(request.opened.reader.metadata)
     return element(
@@ -36,8 +41,8 @@ def size_bars(files: LiveFiles, least: int) -> Bars:
     """Return the histogram of all files.
 
     Args:
-        files: The files.
-        least: The size below which a file is small, in bytes.
+        files: The live files.
+        least: The size in bytes below which a file is small.
     """
     sizes = files.sizes
     edges = fitting_edges(sizes)
@@ -72,7 +77,7 @@ def size_bars(files: LiveFiles, least: int) -> Bars:
 
 
 def fitting_edges(sizes: Longs) -> tuple[int, ...]:
-    """Return the edges of classes: powers of 2, or quarters of them where the sizes span few."""
+    """Return the edges of the classes for some sizes: powers of 2, or finer steps if the sizes differ little."""
     if len(sizes) and int(sizes.max()) < _NARROW * max(int(sizes.min()), 1):
         first = np.log2(max(int(sizes.min()), 1)) // 1
         return tuple(round(2 ** (first + place / _PARTS)) for place in range(_PARTS * int(np.log2(_NARROW) + 2)))
@@ -80,14 +85,19 @@ def fitting_edges(sizes: Longs) -> tuple[int, ...]:
 
 
 def class_name(place: int, edges: tuple[int, ...] = EDGES) -> str:
-    """Return the name of a class of sizes by its place: its lower edge."""
+    """Return the name of a class of sizes, which is its lower edge.
+
+    Args:
+        place: The position of the class.
+        edges: The edges of the classes, ascending.
+    """
     if place == 0:
         return f"< {size_text(edges[0])}"
     return f"≥ {size_text(edges[-1])}" if place == len(edges) else size_text(edges[place - 1])
 
 
 def _drawn_classes(counts: Longs) -> tuple[int, int]:
-    """Return the range of classes with files in them, and some around them."""
+    """Return the range of classes to draw, from first to end: those that have files, and if these are few also some around them."""
     classes = np.flatnonzero(counts)
     if not len(classes):
         return 0, _LEAST_CLASSES
@@ -114,7 +124,7 @@ def _facts(files: LiveFiles) -> Markup:
 
 
 def _by_partition(request: PageRequest, files: LiveFiles, least: int) -> Markup | None:
-    """Return the partitions with the most small files, each with a small histogram."""
+    """Return the partitions with the most small files, each with a small histogram; None if the table is not partitioned."""
     partitioned = [spec for spec in files.specs if spec.columns]
     if not partitioned:
         return None
@@ -155,5 +165,5 @@ def _row(spec: NamedPartitions, code: int, small: int) -> tuple[str | Markup, ..
 
 
 def small_size(metadata: TableMetadata) -> int:
-    """Return the size below which a file of the table is small."""
+    """Return the size in bytes below which a file of the table is small."""
     return rewrite_options({}, metadata, UNSORTED_SORT_ORDER).sizes.least

@@ -1,7 +1,7 @@
-"""The hierarchy of a table as one picture: catalog, metadata files, snapshots, manifest list, manifests, files; each block leads into what it has below it.
+"""The hierarchy of a table as one picture: catalog, metadata files, snapshots, manifest list, manifests, files. A click on a block shows what is below it.
 
-It is drawn from the metadata file and one manifest list, so that a table of any size is there at once. Manifests are opened where their files are drawn one by
-one: of a small table all of them, else the one that the reader chose. Spec: Overview.
+The picture is drawn from the metadata file and one manifest list, so that it appears at once for a table of any size. Manifests are opened only if their files
+are drawn one by one: all manifests of a small table, otherwise the manifest that the reader chose. Spec: Overview.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ from icefloe.operations.pyiceberg_compat import TableManifest, TableSnapshot, ta
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.table.table import Table
 
-# Blocks of a level; more manifests or files are drawn in groups.
+# The most blocks of a level; more manifests or files are drawn in groups.
 _MOST_BLOCKS = 160
-# Files of a snapshot that are drawn one by one, which opens all its manifests.
+# The most files, and the most manifests to open for them, of a snapshot whose files are all drawn one by one.
 _MOST_FILES, _MOST_MANIFESTS = 400, 40
 _EARLIER_FILES, _OTHER_SNAPSHOTS = 8, 12
-_OLDEST = 0.4  # how strong the colour of the oldest file is
+_OLDEST = 0.4  # the strength of the colour of the oldest snapshot, from 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Ages:
-    """How strong a colour is by the time of a snapshot: the newest is strongest."""
+    """The strength of colours by the time of a snapshot, from 0 to 1: the newest snapshot has the strongest colour."""
 
     first_ms: int
     last_ms: int
@@ -43,7 +43,11 @@ class _Ages:
 
 
 def hierarchy(request: PageRequest) -> Markup:
-    """Return the picture, with the way back where the reader has zoomed in. Raises `NoSuchSnapshotError`."""
+    """Return the picture, with a link back to the whole if the reader has zoomed in.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the chosen snapshot.
+    """
     reader = request.opened.reader
     snapshots = reader.metadata.snapshots
     times = [snapshot.timestamp_ms for snapshot in snapshots]
@@ -145,7 +149,7 @@ def _lost_list(request: PageRequest, snapshot: TableSnapshot) -> BlockLevel:
 def _below(
     request: PageRequest, snapshot: TableSnapshot, manifests: list[TableManifest], ages: _Ages
 ) -> tuple[list[BlockLevel], Markup | None, list[Markup]]:
-    """Return the levels from the manifest list on, a link back to all manifests, and notes about what cannot be read."""
+    """Return the levels from the manifest list on, a link back to all manifests, and notes about manifests that cannot be read."""
     reader = request.opened.reader
     location = snapshot.manifest_list
     listed = Block(
@@ -175,7 +179,7 @@ def _below(
 
 
 def _groups(count: int) -> list[tuple[int, int]]:
-    """Return consecutive ranges of at most `_MOST_BLOCKS` groups."""
+    """Divide a number of items into at most `_MOST_BLOCKS` groups, each a range of consecutive items from first to end."""
     size = max(1, -(-count // _MOST_BLOCKS))
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
@@ -207,7 +211,10 @@ def _manifest_blocks(request: PageRequest, manifests: Sequence[TableManifest], o
 
 
 def _files(request: PageRequest, manifests: Sequence[TableManifest], offset: int, ages: _Ages) -> tuple[BlockLevel, list[Markup]]:
-    """Return the lowest level: the files of few manifests one by one, else the number of each manifest's files."""
+    """Return the lowest level, and notes about manifests that cannot be read.
+
+    The level has the files one by one if they are few; otherwise a block with the number of files for each manifest.
+    """
     total = sum(manifest.live_files_count for manifest in manifests)
     if len(manifests) == 1 or (len(manifests) <= _MOST_MANIFESTS and total <= _MOST_FILES):
         return _opened_files(request, manifests, offset, ages)
@@ -241,7 +248,7 @@ def _opened_files(request: PageRequest, manifests: Sequence[TableManifest], offs
         start, end = request.span("files", len(node.files)) if len(manifests) == 1 else (0, len(node.files))
         count += len(node.files)
         strength = ages.strength(manifest.added_snapshot_id)
-        # Delete files are small; beside data files they have a least width.
+        # Many files of one manifest are drawn in groups.
         blocks += [_group_block(request, node, number, first + start, last + start, strength) for first, last in _groups(end - start)]
     return BlockLevel(name="Files", aside=f"{count:,} live", blocks=tuple(blocks)), notes
 

@@ -1,4 +1,4 @@
-"""The history of a table: its snapshots as a graph with branches and tags, and what each commit did. Spec: Snapshots; Snapshot References."""
+"""The history of a table: its snapshots as a graph with branches and tags, and the result of each commit. Spec: Snapshots; Snapshot References."""
 
 from collections.abc import Mapping, Sequence
 

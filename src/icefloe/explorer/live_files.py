@@ -1,6 +1,6 @@
-"""`LiveFiles`: the live data files of a snapshot by partition, with names and an order of partitions.
+"""`LiveFiles`: the live data files of a snapshot by partition, with ordered partitions and their names.
 
-Everything is counted in arrays, so that a million files take about a second; texts are made only of the partitions that a page shows. Spec: Manifests.
+Everything is counted in arrays, so that a million files take about a second. Only partitions that a page shows are converted to text. Spec: Manifests.
 """
 
 from collections.abc import Sequence
@@ -21,18 +21,18 @@ from icefloe.spec.values import physical_list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedPartitions(SpecFiles):
-    """The files of one partition spec, whose partitions are in the order of their values, nulls last.
+    """The files of one partition spec. The partitions are ordered by their values, nulls last.
 
     Attributes:
         columns: The partition fields.
-        values: The partition values, a column for each field and a row for each partition.
+        values: The partition values, an Arrow table with a column for each field and a row for each partition.
     """
 
     columns: tuple[PartitionColumn, ...]
     values: Any
 
     def texts(self, rows: Sequence[int]) -> list[tuple[str, ...]]:
-        """Return the values of some partitions as text."""
+        """Return the partition values of some partitions as text."""
         if not self.columns:
             return [() for _ in rows]
         chosen = self.values.take(numbers_array(np.asarray(rows, np.int64), pa.int64()))
@@ -51,29 +51,29 @@ class NamedPartitions(SpecFiles):
         ]
 
     def ordinals(self, field: int) -> Longs:
-        """Return for each partition the place of its value of a field among the distinct values, nulls last."""
+        """Return for each partition the rank of its value of one field among the distinct values of the field, nulls last."""
         return _dense_ranks(self.values[field])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFiles:
-    """The live data files of a snapshot by partition spec, the newest spec last."""
+    """The live data files of a snapshot, by partition spec; the newest spec is the last."""
 
     specs: tuple[NamedPartitions, ...]
 
     @property
     def sizes(self) -> Longs:
-        """Bytes of each file."""
+        """The size of each file in bytes."""
         return np.concatenate([np.zeros(0, np.int64), *(spec.sizes for spec in self.specs)])
 
     @property
     def records(self) -> Longs:
-        """Rows of each file, deleted ones included."""
+        """The number of rows of each file, deleted rows included."""
         return np.concatenate([np.zeros(0, np.int64), *(spec.records for spec in self.specs)])
 
 
 def live_files(files: FilesOfBranch) -> LiveFiles:
-    """Return the live data files of a plan of all files."""
+    """Return the live data files of a snapshot by partition, from a plan that has all its files."""
     by_spec = sorted(files_by_spec(files.plan), key=lambda spec: spec.spec_id)
     return LiveFiles(specs=tuple(_named_partitions(files.metadata, spec) for spec in by_spec))
 
@@ -92,6 +92,6 @@ def _named_partitions(metadata: TableMetadata, spec: SpecFiles) -> NamedPartitio
 
 
 def _dense_ranks(values: Any) -> Longs:
-    """Return the place of each value among the distinct ones: in their order, nulls last."""
+    """Return the rank of each value among the distinct values, nulls last."""
     ranks = numpy_of(pc.rank(array_of_chunks(values), tiebreaker="dense").cast(pa.int64()))
     return ranks - 1

@@ -1,7 +1,7 @@
-"""`OpenedTable`: a table that a page shows, with what was computed from its files so far.
+"""`OpenedTable`: a table that a page shows, with the results that were computed from its files so far.
 
-What needs manifests takes seconds for a large table. It is computed in a thread once for each metadata file, and a page that needs it waits a moment, then is
-sent with a notice and loaded again by the browser.
+Results that need manifests take seconds for a large table. A thread computes each result once for each metadata file. A page waits a moment for a result; if it
+is not ready, the page is sent with a notice, and the browser loads it again.
 """
 
 import math
@@ -27,25 +27,28 @@ from icefloe.operations.loaded_table import TableReader
 from icefloe.spec.metadata.snapshot_ref import MAIN
 
 T = TypeVar("T")
-# Results that are kept for a table: of the newest metadata file, and of some older ones.
+# The most results that are kept, of the newest metadata files and of some older ones.
 _MOST_RESULTS = 24
-# The same of a kind whose results have columns for each file: some hundred megabytes of a table of a million files.
+# The most results of one large kind, with columns for each file: for a table of a million files a result has some hundred megabytes.
 _MOST_OF_KIND = 4
-# Seconds that a page waits for all of its results before it is sent without those that are not there.
+# Seconds that a page waits for all of its results together before it is sent without those that are not ready.
 _PATIENCE_S = 0.5
 # Seconds for which an error is shown before its computation is tried again: the storage may respond by then.
 _FAILURE_S = 10.0
-# Data files up to which a page checks whether each one exists: one request for each.
+# The most data files of a table of which a page checks that each file exists, by one request for each.
 MOST_CHECKED_FILES = 2_000
 
 
 class StillRunningError(Exception):
-    """A result is not there yet; the text is what is computed."""
+    """A result is not computed yet. The text of the error describes the computation."""
 
 
 @dataclass(slots=True)
 class Results:
-    """Results of computations by key. The least recently used are dropped, and an error is dropped after some seconds. Any number of threads may use it."""
+    """Results of computations by key. Any number of threads may use it.
+
+    The least recently used results are dropped, and an error after some seconds.
+    """
 
     patience_s: float | None = _PATIENCE_S
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="icefloe-explore"))
@@ -55,18 +58,18 @@ class Results:
     _failed_s: dict[Hashable, float] = field(default_factory=dict)  # when the error of a computation was first returned
 
     def get(self, key: Hashable, compute: Callable[[], T], what: str, waited_s: float = 0.0, kind: str = "") -> T:
-        """Return a result, which a thread computes if there is none.
+        """Return a result. If there is none, a thread begins to compute it.
 
         Args:
-            key: What identifies it.
-            compute: Computes it.
-            what: What it is, for the reader who waits.
-            waited_s: How long the page has waited for other results.
-            kind: The kind of large results of which only the last few are kept; empty for others.
+            key: The key of the result.
+            compute: Computes the result.
+            what: A description of the computation for the reader who waits.
+            waited_s: Seconds that the page has waited for other results already.
+            kind: The name of a kind of large results, of which only the last few are kept; empty for other results.
 
         Raises:
-            StillRunningError: It is not there within the patience.
-            Exception: What `compute` raised.
+            StillRunningError: The result is not computed within `patience_s`.
+            Exception: The error of `compute`.
         """
         with self._lock:
             if time.monotonic() - self._failed_s.get(key, math.inf) > _FAILURE_S:
@@ -93,20 +96,20 @@ class Results:
         return result
 
     def close(self) -> None:
-        """Drop what does not run yet."""
+        """Drop the computations that have not begun."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedTable:
-    """A table at one metadata file, and one of its snapshots.
+    """A table at one metadata file, with one of its snapshots chosen.
 
     Attributes:
         reader: The table.
-        results: The computations, which the pages of all tables share.
-        typed: The name of the table as commands take it.
-        arguments: The options of commands that name its catalog.
-        snapshot: The snapshot that the page was opened with: an id, a branch or a tag; None for the current one.
+        results: The results of computations, which the pages of all tables share.
+        typed: The name of the table as commands accept it.
+        arguments: The options of commands that select its catalog.
+        snapshot: The snapshot with which the page was opened: an id, a branch or a tag; None for the current one.
     """
 
     reader: TableReader
@@ -123,12 +126,24 @@ class OpenedTable:
 
     @property
     def snapshot_id(self) -> int | None:
-        """The chosen snapshot; None for a table without snapshots. Raises `NoSuchSnapshotError`."""
+        """The id of the chosen snapshot; None for a table without snapshots.
+
+        Raises:
+            NoSuchSnapshotError: The table does not have the snapshot.
+        """
         chosen = snapshot_id_of(self.reader, self.snapshot)
         return self.reader.metadata.current_snapshot_id if chosen is None else chosen
 
     def files(self, columns: tuple[str, ...] | None = None) -> FilesOfBranch:
-        """Return all live files of the snapshot, with the bounds of some columns. Raises as `files_of_branch`, and `StillRunningError`."""
+        """Return all live files of the snapshot.
+
+        Args:
+            columns: The names of the columns whose bounds are read; None for the default ones.
+
+        Raises:
+            StillRunningError: The files are still being read.
+            IcefloeError: The errors of `files_of_branch`.
+        """
         metadata, snapshot_id = self.reader.metadata, self.snapshot_id
         snapshot = None if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
         return self._result(
@@ -139,12 +154,12 @@ class OpenedTable:
         )
 
     def live_files(self) -> LiveFiles:
-        """Return the live files of the snapshot by partition. Raises as `files`."""
+        """Return the live files of the snapshot by partition. Its errors are those of `files`."""
         files = self.files()
         return self._result(("live files", self.snapshot_id), lambda: live_files(files), "Counting files by partition")
 
     def health(self) -> TableHealth:
-        """Return the health of the snapshot. Raises as `files`."""
+        """Return the health of the snapshot. Its errors are those of `files`."""
         files = self.files()
         branch = self.snapshot if self.snapshot in self.reader.metadata.refs else MAIN
         return self._result(
@@ -152,10 +167,13 @@ class OpenedTable:
         )
 
     def validation(self, *, every_snapshot: bool = False) -> Validation:
-        """Return what breaks rules: in the snapshot, or in all snapshots. Of a small table each file is checked for its existence too.
+        """Return the violations of the specification. The existence of each file is checked too if there are at most `MOST_CHECKED_FILES`.
+
+        Args:
+            every_snapshot: Validate all snapshots, not only the chosen one.
 
         Raises:
-            StillRunningError: It is not there yet.
+            StillRunningError: The validation is still running.
         """
         snapshot_id, checks_files = self.snapshot_id, self.checks_files
         chosen = None if every_snapshot or snapshot_id is None else str(snapshot_id)
@@ -167,28 +185,42 @@ class OpenedTable:
 
     @property
     def checks_files(self) -> bool:
-        """Whether a validation checks that each file exists. The files are counted, because the totals of a summary may be wrong; see `files`."""
+        """Whether a validation checks that each file exists. The files are counted for this, because the totals of the summary may be wrong.
+
+        Raises:
+            StillRunningError: The files are still being read.
+        """
         try:
             count: int | None = sum(map(len, self.files().plan.parts))
-        except IcefloeError:  # a manifest is damaged
+        except IcefloeError:  # a manifest cannot be read
             snapshot_id = self.snapshot_id
             snapshot = None if snapshot_id is None else self.reader.metadata.snapshot_by_id(snapshot_id)
             count = None if snapshot is None else summary_number(snapshot.summary, "total-data-files")
         return count is not None and count <= MOST_CHECKED_FILES
 
     def overhead(self) -> MetadataOverhead:
-        """Return the bytes of metadata compared with data. Raises as `icefloe.inspect.overhead`, and `StillRunningError`."""
+        """Return the size of the metadata compared with the data.
+
+        Raises:
+            StillRunningError: The manifests are still being read.
+            IcefloeError: The errors of `icefloe.inspect.overhead`.
+        """
         return self._result("overhead", lambda: overhead(self.reader), "Measuring the metadata of all snapshots")
 
     def trace(self, where: str) -> ScanTrace:
-        """Return the trace of a scan with a filter. Raises as `icefloe.inspect.trace`, and `StillRunningError`."""
+        """Return the trace of a scan with a filter.
+
+        Raises:
+            StillRunningError: The scan is still being planned.
+            IcefloeError: The errors of `icefloe.inspect.trace`.
+        """
         snapshot_id = self.snapshot_id
         return self._result(
             ("trace", snapshot_id, where), lambda: trace(self.reader, where or None, snapshot_id), "Planning the query", kind="trace"
         )
 
     def get_or_compute(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
-        """Return a result about the table, see `Results.get`."""
+        """Return another result about the table. Arguments and errors are those of `Results.get`."""
         return self._result(("other", key), compute, what)
 
     def _result(self, key: Hashable, compute: Callable[[], T], what: str, kind: str = "") -> T:

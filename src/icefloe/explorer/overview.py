@@ -1,4 +1,4 @@
-"""The first page of a table: its numbers, what needs attention, its hierarchy, and what its metadata costs."""
+"""The first page of a table: its numbers, its issues, its hierarchy, and the size of its metadata."""
 
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.checks import attention
@@ -8,11 +8,11 @@ from icefloe.formatting import count_text, share_text, size_text
 from icefloe.inspect.metadata_overhead import LevelSize
 from icefloe.inspect.table_overview import TableOverview, table
 
-_LARGE_LOG = 400  # snapshots whose manifests are not all opened for the cost of metadata
+_LARGE_LOG = 400  # the number of snapshots from which the size of all metadata is not measured
 
 
 def overview(request: PageRequest) -> Markup:
-    """Return the page. What takes long is left out until it is there."""
+    """Return the page. Parts that take long are left out until they are computed."""
     reader = request.opened.reader
     issues, issues_wait = panel_or_notice("What needs attention", lambda: attention(request))
     picture = panel("From the catalog to the files", hierarchy(request))
@@ -39,7 +39,7 @@ def _numbers(request: PageRequest, totals: TableOverview) -> Markup:
 
 
 def _overhead(request: PageRequest) -> Markup | None:
-    """Return the bytes of each level; None for a table with so long a history that all its manifests are many."""
+    """Return the size of each level of metadata; None for a table with so many snapshots that opening all manifests takes too long."""
     opened = request.opened
     if len(opened.reader.metadata.snapshots) > _LARGE_LOG and not request.is_file:
         return None

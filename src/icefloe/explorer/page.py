@@ -1,4 +1,4 @@
-"""The frame of every page: head, navigation, footer; and the sections of a table in their order."""
+"""The frame of every page: head, navigation and footer; and the list of all sections in their order."""
 
 import base64
 import hashlib
@@ -33,23 +33,23 @@ SECTIONS = (
     Section(name="contents", title="Contents", content=contents),
 )
 STYLE, SCRIPT, ICON = "explorer.css", "explorer.js", "icon.svg"
-# Bytes of a page.
+# The most bytes of a page.
 MOST_BYTES = 2_000_000
 
 
 def section_of(request: PageRequest, section: Section) -> tuple[Markup, bool]:
-    """Return the content of a section, and whether a part of it is not there yet. An error of the table is shown in its place."""
+    """Return the content of a section, and whether a part of it is still being computed. An error of the table is shown in place of the content."""
     content, waits = panel_or_notice(section.title, lambda: section.content(request))
     return content or Markup(), waits or (content or "").startswith('<div data-waits="true"')
 
 
 def table_page(request: PageRequest, chosen: Section, home: str | None) -> tuple[Markup, bool]:
-    """Return the page of a section, and whether the browser has to load it again.
+    """Return the page of a section, and whether the browser must load it again because a part is still being computed.
 
     Args:
         request: The request.
         chosen: The section.
-        home: The address of the page of the catalog; None where there is one table only.
+        home: The address of the page of the catalog; None if the server shows only one table.
     """
     content, waits = section_of(request, chosen)
     snapshot = request.opened.snapshot
@@ -76,7 +76,7 @@ def table_page(request: PageRequest, chosen: Section, home: str | None) -> tuple
 
 
 def document(title: str, body: Markup, head: Child) -> Markup:
-    """Return a whole HTML document."""
+    """Return a complete HTML document."""
     return Markup(
         "<!doctype html>\n"
         + element(
@@ -101,7 +101,7 @@ def document(title: str, body: Markup, head: Child) -> Markup:
 
 
 def linked_head() -> Markup:
-    """Return the links to style sheet and script of a page with a server."""
+    """Return the links to style sheet and script, for a page that a server sends."""
     return fragment(
         element("link", rel="icon", href=f"/assets/{ICON}", type="image/svg+xml"),
         element("link", rel="stylesheet", href=f"/assets/{STYLE}"),
@@ -110,7 +110,7 @@ def linked_head() -> Markup:
 
 
 def inline_head() -> Markup:
-    """Return style sheet and script of a file without a server, and the policy that lets nothing else run or load."""
+    """Return style sheet and script inline, for a file without a server, and the policy that forbids everything else to run or load."""
     style, script = asset(STYLE), asset(SCRIPT)
     policy = f"default-src 'none'; img-src data:; style-src '{digest(style)}'; script-src '{digest(script)}'; base-uri 'none'; form-action 'none'"
     return fragment(
@@ -122,13 +122,13 @@ def inline_head() -> Markup:
 
 
 def digest(text: str) -> str:
-    """Return the hash of an inline style or script as a policy names it."""
+    """Return the hash of an inline style or script, as the content security policy has it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 @cache
 def asset(name: str) -> str:
-    """Return a file of this package that a browser gets: the style sheet or the script."""
+    """Return the text of a file of this package that a browser loads: the style sheet or the script."""
     return resources.files("icefloe.explorer").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -141,9 +141,9 @@ def catalog_page(name: str, namespaces: Sequence[tuple[str, Sequence[tuple[str, 
     """Return the page of a catalog.
 
     Args:
-        name: The catalog.
-        namespaces: Each namespace with its tables, each with its address.
-        more: How many tables are left out.
+        name: The name of the catalog.
+        namespaces: Each namespace with its tables, each table as its name and address.
+        more: The number of tables that are left out.
     """
     lists = [panel(space, _tables(tables)) for space, tables in namespaces]
     rest = element("p", f"… and {more:,} more tables: open one by icefloe explore NAME", class_="dim") if more else None

@@ -1,4 +1,4 @@
-"""Partitions as a heat map of rows, bytes, files, or the share of deleted rows. Spec: Partitioning."""
+"""Partitions as a heat map of their rows, bytes, files, or share of deleted rows. Spec: Partitioning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from icefloe.explorer.section import PageRequest, panel, tabs
 from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.health_measures import Longs
 
-# Rows and columns that are drawn; neighbours share a cell where there are more partitions.
+# The most rows and columns of a heat map; of more partitions, neighbours share a cell.
 _MOST_ROWS, _MOST_COLUMNS = 40, 60
-# Partitions of a spec with one field in a row of cells.
+# The number of cells in a row for a spec with one field.
 _WRAPPED = 30
 
 MEASURES = {"bytes": "Bytes", "rows": "Rows", "files": "Files", "deletes": "Deleted rows"}
@@ -26,7 +26,7 @@ _CONCEPTS = {"bytes": "data", "rows": "data", "files": "manifest", "deletes": "d
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The cell of each partition, and the names of rows and columns."""
+    """The row and column of each partition's cell, and the names of the rows and columns."""
 
     row: Longs
     column: Longs
@@ -37,7 +37,12 @@ class _Grid:
 
 
 def partition_map(request: PageRequest) -> Markup:
-    """Return a heat map for each partition spec with files. Raises as `OpenedTable.live_files`."""
+    """Return a heat map for each partition spec that has files.
+
+    Raises:
+        StillRunningError: The files are still being read.
+        IcefloeError: The errors of `OpenedTable.live_files`.
+    """
     files = request.opened.live_files()
     specs = [spec for spec in files.specs if spec.columns]
     if not specs:
@@ -66,7 +71,12 @@ def _spec_panel(spec: NamedPartitions, measures: Sequence[str], *, is_only: bool
 
 
 def cells(spec: NamedPartitions, measure: str) -> Cells:
-    """Return the heat map of a partition spec by one of `MEASURES`."""
+    """Return the heat map of a partition spec.
+
+    Args:
+        spec: The files of the spec.
+        measure: What the colours show: a key of `MEASURES`.
+    """
     grid = _matrix(spec) if len(spec.columns) > 1 else _wrap_rows(spec)
     places = grid.row * len(grid.columns) + grid.column
     order, inverse, counts = np.unique(places, return_inverse=True, return_counts=True)
@@ -106,7 +116,7 @@ def cells(spec: NamedPartitions, measure: str) -> Cells:
 
 
 def _summary(measure: str, values: NDArray[np.float64], names: Sequence[str], counts: Longs) -> str:
-    """Describe the strongest cell, compared with a usual one."""
+    """Describe the cell with the greatest value, compared with the median."""
     if not len(values):
         return "There are no files."
     top = int(values.argmax())
@@ -122,13 +132,13 @@ def _measure_text(measure: str, value: float) -> str:
 
 
 def _wrap_rows(spec: NamedPartitions) -> _Grid:
-    """Place the partitions of one field one after the other, in rows."""
+    """Place the partitions of a spec with one field: from left to right, in several rows."""
     count = spec.partitions
     group = max(1, ceil(count / (_MOST_ROWS * _WRAPPED)))
     cell = np.arange(count) // group
     across = min(_WRAPPED, int(cell.max(initial=0)) + 1)
     row, column = cell // across, cell % across
-    if count <= across and group == 1:  # each has its name above it
+    if count <= across and group == 1:  # one row, in which each partition has its name above its cell
         return _Grid(row, column, (spec.columns[0].name,), tuple(texts[0] for texts in spec.texts(range(count))), "", spec.columns[0].name)
     starts = np.flatnonzero((column == 0) & np.concatenate([[True], np.diff(cell) > 0])) if count else np.zeros(0, np.int64)
     names = tuple(texts[0] for texts in spec.texts(starts.tolist()))
@@ -136,7 +146,7 @@ def _wrap_rows(spec: NamedPartitions) -> _Grid:
 
 
 def _matrix(spec: NamedPartitions) -> _Grid:
-    """Place partitions by two fields: the one with fewer values in rows. Further fields share the cells."""
+    """Place partitions by the two fields with the most values; the one with fewer makes the rows. Partitions that differ in other fields share a cell."""
     ordinals = [spec.ordinals(place) for place in range(len(spec.columns))]
     sizes = [int(numbers.max(initial=0)) + 1 for numbers in ordinals]
     down, across = sorted(sorted(range(len(sizes)), key=lambda place: -sizes[place])[:2], key=lambda place: sizes[place])
@@ -146,7 +156,7 @@ def _matrix(spec: NamedPartitions) -> _Grid:
 
 
 def _bins(spec: NamedPartitions, ordinals: Longs, field: int, most: int) -> tuple[Longs, tuple[str, ...]]:
-    """Return the place of each partition by one field, in at most so many places, and the first value of each."""
+    """Divide the values of one field into at most `most` bins. Return the bin of each partition, and the first value of each bin as text."""
     count = int(ordinals.max(initial=0)) + 1
     group = max(1, ceil(count / most))
     places = ordinals // group

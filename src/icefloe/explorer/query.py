@@ -1,4 +1,4 @@
-"""A query box, and its trace: what a scan reads and skips at each level, with the bound that decided. Spec: Scan Planning."""
+"""A box for a filter, and the trace of its scan: what it reads and skips at each level, with the bound that decided. Spec: Scan Planning."""
 
 from icefloe.checks.issue import shell_word
 from icefloe.display.html import figure_markup, table_markup
@@ -8,13 +8,18 @@ from icefloe.explorer.section import PAGE_LINES, PageRequest, anchor, copyable, 
 from icefloe.formatting import share_text, size_text, within
 from icefloe.inspect.scan_trace import LevelDecisions, ScanTrace
 
-# Characters of a filter.
+# The most characters of a filter.
 MOST_FILTER = 4_000
 _LEVELS = {"files": "Data files", "manifests": "Manifests", "delete_manifests": "Delete manifests", "delete_files": "Delete files"}
 
 
 def query(request: PageRequest) -> Markup:
-    """Return the query box, and below it the trace of its filter. Raises as `OpenedTable.trace`, except for a filter that cannot be parsed."""
+    """Return the box, and below it the trace of its filter. If the filter cannot be parsed, the error is shown.
+
+    Raises:
+        StillRunningError: The scan is still being planned.
+        IcefloeError: The other errors of `OpenedTable.trace`.
+    """
     where = request.query.get("where", "")[:MOST_FILTER]
     form = None if request.is_file else _form(request, where)
     if "where" not in request.query:
@@ -85,7 +90,7 @@ def _totals(trace: ScanTrace) -> Markup:
 
 
 def _decisions(request: PageRequest, trace: ScanTrace, where: str) -> Markup:
-    """Return the decisions of one level, with the reason for each."""
+    """Return the decisions of one level, each with its reason."""
     level = request.query.get("level", "files")
     level = level if level in _LEVELS else "files"
     decisions: LevelDecisions = getattr(trace, level)

@@ -1,6 +1,6 @@
-"""`Section`: a part of a table's page; and `PageRequest`: what a section is made from.
+"""`Section`: a part of a table's page; and `PageRequest`: the table and the choices of the reader, from which a section is made.
 
-A section works without scripts: whatever a reader can choose is a link or a form, and a part of the address.
+A section works without scripts: every choice of the reader is a link or a form, and a part of the address.
 """
 
 from abc import abstractmethod
@@ -12,28 +12,33 @@ from icefloe.errors import IcefloeError
 from icefloe.explorer.opened_table import OpenedTable, StillRunningError
 from icefloe.formatting import age_text
 
-# Lines of a list on one page.
+# The number of lines of a list on one page.
 PAGE_LINES = 100
 
 
 class Links:
-    """Addresses of pages; a file without a server has few of them."""
+    """Addresses of the pages of a table. A file without a server has only addresses of its sections."""
 
     @abstractmethod
     def to(self, page: str, **query: object) -> str | None:
-        """Return the address of a page of the table; None if there is none. Empty and None values of the query are left out."""
+        """Return the address of a page of the table; None if it has no address.
+
+        Args:
+            page: The name of the page.
+            **query: The parameters of the query. Empty and None values are left out.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """The table, and what the reader has chosen.
+    """The table, and the choices of the reader.
 
     Attributes:
         opened: The table.
         links: The addresses of other pages.
-        query: The query of the page's address.
-        now_ms: The time, for ages.
-        is_file: True for a file without a server, in which all sections follow each other.
+        query: The parameters of the page's address.
+        now_ms: The current time in milliseconds since 1970, from which ages are computed.
+        is_file: Whether the page is a file without a server, in which all sections follow each other.
     """
 
     opened: OpenedTable
@@ -43,18 +48,18 @@ class PageRequest:
     is_file: bool = False
 
     def age(self, timestamp_ms: int) -> str:
-        """Return how long ago a time was."""
+        """Return the age of a time as text."""
         return f"{age_text(self.now_ms - timestamp_ms)} ago"
 
     def number(self, name: str, default: int = 0, most: int = 1 << 31) -> int:
-        """Return the number that a parameter of the query has; the default if the parameter is missing or not a number."""
+        """Return a parameter of the query as a number of at most `most`; the default if the parameter is missing or is not a number."""
         text = self.query.get(name, "")
         return min(int(text), most) if text.isascii() and text.isdecimal() and len(text) < 12 else default
 
     def span(self, name: str, count: int) -> tuple[int, int]:
-        """Return the range that a parameter of the query has, such as `3-17` for (2, 17): a first index from 0, and an end within `count`.
+        """Return a range that a parameter of the query has, such as `3-17`, as a first index from 0 and an end: (2, 17). The end is at most `count`.
 
-        The whole range (0, `count`) if the parameter is missing or not a range.
+        If the parameter is missing or is not a range, return the whole range (0, `count`).
         """
         first, _, last = self.query.get(name, "").partition("-")
         if not (first.isascii() and first.isdecimal() and last.isascii() and last.isdecimal() and len(first) < 12 and len(last) < 12):
@@ -65,7 +70,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A section: its name in addresses, its title, and the function that makes its content."""
+    """A section: its name in addresses, its title, and the function that returns its content."""
 
     name: str
     title: str
@@ -73,14 +78,14 @@ class Section:
 
 
 def panel(title: str, *children: Child, about: str = "", id_: str | None = None) -> Markup:
-    """Return a part of a section with a title and a sentence about it."""
+    """Return a part of a section with a title and a sentence that explains it."""
     return element(
         "section", element("h2", title), element("p", about, class_="about") if about else None, *children, class_="panel", id=id_
     )
 
 
 def panel_or_notice(title: str, content: Callable[[], Markup | None]) -> tuple[Markup | None, bool]:
-    """Return a content, and whether it is not there yet: then a notice is in its place. An error of the table is shown in its place too."""
+    """Return a content, and False. If the content is still being computed, return a notice and True; for an error of the table the error and False."""
     try:
         return content(), False
     except StillRunningError as running:
@@ -105,18 +110,18 @@ def fault(error: IcefloeError) -> Markup:
 
 
 def facts(pairs: Iterable[tuple[str, str]], class_: str = "facts", label: str | None = None) -> Markup:
-    """Return names with their values."""
+    """Return a list of names with their values."""
     return element(
         "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in pairs), class_=class_, aria_label=label
     )
 
 
 def tabs(label: str, choices: Iterable[tuple[str | None, Child, bool]], more: Child = None) -> Markup:
-    """Return links of which one is chosen.
+    """Return links, one of which is marked as chosen.
 
     Args:
-        label: What is chosen, for readers who do not see it.
-        choices: The address, the text, and whether it is the chosen one.
+        label: What the reader chooses, for screen readers.
+        choices: The address and the text of each link, and whether it is the chosen one.
         more: What follows the links.
     """
     links = [element("a", text, href=target, aria_current="true" if is_chosen else None) for target, text, is_chosen in choices]
@@ -124,22 +129,22 @@ def tabs(label: str, choices: Iterable[tuple[str | None, Child, bool]], more: Ch
 
 
 def anchor(target: str | None, text: Child, class_: str | None = None) -> Markup:
-    """Return a link; the text alone where there is no target."""
+    """Return a link; only its text if there is no target."""
     return element("span", text, class_=class_) if target is None else element("a", text, href=target, class_=class_)
 
 
 def pager(
     request: PageRequest, page: str, name: str, start: int, count: int, size: int = PAGE_LINES, query: Mapping[str, object] | None = None
 ) -> Markup | None:
-    """Return links to the lines before and after; None if all are on this page.
+    """Return links to the previous and next lines of a list; None if all lines are on this page.
 
     Args:
-        request: The table, and what the reader has chosen.
-        page: The page that shows the lines.
+        request: The table, and the choices of the reader.
+        page: The name of the page that shows the lines.
         name: The parameter of the query that has the first line.
         start: The first line, from 0.
         count: The number of all lines.
-        size: The lines of a page.
+        size: The number of lines on one page.
         query: The other parameters.
     """
     rest = {"snapshot": request.opened.snapshot} if query is None else query
@@ -159,7 +164,7 @@ def pager(
 
 
 def copyable(command: str) -> Markup:
-    """Return a command to copy, which a button copies where scripts run."""
+    """Return a command, with a button that copies it if scripts run."""
     return element(
         "span",
         element("code", command),

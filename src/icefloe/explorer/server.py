@@ -1,8 +1,8 @@
 """The server of the page: an ASGI application that only reads.
 
-It is reached on loopback unless the user names another address, and with a token only, since other users of the machine reach loopback too. A web page of
-another origin must not read it: the Host header has to be an address or name that the server was started for, which a name that is rebound to loopback is not.
-Nothing may frame it, errors are pages without traces, and nothing changes a table: there are GET routes only.
+It listens on loopback unless the user names another address, and requires a token, because other users of the machine can reach loopback too. A web page of
+another origin must not read it: the Host header must be an address or name for which the server was started, so that a name which is rebound to loopback is
+refused. No other page may frame it, errors are pages without traces, and all routes are GET, so that no request changes a table.
 """
 
 import hmac
@@ -34,10 +34,10 @@ from icefloe.io.loopback import is_loopback
 from icefloe.operations.loaded_table import TableReader
 
 PARAMETER = "token"
-# Seconds for which a loaded table is shown before the catalog is read again.
+# Seconds for which a loaded table is used before it is loaded again from the catalog.
 _FRESH_S = 2.0
 _MOST_TABLES, _MOST_LISTED = 64, 2_000
-# Seconds after which the browser loads a page again that is not complete yet.
+# Seconds after which the browser loads an incomplete page again.
 _AGAIN_S = 1
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -65,13 +65,17 @@ class ServedLinks(Links):
 
 
 class OpenTables:
-    """The tables that a server shows."""
+    """The tables that a server shows: one table, or those of a catalog."""
 
-    home: str | None = "/"  # the address of the list of tables; None where there is one table only
+    home: str | None = "/"  # the address of the list of tables; None if there is only one table
 
     @abstractmethod
     def open(self, name: str) -> TableReader | None:
-        """Return a table; None if there is no table of this name. Raises whatever loading raises."""
+        """Return a table at its current metadata file; None if there is no table of this name.
+
+        Raises:
+            IcefloeError: The table cannot be loaded.
+        """
 
     @abstractmethod
     def front(self) -> Response:
@@ -80,13 +84,13 @@ class OpenTables:
 
 @dataclass(slots=True)
 class _Loaded:
-    """Tables by name that were loaded a moment ago. Any number of threads may use it."""
+    """A cache of recently loaded tables by name. Any number of threads may use it."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tables: dict[str, tuple[float, TableReader]] = field(default_factory=dict)
 
     def get(self, name: str, load: Callable[[], TableReader]) -> TableReader:
-        """Return a table, loaded again if `_FRESH_S` have passed."""
+        """Return a table. It is loaded again if the cached one is older than `_FRESH_S`."""
         with self._lock:
             loaded = self._tables.get(name)
         if loaded is not None and time.monotonic() - loaded[0] < _FRESH_S:
@@ -102,7 +106,7 @@ class _Loaded:
 
 @dataclass(slots=True)
 class OneTable(OpenTables):
-    """One table. `load` returns it at its current metadata file, and is called again after `_FRESH_S`."""
+    """One table. `load` returns it at its current metadata file, and is called again after `_FRESH_S` seconds."""
 
     load: Callable[[], TableReader]
     _loaded: _Loaded = field(default_factory=_Loaded)
@@ -137,7 +141,7 @@ class CatalogTables(OpenTables):
 
 
 class Guard:
-    """The outermost layer: refuses requests for other hosts and requests without the token, and adds the headers of every response."""
+    """The outermost layer of the server: refuses requests for other hosts and requests without the token, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str | None) -> None:
         self._app = app
@@ -157,7 +161,7 @@ class Guard:
             await self._app(scope, receive, _with_headers(send))
 
     def _refusal(self, request: HttpRequest) -> Response | None:
-        """Return the response to a request that is not let through; None for others."""
+        """Return the response to a refused request, or to the first request with the token; None for a request that is let through."""
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("This server only reads.", 405, {"Allow": "GET, HEAD"})
         if not is_allowed_host(request.headers.get("host", ""), self._hosts, any_address=self._token is not None):
@@ -166,9 +170,9 @@ class Guard:
             return None
         given = request.query_params.get(PARAMETER)
         if given is not None and _equal(given, self._token):
-            # The token leaves the address, so that it is in no history and in no link.
+            # The token is removed from the address, so that it is not in the browser's history or in links.
             rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != PARAMETER])
-            # A path that begins with two slashes, or a slash and a backslash, would be another host. `request.url.path` ends at a `?` of a table's name.
+            # A path that begins with two slashes, or a slash and a backslash, would name another host. `request.url.path` ends at a `?` in a table's name.
             path = quote("/" + request.scope["path"].lstrip("/\\"))
             response = RedirectResponse(path + (f"?{rest}" if rest else ""), 303)
             response.set_cookie(cookie_name(request), self._token, httponly=True, samesite="strict")
@@ -181,7 +185,7 @@ class Guard:
 
 
 def cookie_name(request: HttpRequest) -> str:
-    """Return the name of the cookie with the token: browsers keep the cookies of all ports of a host together."""
+    """Return the name of the cookie that has the token. The name has the port, because browsers share cookies among all ports of a host."""
     return f"icefloe_token_{request.url.port or 80}"
 
 
@@ -190,7 +194,13 @@ def _equal(given: str, token: str) -> bool:
 
 
 def is_allowed_host(header: str, hosts: frozenset[str], *, any_address: bool) -> bool:
-    """Return whether a Host header names the server: loopback, one of its hosts, or, where a token protects it, any numeric address."""
+    """Return whether a Host header names this server.
+
+    Args:
+        header: The value of the header.
+        hosts: The names of the server besides loopback.
+        any_address: Whether any numeric address is allowed, because a token protects the server.
+    """
     host = header.strip().lower()
     if host.startswith("["):
         name, _, port = host.partition("]")
@@ -229,12 +239,12 @@ def application(
     """Return the ASGI application.
 
     Args:
-        tables: What is shown.
+        tables: The tables that it shows.
         typed: The name of the only table as the user typed it, for commands.
-        arguments: The options of commands that name the catalog.
-        hosts: Names of the Host header besides those of loopback, without ports.
-        token: The token of every request; None for no token.
-        now_ms: Returns the time, for ages.
+        arguments: The options of commands that select the catalog.
+        hosts: Allowed names in the Host header besides those of loopback, without ports.
+        token: The token that every request must have; None for no token.
+        now_ms: Returns the current time in milliseconds since 1970.
     """
     site = _Site(tables, typed, arguments, now_ms or (lambda: time.time_ns() // 1_000_000))
     return Starlette(
@@ -250,7 +260,7 @@ def application(
 
 
 class _Site:
-    """The pages."""
+    """The responses of the pages."""
 
     def __init__(self, tables: OpenTables, typed: str, arguments: str, now_ms: Callable[[], int]) -> None:
         self._tables = tables
@@ -261,11 +271,11 @@ class _Site:
         self._sections = {section.name: section for section in SECTIONS}
 
     def home(self, _: HttpRequest) -> Response:
-        """Return the page of the catalog, or lead to the only table."""
+        """Return the page of the catalog, or a redirect to the only table."""
         return self._tables.front()
 
     def redirect(self, request: HttpRequest) -> Response:
-        """Lead to the first page of a table."""
+        """Redirect to the first page of a table."""
         return RedirectResponse(ServedLinks(request.path_params["table"]).to("overview"), 303)
 
     def table(self, request: HttpRequest) -> Response:
@@ -274,7 +284,7 @@ class _Site:
         section = self._sections.get(request.path_params["section"])
         reader = None if section is None else self._tables.open(name)
         if section is None or reader is None:
-            whole = f"{name}/{request.path_params['section']}"  # a name may have slashes, whether the address has them encoded or not
+            whole = f"{name}/{request.path_params['section']}"  # a table's name may have slashes, which the server decodes
             if self._tables.open(whole) is None:
                 raise HTTPException(404)
             return RedirectResponse(ServedLinks(whole).to("overview"), 303)
@@ -315,5 +325,5 @@ async def _fault(_: HttpRequest, __: Exception) -> Response:
 
 
 def new_token() -> str:
-    """Return a random token."""
+    """Return a new random token."""
     return secrets.token_urlsafe(24)

@@ -1,4 +1,4 @@
-"""`HtmlPage`: a table as one HTML file without a server: all sections one after the other, with style sheet and script inside."""
+"""`HtmlPage`: a table as one HTML file without a server, with all sections one after another, and with style sheet and script inline."""
 
 import os
 import time
@@ -14,7 +14,7 @@ from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, s
 from icefloe.explorer.section import Links, PageRequest, panel
 from icefloe.operations.loaded_table import TableReader
 
-_FRAME_HEIGHT = 720  # pixels in a notebook
+_FRAME_HEIGHT = 720  # the height in pixels of the frame in a notebook
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,18 +22,21 @@ class HtmlPage:
     """The page of a table as one self-contained file: write it, or display it in a notebook.
 
     Attributes:
-        name: The table.
-        html: The file.
+        name: The name of the table.
+        html: The content of the file.
     """
 
     name: str
     html: str
 
     def write(self, path: str | Path) -> Path:
-        """Write the file, and return its path. A reader of the path never sees half of it.
+        """Write the file. A concurrent reader of the path never sees a part of it.
 
         Args:
-            path: The path, in a folder that exists.
+            path: The path of the file, in a folder that exists.
+
+        Returns:
+            The path.
 
         Raises:
             StorageError: The file cannot be written.
@@ -46,7 +49,7 @@ class HtmlPage:
         try:
             unfinished.write_text(self.html, encoding="utf-8", errors="replace")
             unfinished.replace(target)
-        except (OSError, ValueError) as error:  # a path with a null character is a ValueError
+        except (OSError, ValueError) as error:  # Python raises ValueError for a path with a null character
             with suppress(OSError, ValueError):
                 unfinished.unlink()
             reason = getattr(error, "strerror", None) or str(error)
@@ -61,8 +64,8 @@ class HtmlPage:
         return f"HtmlPage(name={self.name!r}, {len(self.html):,} characters)"
 
     def _repr_html_(self) -> str:
-        """Return a frame with the page for notebooks: its style sheet does not change the notebook, and its script cannot reach it."""
-        # A link to a section leads within the frame, and not to the address of the notebook.
+        """Return a frame with the page, for notebooks. In the frame, the page's style sheet and script cannot affect the notebook."""
+        # Links to sections must stay within the frame, and not open the address of the notebook.
         page = self.html.replace("<head>", '<head><base href="about:srcdoc">', 1)
         attributes = f'sandbox="allow-scripts" style="width:100%;height:{_FRAME_HEIGHT}px;border:0" title="{escape(self.name[:100])}"'
         return f'<iframe srcdoc="{escape(page)}" {attributes}></iframe>'
@@ -73,8 +76,11 @@ def html_page(table: TableReader, *, where: str | None = None, snapshot: int | s
 
     Args:
         table: The table.
-        where: A filter as in SQL's WHERE: the page shows the trace of this query too.
+        where: A filter as in SQL's WHERE, whose scan the page explains too; None for no explanation.
         snapshot: A snapshot id, a branch or a tag; the current snapshot by default.
+
+    Returns:
+        The page.
 
     Raises:
         NoSuchSnapshotError: The table does not have the snapshot.
@@ -86,7 +92,7 @@ def html_page(table: TableReader, *, where: str | None = None, snapshot: int | s
 
 
 class _InPage(Links):
-    """Links within the file: to its sections only."""
+    """Links within the file, which has addresses of its sections only."""
 
     def to(self, page: str, **query: object) -> str | None:
         return None if any(value not in (None, "") for value in query.values()) else f"#{page}"
@@ -95,15 +101,15 @@ class _InPage(Links):
 def standalone(
     reader: TableReader, now_ms: int, *, typed: str, where: str | None = None, snapshot: str | None = None, arguments: str = ""
 ) -> Markup:
-    """Return the file.
+    """Return the content of the file.
 
     Args:
         reader: The table.
-        now_ms: The time, for ages.
-        typed: The name of the table as commands take it.
-        where: The filter of a query whose trace is shown; None for no trace.
-        snapshot: The snapshot, a branch or a tag; None for the current one.
-        arguments: The options of commands that name the catalog.
+        now_ms: The current time in milliseconds since 1970, from which ages are computed.
+        typed: The name of the table as commands accept it.
+        where: The filter of a scan whose trace is shown; None for no trace.
+        snapshot: A snapshot id, a branch or a tag; None for the current snapshot.
+        arguments: The options of commands that select the catalog.
 
     Raises:
         NoSuchSnapshotError: The table does not have the snapshot.
@@ -141,7 +147,7 @@ def standalone(
 
 
 def _check(opened: OpenedTable, where: str | None) -> None:
-    """Raise what is wrong with the arguments of the file. What is wrong with the table is shown in the file."""
+    """Raise an error if the arguments of the file are wrong. Errors of the table are not raised, because the file shows them."""
     _ = opened.snapshot_id
     if where is None:
         return

@@ -1,4 +1,4 @@
-"""`CatalogSuite`: the tests that every catalog must pass; a test class of a catalog inherits them.
+"""`CatalogSuite`: the tests that every catalog must pass. The test class of a catalog inherits them.
 
     class TestMyCatalog(CatalogSuite):
         renames_tables = False  # a feature that this catalog does not support; see the flags of the class
@@ -10,7 +10,7 @@
         def reopen(self, ...): ...  # returns a function that opens another `Catalog` on the same content, as another process would
 
 A catalog must refuse what it does not support with `UnsupportedFeatureError` or `InvalidInputError`. `view_suite.py` has the tests of views;
-`fault_injection.py` disturbs commits. Spec: Metastore Tables; Optimistic Concurrency; Commit Conflict Resolution and Retry.
+`fault_injection.py` makes commits fail. Spec: Metastore Tables; Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ from icefloe.table.table import Table
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore
 
 SCHEMA = pa.schema([("n", pa.int64())])
-# Threads that write to one table at once, and the commits of each.
+# The number of threads that write to one table at the same time, and the number of commits of each thread.
 WRITERS, ROUNDS = 3, 4
 QUICK = {
     "commit.retry.min-wait-ms": "1",
@@ -53,7 +53,7 @@ QUICK = {
     "commit.retry.num-retries": "100",
     "commit.status-check.min-wait-ms": "1",
 }
-# Names that are easily mishandled: blanks, quotes, wildcards and keywords of SQL, other alphabets, names of metadata folders and files.
+# Names that catalogs easily mishandle: spaces, quotes, wildcards and keywords of SQL, other alphabets, names of metadata folders and files.
 UNUSUAL_NAMES = (
     "with blank",
     "it's",
@@ -71,7 +71,7 @@ UNUSUAL_NAMES = (
     "v1",
 )
 INVALID_NAMES = ("", "a..b", "db.a/b", "db. a", "db.a\nb", ("db", ""), ("db", "a.b"), ("db", "x" * 300))
-# Those of them that a server may have, because they are not levels of a path there.
+# Unusual names that only a server may accept, because it does not use them as levels of a path.
 NAMES_OF_SERVERS = ("db.a/b", ("db", "a.b"))
 Reopen = Callable[[], Catalog]
 
@@ -104,17 +104,17 @@ class CatalogSuite:
     """Tests of a catalog. A subclass defines the fixture `catalog` and, if the content outlives the object, `reopen`.
 
     Attributes:
-        renames_tables: The catalog can rename tables.
-        takes_locations: A table may be in a folder that its user chooses.
-        keeps_namespace_properties: Namespaces have properties.
-        commits_several_tables: A transaction may commit several tables at once.
-        creates_in_transactions: A transaction of several tables may create some of them.
-        isolates_transactions: Other readers see a commit of several tables whole or not at all.
-        keeps_files_of_dropped_tables: Dropping a table without purge keeps its files.
-        nests_namespaces: A namespace may have several levels.
-        built_in_namespaces: Namespaces that the catalog always has.
-        refused_names: Those of `UNUSUAL_NAMES` that the catalog, or a server in front of it, refuses as wrong input.
-        names_of_server: A server keeps the names, so that it alone decides on those with dots and slashes.
+        renames_tables: Whether the catalog can rename tables.
+        takes_locations: Whether the user can choose the folder of a table.
+        keeps_namespace_properties: Whether namespaces have properties.
+        commits_several_tables: Whether a transaction can commit several tables at once.
+        creates_in_transactions: Whether a transaction of several tables can create some of them.
+        isolates_transactions: Whether other readers see a commit of several tables either completely or not at all.
+        keeps_files_of_dropped_tables: Whether the files of a table that is dropped without purge are kept.
+        nests_namespaces: Whether a namespace can have several levels.
+        built_in_namespaces: The namespaces that the catalog always has.
+        refused_names: The names of `UNUSUAL_NAMES` that the catalog, or a server in front of it, refuses as invalid input.
+        names_of_server: Whether a server stores the names, so that it alone decides about names with dots and slashes.
     """
 
     renames_tables: ClassVar[bool] = True
@@ -131,7 +131,7 @@ class CatalogSuite:
 
     @pytest.fixture
     def reopen(self, catalog: Catalog) -> Reopen:
-        """Return a function that opens another `Catalog` on the same content."""
+        """Return a function that opens another `Catalog` on the same content. By default the other catalog uses the same store."""
         return lambda: Catalog(catalog.name, catalog.store, catalog.properties)
 
     @pytest.fixture
@@ -141,7 +141,7 @@ class CatalogSuite:
         return catalog.create_table("db.t", SCHEMA, properties=QUICK)
 
     def namespaces(self, catalog: Catalog) -> list[tuple[str, ...]]:
-        """Return the namespaces that a test has made."""
+        """Return the namespaces that a test has created, without built-in ones."""
         return [name for name in catalog.list_namespaces() if name[0] not in self.built_in_namespaces]
 
     def test_an_empty_catalog_has_no_namespaces_and_no_tables(self, catalog: Catalog) -> None:
@@ -192,7 +192,7 @@ class CatalogSuite:
             return
         catalog.create_namespace("db", {"owner": "me", "odd 'key'": 'odd "value"; --'})
         given = {"owner": "me", "odd 'key'": 'odd "value"; --'}
-        loaded = reopen().load_namespace_properties("db")  # a server may add some, such as a location
+        loaded = reopen().load_namespace_properties("db")  # a server may add properties, such as a location
         assert {name: loaded.get(name) for name in given} == given
         change = catalog.update_namespace_properties("db", removals={"owner", "none"}, updates={"x": "1"})
         assert (change.removed, change.updated, change.missing) == (["owner"], ["x"], ["none"])
@@ -442,7 +442,7 @@ class CatalogSuite:
         with catalog.transaction() as tx:
             tx.load_table("db.t").append(rows(3))
             tx.load_table("db.u").append(rows(-3))
-            table.append(rows(4))  # another writer commits to one of them first
+            table.append(rows(4))  # another writer commits to one of the tables first
         assert [numbers(loaded) for loaded in reopen().load_tables("db.t", "db.u")] == [[1, 3, 4], [-3, -1]]
 
     def test_a_transaction_commits_all_of_its_tables_or_none(self, catalog: Catalog, reopen: Reopen, table: Table) -> None:

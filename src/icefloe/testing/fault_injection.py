@@ -5,8 +5,8 @@
     faults.order("commit", Fault.LOST_REPLY)
     faults.order("write", Fault.FULL, matching="snap-", times=2)
 
-A `Faults` object simulates one process: after a crash everything that uses it fails until `revive()`, so that no clean-up runs. An order without a fault
-but with `meanwhile` runs a step of another writer at that point, which interleaves writers.
+A `Faults` object simulates one process: after a crash every operation that uses it fails until `revive()`, so that no clean-up runs. An order with only
+`meanwhile` and no fault runs a step of another writer at that point, which interleaves writers.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
@@ -29,7 +29,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Content, FileIO
 from icefloe.stores.catalog_store import CatalogStore, CommitRequest, TableLocation, other_tables
 
-# Seconds that an operation with `Fault.SLOW` waits by default.
+# The default seconds that an operation with `Fault.SLOW` waits.
 SLOW_S = 0.05
 
 
@@ -38,13 +38,13 @@ class SimulatedCrash(BaseException):
 
 
 class Fault(StrEnum):
-    """The kinds of faults. The first group applies to `commit` only, `HALF` to writes only, and the others to every operation."""
+    """The kinds of faults. Those of the first group apply only to `commit`, `HALF` only to writes, and the others to every operation."""
 
     CONFLICT = "conflict"  # nothing is committed; the store reports another metadata location than the expected one
     LOST_REPLY = "lost reply"  # committed, but the outcome is unknown
-    OVERTAKEN = "overtaken"  # committed, then `meanwhile` runs, and the store finds the metadata location afterwards
+    OVERTAKEN = "overtaken"  # committed, then `meanwhile` runs, and only then the store reads the metadata location again
     LATE = "late"  # the outcome is unknown; the commit happens after the metadata location was read again
-    UNKNOWN = "unknown"  # the outcome is unknown; nothing is committed, also later
+    UNKNOWN = "unknown"  # the outcome is unknown; nothing is committed, neither now nor later
 
     CRASH = "crash"  # the process dies before the operation
     CRASH_AFTER = "crash after"  # the process dies after the operation
@@ -71,13 +71,13 @@ _ERRNO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One logged call of a store or a storage.
+    """One call of a store or a storage, as the log has it.
 
     Attributes:
-        operation: Name of the method.
-        target: The location, or the names of tables.
-        fault: The injected fault.
-        done: True if the operation had its effect.
+        operation: The name of the method.
+        target: The location, or the names of the tables.
+        fault: The injected fault; None if there was none.
+        done: Whether the operation had its effect.
     """
 
     operation: str
@@ -122,16 +122,17 @@ class Faults:
         meanwhile: Callable[[], None] | None = None,
         loads: int = 1,
     ) -> None:
-        """Order a fault for later calls of an operation. A call gets the first order that matches it.
+        """Order a fault for later calls of an operation. If several orders match a call, it gets the first.
 
         Args:
-            operation: Name of the method: `commit`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, or another of the store.
+            operation: The name of the method: `commit`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, or another one of the
+                store.
             fault: The fault; None only runs `meanwhile`.
-            matching: Only calls whose location or name contains this text.
-            after: Number of matching calls that pass before.
-            times: Number of calls with the fault; None for all.
+            matching: The order applies only to calls whose location or name contains this text.
+            after: The number of matching calls that pass before the fault.
+            times: The number of calls that get the fault; None for all.
             meanwhile: Called just before the operation; with `OVERTAKEN` between the commit and its result.
-            loads: Number of reads of the metadata location after which a late commit happens.
+            loads: The number of reads of the metadata location after which a late commit happens.
 
         Raises:
             InvalidInputError: The fault does not apply to this operation.
@@ -155,12 +156,24 @@ class Faults:
         self.clear_orders()
 
     def crash(self) -> NoReturn:
-        """Let the process die: raise `SimulatedCrash`, now and in every later operation."""
+        """Simulate the death of the process: raise `SimulatedCrash`, now and in every later operation.
+
+        Raises:
+            SimulatedCrash: Always.
+        """
         self.is_dead = True
         raise SimulatedCrash
 
     def take(self, operation: str, target: str) -> _Order | None:
-        """Return the order that matches a call, after its `meanwhile` has run. Raises `SimulatedCrash` if the process is dead."""
+        """Return the order that matches a call, after running its `meanwhile`; None if no order matches.
+
+        Args:
+            operation: The name of the method.
+            target: The location, or the names of the tables.
+
+        Raises:
+            SimulatedCrash: The process is dead.
+        """
         if self.is_dead:
             raise SimulatedCrash
         order = self._find(operation, target)
@@ -184,17 +197,43 @@ class Faults:
         return None
 
     def note(self, operation: str, target: str, fault: Fault | None, *, done: bool) -> None:
-        """Write a call to the log."""
+        """Add a call to the log.
+
+        Args:
+            operation: The name of the method.
+            target: The location, or the names of the tables.
+            fault: The injected fault; None if there was none.
+            done: Whether the operation had its effect.
+        """
         with self._lock:
             self.log.append(Event(operation=operation, target=target, fault=fault, done=done))
 
     def carry_out(self, operation: str, target: str, do: Callable[[], Any]) -> Any:
-        """Run an operation with the fault that is ordered for it, which must not be in `OF_COMMITS`."""
+        """Run an operation with the fault that is ordered for it. The fault must not be one of `OF_COMMITS`.
+
+        Args:
+            operation: The name of the method.
+            target: The location, or the names of the tables.
+            do: Runs the operation.
+
+        Returns:
+            The result of `do`.
+        """
         order = self.take(operation, target)
         return self.carry_out_with(order.fault if order else None, operation, target, do)
 
     def carry_out_with(self, fault: Fault | None, operation: str, target: str, do: Callable[[], Any]) -> Any:
-        """Run an operation with this fault."""
+        """Run an operation with a fault.
+
+        Args:
+            fault: The fault; None for none.
+            operation: The name of the method.
+            target: The location, or the names of the tables.
+            do: Runs the operation.
+
+        Returns:
+            The result of `do`.
+        """
         done = fault not in {Fault.CRASH, Fault.HALF, Fault.UNAVAILABLE, Fault.FULL, Fault.DENIED, Fault.INTERRUPT}
         if fault is Fault.SLOW:
             time.sleep(self.slow_s)
@@ -226,36 +265,36 @@ def _os_error(fault: Fault) -> OSError:
 
 
 class FaultyStore:
-    """A catalog store with injected faults; `Faults.order` takes the names of its methods.
+    """A catalog store with injected faults, which are ordered by the names of its methods.
 
     Args:
         store: The store that does the work.
         faults: The faults of the process.
-        on_commit: Called after every commit that really happened with the table name and the new metadata location: the true history of the table.
+        on_commit: Called after every commit that really happened with the table name and the new metadata location, which is the true history of the table.
     """
 
     def __init__(self, store: CatalogStore, faults: Faults, *, on_commit: Callable[[Identifier, str], None] | None = None) -> None:
         self.name = store.name
-        self.drops_files = getattr(store, "drops_files", False)  # stores of views do not have it
+        self.drops_files = getattr(store, "drops_files", False)  # stores of views do not have the attribute
         self.writes_metadata = store.writes_metadata
         self.store = store
         self.faults = faults
         self._on_commit = on_commit
-        self._late: list[tuple[int, Callable[[], Outcome]]] = []  # remaining loads before each late commit, and the commit
+        self._late: list[tuple[int, Callable[[], Outcome]]] = []  # for each late commit the number of remaining loads, and the commit
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """Return the metadata location; a late commit may happen afterwards."""
+        """Return the metadata location. A late commit may happen after the location was read."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """See `CatalogStore`; orders for `load` apply."""
+        """Return the metadata locations of several tables. Orders for `load` apply."""
         names = ", ".join(map(_dotted, identifiers))
         locations: list[TableLocation] = self.faults.carry_out("load", names, lambda: self.store.load_all(identifiers))
         self._after_load()
         return locations
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore`; orders for `load` apply. The status is unknown while a late commit has not happened."""
+        """Return whether commits happened. Orders for `load` apply. The status is unknown as long as a late commit has not happened."""
 
         def check_status() -> Outcome:
             return Unknown(reason=f"simulated: {Fault.LATE}") if self._late else self.store.commit_status(requests)
@@ -277,7 +316,7 @@ class FaultyStore:
                 commit()
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit`, and `Fault` for the faults of a commit."""
+        """Commit with the faults that are ordered; `Fault` describes the faults of a commit."""
 
         def commit() -> Outcome:
             outcome = self.store.commit(requests)
@@ -311,7 +350,7 @@ class FaultyStore:
         return Unknown(reason=f"simulated: {order.fault}")
 
     def land_late(self) -> None:
-        """Let every late commit happen now."""
+        """Run every late commit now."""
         late_commits, self._late = self._late, []
         for _, commit in late_commits:
             commit()
@@ -370,7 +409,7 @@ class FaultyFileIO:
         return content
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
-        """See `FileIO`; the file is written whole or not at all, also if the process dies during the write."""
+        """Write a file completely or not at all, even if the process dies during the write."""
         self.faults.carry_out("write", location, lambda: self.io.write(location, content, overwrite=overwrite))
 
     def exists(self, location: str) -> bool:
@@ -386,7 +425,7 @@ class FaultyFileIO:
         return self.faults.carry_out("open_input", location, lambda: self.io.open_input(location))
 
     def open_output(self, location: str) -> Any:
-        """See `FileIO`; a stream with a fault writes half of the first write and then fails."""
+        """Open a stream to write a file. A stream with a fault writes half of the first bytes and then fails."""
         order = self.faults.take("open_output", location)
         fault = order.fault if order else None
         if fault not in {Fault.HALF, Fault.FULL, Fault.CRASH_AFTER}:
@@ -405,7 +444,7 @@ class _BreakingOutput:
     """A writable file object for PyArrow that writes half of the first bytes and then fails.
 
     Args:
-        stream: The stream to write to.
+        stream: The stream to which it writes.
         break_off: Raises the error of the failed write.
     """
 
@@ -422,11 +461,11 @@ class _BreakingOutput:
         self._break_off()
 
     def tell(self) -> int:
-        """Return 0, since no write ever completes."""
+        """Return 0, because no write ever completes."""
         return 0
 
     def flush(self) -> None:
-        """Do nothing: a write flushes the stream itself."""
+        """Do nothing, because a write flushes the stream itself."""
 
     def close(self) -> None:
         """Close the stream."""

@@ -1,11 +1,11 @@
-"""`ViewSuite`: the tests that every catalog with views must pass; a test class of a catalog inherits them.
+"""`ViewSuite`: the tests that every catalog with views must pass. The test class of a catalog inherits them.
 
     class TestMyCatalog(ViewSuite):
         @pytest.fixture
         def catalog(self, tmp_path): ...  # an empty `Catalog` with a warehouse
 
 The fixture `reopen` returns a function that opens a second catalog on the same content, as another process would, if the content outlives the object.
-`fault_injection.py` disturbs commits. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
+`fault_injection.py` makes commits fail. Spec: View spec, View Metadata; View spec, Versions; View spec, Version log.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ COLUMNS = pa.schema([("type", pa.string()), ("count", pa.int64())])
 WIDER = pa.schema([("type", pa.string()), ("count", pa.int64()), ("last", pa.date32())])
 SQL = "SELECT type, count(*) AS count FROM events GROUP BY type"
 NAME = "db.event_counts"
-# Threads that replace one view at once, and the commits of each.
+# The number of threads that replace one view at the same time, and the number of commits of each thread.
 WRITERS, ROUNDS = 3, 4
 QUICK = {
     "commit.retry.min-wait-ms": "1",
@@ -49,8 +49,8 @@ class ViewSuite:
     """Tests of views in a catalog. A subclass defines the fixture `catalog` and, if the content outlives the object, `reopen`.
 
     Attributes:
-        keeps_summaries: The summary of a view's first version is kept.
-        keeps_files_of_dropped_views: Dropping a view keeps its files.
+        keeps_summaries: Whether the catalog keeps the summary of a view's first version.
+        keeps_files_of_dropped_views: Whether the files of a dropped view are kept.
     """
 
     keeps_summaries: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class ViewSuite:
 
     @pytest.fixture
     def reopen(self, catalog: Catalog) -> Callable[[], Catalog]:
-        """Return a function that opens a second `Catalog` on the same content."""
+        """Return a function that opens a second `Catalog` on the same content. By default it returns the same catalog."""
         return lambda: catalog
 
     @pytest.fixture

@@ -1,1 +1,1 @@
-"""Figures of tables as values, each drawn as SVG for pages and notebooks, and where it is a plot also described in Vega-Lite."""
+"""Figures of tables as values. Each can be drawn as SVG for pages and notebooks; a plot can also be described in Vega-Lite."""

@@ -1,4 +1,4 @@
-"""`Bars`: a histogram: one bar for each class, the small numbers visible beside the large ones."""
+"""`Bars`: a histogram with one bar for each class, in which small numbers stay visible beside large ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from icefloe.display.markup import Markup, element
 
 _WIDTH, _HEIGHT, _HEAD, _FOOT = 640, 190, 22, 34
 _DIGIT_WIDTH = 6.2
-_LEAST_HEIGHT = 2.0  # of a bar with something in it
+_LEAST_HEIGHT = 2.0  # the least height of a bar that is not empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A class: its name, how much is in it, and whether it needs care."""
+    """The bar of one class: the name of the class, its count, and whether it needs care."""
 
     name: str
     count: int
@@ -24,14 +24,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Bars(Figure):
-    """A histogram. `unit` is what is counted, and `axis` what the classes are of."""
+    """A histogram. `unit` is the name of the counted things, and `axis` the name of what the classes divide, such as "size"."""
 
     title: str
     summary: str
     bars: tuple[Bar, ...]
     unit: str
     axis: str
-    mark: int | None = None  # the number of classes to the left of a line, such as the size from which files are right
+    mark: int | None = None  # classes to the left of a dashed line, such as that of the right file size
     mark_text: str = ""
 
     def svg(self) -> Markup:
@@ -60,7 +60,7 @@ class Bars(Figure):
                     box(left, top, step * 0.8, height, concept, tip=bar.tip or f"{bar.name}: {bar.count:,} {self.unit}", more="bar")
                 )
                 text = f"{bar.count:,}"
-                if bar.count == most or len(text) * _DIGIT_WIDTH <= step:  # neighbours would overlap
+                if bar.count == most or len(text) * _DIGIT_WIDTH <= step:  # wider numbers would overlap
                     shapes.append(label(left + step * 0.4, top - 5, text, size=10.5, anchor="middle"))
         if self.mark is not None:
             x = self.mark * step
@@ -87,7 +87,13 @@ class Bars(Figure):
 
 
 def mini_bars(counts: tuple[int, ...], title: str, names: tuple[str, ...]) -> Markup:
-    """Return a histogram of the height of a line of text."""
+    """Return a small histogram, as high as a line of text.
+
+    Args:
+        counts: The count of each class.
+        title: The title, for screen readers.
+        names: The name of each class.
+    """
     step, height = 9, 20
     most = max(counts, default=0) or 1
     bars = [

@@ -1,4 +1,4 @@
-"""`Blocks`: levels below each other, the blocks of a level side by side: a hierarchy, or what a scan keeps and skips at each level."""
+"""`Blocks`: levels one below another, each with its blocks side by side, such as a hierarchy, or what a scan keeps and skips at each level."""
 
 from dataclasses import dataclass, field
 
@@ -7,22 +7,22 @@ from icefloe.display.markup import Markup, element
 
 _WIDTH, _NAMES, _LEVEL_HEIGHT, _LEVEL_GAP = 960, 128, 44, 12
 _LEAST_WIDTH = 2.0
-_STRONG = 0.8  # from which on the text in a block is light
+_STRONG = 0.8  # the strength of a block's colour from which its text is light
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A file, or some files that are drawn as one.
+    """A file, or several files that are drawn as one block.
 
     Attributes:
-        concept: Its concept.
-        weight: Its share of its level, relative to the others.
-        text: What is written in it, if it is wide enough.
-        aside: A second line.
-        tip: What is shown where the mouse rests on it.
-        target: Where it leads.
-        strength: How strong its colour is, to 1: younger files are stronger.
-        state: `kept` or `skipped` of a scan, `fault` of a damaged or lost file, else empty.
+        concept: The kind of file, which decides the colour: a key of `COLOURS`.
+        weight: The width of the block relative to the other blocks of its level.
+        text: The text in the block, if the block is wide enough.
+        aside: A second line of text.
+        tip: The text that is shown while the mouse rests on the block.
+        target: The address that a click opens; None if there is none.
+        strength: The strength of the colour, from 0 to 1; newer files are stronger.
+        state: `kept` or `skipped` by a scan, `fault` for a damaged or lost file; otherwise empty.
     """
 
     concept: str
@@ -37,7 +37,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockLevel:
-    """A level with its name and a line about it."""
+    """A level: its name, a second line of text, and its blocks."""
 
     name: str
     aside: str
@@ -46,7 +46,7 @@ class BlockLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Blocks(Figure):
-    """Levels from top to bottom. With a `waterline`, the levels from that place on are drawn below it."""
+    """Levels from top to bottom. If `waterline` is given, the levels from this position on are drawn below a line of water."""
 
     title: str
     summary: str
@@ -73,7 +73,7 @@ def _draw_level(level: BlockLevel, top: float) -> list[Markup]:
     ]
     across = _WIDTH - _NAMES
     total = sum(block.weight for block in level.blocks) or 1.0
-    # Small blocks have a least width, for which the others give way.
+    # Small blocks get a least width, and the others become narrower.
     widths = [max(across * block.weight / total, _LEAST_WIDTH) for block in level.blocks]
     scale = across / max(sum(widths), across)
     x = float(_NAMES)
@@ -107,5 +107,5 @@ def _block(block: Block, x: float, top: float, width: float) -> Markup:
                     fill="#ffffff" if is_strong else "currentColor",
                 )
             )
-    # A link with text is named by it and by the title of its shape.
+    # For screen readers, the name of a link is its text and the title of its shape.
     return link(block.target, inner, "" if has_text else block.tip) if block.target is not None else element("g", *inner)

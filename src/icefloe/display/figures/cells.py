@@ -1,4 +1,4 @@
-"""`Cells`: a heat map: cells in rows and columns, each with a number that decides how strong its colour is."""
+"""`Cells`: a heat map of cells in rows and columns, in which the number of a cell decides the strength of its colour."""
 
 import math
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from icefloe.display.figures.figure import COLOURS, Figure, box, label, link, pi
 from icefloe.display.markup import Markup
 
 _WIDTH, _NAMES, _GAP = 960, 150, 1.0
-_NAME_WIDTH = 64  # of a date above a column
-_WIDEST, _HIGHEST, _LOWEST = 76.0, 34.0, 5.0  # of a cell, in pixels
+_NAME_WIDTH = 64  # the width of a date above a column
+_WIDEST, _HIGHEST, _LOWEST = 76.0, 34.0, 5.0  # the sizes of a cell, in pixels
 _FAINTEST, _NOTHING = 0.15, 0.04
-_EVEN = 0.2  # the logarithm of the ratio up to which values count as equal
+_EVEN = 0.2  # values whose ratio has at most this logarithm count as equal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A cell by its row and column, with its number and the text that is shown where the mouse rests on it."""
+    """A cell: its row and column, its number, and the text that is shown while the mouse rests on it."""
 
     row: int
     column: int
@@ -28,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Cells(Figure):
-    """A heat map. `concept` is the concept of its colour; the colour follows the logarithm of the values if `is_log` is true."""
+    """A heat map. `concept` decides the colour: a key of `COLOURS`. If `is_log` is true, the strength of the colour follows the logarithm of the numbers."""
 
     title: str
     summary: str
@@ -81,7 +81,7 @@ class Cells(Figure):
         )
 
     def _strength(self, value: float, least: float, most: float) -> float:
-        """Return how strong the colour of a value is, so that the least and the greatest one differ most."""
+        """Return the strength of the colour of a value, from 0 to 1. The least value of the map has the weakest colour, the greatest the strongest."""
         if value <= 0:
             return _NOTHING
         if not self.is_log:

@@ -1,4 +1,4 @@
-"""The lines of a commit graph for a table with one line for each commit, the newest first: a small picture for each line, which join to one."""
+"""The lines of a commit graph for a list of commits, the newest first: one small picture for each commit, which together form the graph."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ _RADIUS = 5
 def lane_cells(commits: Sequence[int], parents: Mapping[int, int | None]) -> list[Markup]:
     """Return the picture of each commit.
 
-    Each lane leads to one commit. Lanes to the same parent join there; more than twelve lanes are drawn as the twelfth.
+    A lane is a line that leads down to one commit. Lanes that lead to the same parent join. The twelfth lane and all further lanes are drawn at the same place.
 
     Args:
-        commits: The commits, none before its children.
-        parents: The parent of each commit.
+        commits: The commits in an order in which each comes after all of its children.
+        parents: The parent of each commit; None for a commit without a parent.
     """
     cells: list[Markup] = []
     lanes: list[int] = []

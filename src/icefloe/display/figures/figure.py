@@ -1,7 +1,7 @@
-"""`Figure`: the base of every figure: SVG with a title for screen readers, a text where nothing is drawn, and a description in Vega-Lite.
+"""`Figure`: the base of every figure: SVG with a title for screen readers, a text for when nothing can be drawn, and a description in Vega-Lite.
 
-Shapes have a class for each concept (`c-data`, `c-delete`, `c-manifest`, `c-snapshot`, `c-metadata`), by which a page colours them, and a colour of their own
-that is used where no style sheet is. Text has the colour of the text around it, so that a figure fits into light and dark pages.
+Shapes have a class for their concept (`c-data`, `c-delete`, `c-manifest`, `c-snapshot`, `c-metadata`), by which the style sheet of a page colours them, and
+a colour of their own that is used without a style sheet. Text has the colour of the surrounding text, so that a figure fits into light and dark pages.
 """
 
 from abc import abstractmethod
@@ -12,7 +12,7 @@ from icefloe.display.markup import Child, Markup, element, number
 
 VEGA_LITE = "application/vnd.vegalite.v5+json"
 _VEGA_LITE_SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
-# One colour for each concept, readable on white and on black.
+# The colour of each concept, readable on white and on black.
 COLOURS = {
     "catalog": "#64748b",
     "metadata": "#8b6bb8",
@@ -23,12 +23,12 @@ COLOURS = {
     "care": "#c2643a",
     "quiet": "#94a3b8",
 }
-# Width of a line of text, in pixels of the figure: an average of fonts without serifs.
+# The average width of a character relative to the font size, for fonts without serifs.
 _CHARACTER_WIDTH = 0.56
 
 
 class Figure:
-    """A frozen value that draws itself. `title` names the figure, and `summary` describes what it shows, for readers who do not see it."""
+    """A frozen value that draws itself. `title` names the figure, and `summary` describes it for screen readers."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class Figure:
         """Return the figure as one `svg` element."""
 
     def vega_lite(self) -> Mapping[str, Any] | None:
-        """Return the figure as a Vega-Lite specification with its values; None if it is no plot."""
+        """Return the figure with its values as a Vega-Lite specification; None if the figure is not a plot."""
         return None
 
     def __str__(self) -> str:
@@ -56,7 +56,10 @@ class Figure:
 
 
 def picture(figure: Figure, width: float, height: float, *shapes: Child, class_: str = "figure", has_links: bool = False) -> Markup:
-    """Return the `svg` element of a figure, as wide as the page lets it be. An image hides the links in it from screen readers, a group does not."""
+    """Return the `svg` element of a figure, which is as wide as the page allows.
+
+    If it has links, its role is a group and not an image, because screen readers do not see links in an image.
+    """
     return element(
         "svg",
         element("title", figure.title),
@@ -72,17 +75,17 @@ def picture(figure: Figure, width: float, height: float, *shapes: Child, class_:
 
 
 def box(x: float, y: float, width: float, height: float, concept: str, *, tip: str = "", strength: float = 1.0, more: str = "") -> Markup:
-    """Return a rectangle of a concept.
+    """Return a rectangle in the colour of a concept.
 
     Args:
-        x: Left edge.
-        y: Upper edge.
-        width: Its width; at least half a pixel is drawn.
-        height: Its height.
+        x: The left edge.
+        y: The upper edge.
+        width: The width; at least half a pixel is drawn.
+        height: The height.
         concept: A key of `COLOURS`.
-        tip: Text that is shown where the mouse rests on it.
-        strength: How strong its colour is, to 1.
-        more: Further classes.
+        tip: The text that is shown while the mouse rests on the rectangle.
+        strength: The strength of the colour, from 0 to 1.
+        more: Further classes of the element.
     """
     return element(
         "rect",
@@ -100,7 +103,7 @@ def box(x: float, y: float, width: float, height: float, concept: str, *, tip: s
 def label(
     x: float, y: float, text: str, *, size: float = 11, anchor: str = "start", dim: bool = False, width: float | None = None
 ) -> Markup:
-    """Return a line of text; one that is longer than `width` pixels is cut."""
+    """Return a line of text, cut to `width` pixels."""
     return element(
         "text",
         text if width is None else fit_text(text, width, size),
@@ -115,7 +118,7 @@ def label(
 
 
 def fit_text(text: str, width: float, size: float = 11) -> str:
-    """Return as much of a text as a width has place for; empty if that is next to nothing."""
+    """Return the beginning of a text that fits into a width in pixels; empty if almost nothing fits."""
     most = int(width / (size * _CHARACTER_WIDTH))
     if len(text) <= most:
         return text
@@ -123,7 +126,7 @@ def fit_text(text: str, width: float, size: float = 11) -> str:
 
 
 def link(target: str | None, shape: Child, tip: str = "") -> Markup:
-    """Return a shape that leads to a target; without one the shape alone."""
+    """Return a shape as a link to a target; the shape alone if there is no target."""
     return element("g", shape) if target is None else element("a", shape, href=target, aria_label=tip or None)
 
 

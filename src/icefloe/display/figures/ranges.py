@@ -1,7 +1,7 @@
-"""`Ranges`: the ranges of values of files in one column, one above the other, and below them how many files a filter on one value opens.
+"""`Ranges`: the ranges of values that files have in one column, one below another, and below them the number of files that a filter on one value opens.
 
-Files that are sorted by the column make a thin diagonal; files that are not make a block. Many files are drawn in groups: a pale range from the lowest to the
-highest bound, and within it a strong one of an average file.
+The ranges of files that are sorted by the column form a thin diagonal; otherwise they form a block. Many files are drawn in groups, as a pale range from the
+lowest to the highest bound, and a strong range within it for an average file.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,15 @@ _WIDTH, _LEFT, _FILES_HEIGHT, _DEPTH_HEIGHT = 960, 46, 210, 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The range of a file, or of a group of files, in shares of the axis from 0 to 1. `low` and `high` are of an average file of the group."""
+    """The range of a file, or of a group of files, on an axis from 0 to 1.
+
+    Attributes:
+        lowest: The least lower bound of the group.
+        highest: The greatest upper bound of the group.
+        low: The lower bound of an average file of the group.
+        high: The upper bound of an average file of the group.
+        tip: The text that is shown while the mouse rests on the range.
+    """
 
     lowest: float
     highest: float
@@ -27,15 +35,15 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Ranges(Figure):
-    """The ranges in the order of their lower bounds.
+    """The ranges of files in one column.
 
     Attributes:
-        title: See `Figure`.
-        summary: See `Figure`.
-        spans: The ranges.
-        ticks: Places on the axis with their texts.
-        depth: How many files hold each of some places at equal distances.
-        files: The number of files with bounds.
+        title: The name of the figure.
+        summary: A description of the figure for screen readers.
+        spans: The ranges, ordered by their lower bounds.
+        ticks: The ticks of the axis, each as its position from 0 to 1 and its text.
+        depth: The number of files whose range contains the value, for some positions at equal distances.
+        files: The number of files that have bounds.
     """
 
     title: str
@@ -78,7 +86,7 @@ class Ranges(Figure):
         return picture(self, _WIDTH, _FILES_HEIGHT + _DEPTH_HEIGHT + 42, *shapes, class_="figure ranges")
 
     def _depth(self, across: float) -> list[Markup]:
-        """Draw how many files hold each value."""
+        """Draw the number of files whose range contains each value."""
         base = _FILES_HEIGHT + _DEPTH_HEIGHT + 20.0
         most = max(self.depth, default=0) or 1
         step = across / max(len(self.depth), 1)
