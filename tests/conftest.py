@@ -1,5 +1,6 @@
 """Fixtures and settings of all tests."""
 
+import gc
 import os
 import signal
 import sys
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("spark") is not None:
             item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests and the loaded modules out of garbage collection, which would look through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
