@@ -5,11 +5,11 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests.certificates import trust_one_certificate
 from tests.postgres import emptied_postgres_uri, postgres, postgres_database, postgres_uri, shared_postgres_database
 from tests.repetitions import examples
 from tests.spark_session import spark
@@ -23,9 +23,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Every REST catalog loads the certificates that this machine trusts, which takes 30 ms. No test uses TLS with another machine: one certificate, of which
-# no key exists, is enough.
-os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("trusted.pem"))
+trust_one_certificate()
 
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))
