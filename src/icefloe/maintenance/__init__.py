@@ -1,1 +1,1 @@
-"""Maintenance of a table's files: what makes the same rows cheaper to read. Spec: Snapshots (operation replace)."""
+"""Maintenance of tables: compaction, conversion and removal of deletes, orphan files, copies of tables, and the action that decides which of these pay off."""

@@ -1,6 +1,7 @@
-"""Clustering depth: with how many files of its partition the range of a file overlaps in a column, by the bounds in manifests.
+"""Clustering depth: the number of files in a partition whose value ranges in a column overlap with a file's range, by the bounds in manifests.
 
-A filter on one value of a column opens about as many files as the depth is. Maintenance chooses files by it, and reports on a table's health show it.
+The depth is about the number of files that a filter on one value of the column opens. Maintenance chooses files by their depth, and reports on a table's health
+show it.
 Spec: Data File Fields (`lower_bounds`, `upper_bounds`).
 """
 
@@ -24,12 +25,13 @@ from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import BinaryType, PrimitiveType, StringType
 
-# A file is sorted again if its range overlaps with those of so many files of its partition, itself included. Neighbours share at most the values between them.
+# A file is sorted again if its range overlaps with the ranges of this many files of its partition, itself included. In sorted files, neighbours share at most
+# their boundary values.
 LEAST_DEPTH = 4
-# A file is not where a curve would place it if it overlaps with this share of its partition's files, as a mean over the columns of the curve. Along a curve a
-# few files span most of a column too, so that as many files as `LEAST_DEPTH`, and one of a hundred, are needed.
+# For a curve, a file is misplaced if it overlaps with this share of its partition's files, as a mean over the curve's columns. Even along a curve a
+# few files span most of a column, so that at least `LEAST_DEPTH` files, and a hundredth of the partition's files, must be misplaced.
 _UNCLUSTERED_SHARE, _LEAST_SHARE_OF_FILES = 0.95, 0.01
-# Texts from this length on may be cut: then neighbours seem to overlap, whatever the order of their rows.
+# Texts from this length on may be truncated in bounds, so that neighbours seem to overlap although their rows are sorted.
 _CUT_LENGTH = 16
 
 
@@ -38,11 +40,11 @@ class ClusteringDepths:
     """The clustering of planned files by one column; the arrays have one element for each file.
 
     Attributes:
-        depths: The number of files of its partition, itself included, whose range of the column overlaps with that of the file. Ranges that only touch do not
+        depths: The number of files of its partition, itself included, whose range of the column overlaps with the file's range. Ranges that only touch do not
             overlap, so that sorted files with many rows of one value do not count, and a file with one value may have 0. -1 where bounds are unknown.
-        files: The number of files of its partition with known bounds.
-        is_deep: A mask of the files with a depth of `LEAST_DEPTH` that a sort would separate from others of this depth. One that overlaps only with files
-            that are in order would become the same file again.
+        files: The number of files with known bounds in the file's partition.
+        is_deep: A mask of the files with a depth of `LEAST_DEPTH` that a sort would separate from others of this depth. A file that overlaps only with files in
+            order is not among them, because a sort would write the same file again.
     """
 
     depths: NDArray[np.int64]
@@ -62,15 +64,15 @@ class ClusteringDepths:
 
 
 def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partitions: NDArray[np.int64] | None = None) -> ClusteringDepths:
-    """Return how files of a plan overlap in a column with the other files of their partition.
+    """Compute for each file of a plan how its range in a column overlaps with the other files of its partition.
 
-    Bounds are unknown where a manifest has none, or where they may be cut: texts and bytes of 16 characters and more.
+    Bounds count as unknown if a manifest has none, or if they may be truncated: texts and bytes of 16 characters and more.
 
     Args:
         part: Planned files of one partition spec, with the statistics of the column.
-        field_id: The column.
+        field_id: The field id of the column.
         schema: The schema of the scan.
-        partitions: The partition of each file, as `partition_numbers` returns it, where it is known already.
+        partitions: The result of `partition_numbers` for the part, if the caller has it already.
     """
     depths = np.full(len(part), -1, dtype=np.int64)
     files = np.zeros(len(part), dtype=np.int64)
@@ -87,20 +89,20 @@ def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partiti
     rows = np.flatnonzero(numpy_of(known))
     low, high = _ranks(lower.take(numbers_array(rows, pa.int64())), upper.take(numbers_array(rows, pa.int64())))
     numbers = (partition_numbers(part) if partitions is None else partitions)[rows]
-    # Ranks are moved apart by partition, so that the ranges of two partitions never overlap.
+    # The ranks of each partition are shifted to a range of their own, so that files of two partitions never overlap.
     shift = numbers * (2 * len(rows) + 2)
     low, high = low + shift, high + shift
     depths[rows] = _overlaps(low, high)
     files[rows] = np.bincount(numbers)[numbers]
     deep = np.flatnonzero(depths[rows] >= LEAST_DEPTH)
     among_deep = _overlaps(low[deep], high[deep])
-    # A range of more than one value overlaps with itself.
+    # The ranges that overlap with a range of more than one value include that range itself.
     is_deep[rows[deep]] = among_deep > (low[deep] < high[deep])
     return ClusteringDepths(depths, files, is_deep)
 
 
 def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
-    """Return a number for each file of a part, the same for files of one partition: from 0 on, without gaps."""
+    """Return a number for each file: that of its partition, where the partitions of the part are numbered from 0 without gaps."""
     numbers = np.zeros(len(part), dtype=np.int64)
     for field in part.partition_type.fields:
         values = array_of_chunks(part.entries[partition_column(field.field_id)]).dictionary_encode(null_encoding="encode")
@@ -110,14 +112,14 @@ def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
 
 
 def is_misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Schema) -> NDArray[np.bool_]:
-    """Return a mask of the files that an order would separate from others.
+    """Return a mask of the files that a rewrite in this order would separate from other files.
 
-    For a sort order these are the files whose range of the first key overlaps with those of `LEAST_DEPTH` files of their partition, one of which is as deep;
-    none if the key is a transform of the column. For a curve see `is_unclustered`. Files with unknown bounds are not among them.
+    For a sort order, these are the files whose range of the first key overlaps with at least `LEAST_DEPTH` files of their partition, one of them as deep. If
+    the key is a transform of a column, no file is in the mask. For a curve, see `is_unclustered`. Files with unknown bounds are not in the mask.
 
     Args:
         part: Planned files with their statistics.
-        order: The order.
+        order: The sort order, or the space-filling curve.
         schema: The schema of the scan.
     """
     if isinstance(order, CurveOrder):
@@ -128,11 +130,11 @@ def is_misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: S
 
 
 def is_unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Schema) -> NDArray[np.bool_]:
-    """Return a mask of the files that a curve through several columns would have placed elsewhere: they overlap with most files in most of the columns.
+    """Return a mask of the files that a curve through several columns would place differently: they overlap with most files in most of the columns.
 
     Args:
         part: Planned files with their statistics.
-        field_ids: The columns of the curve.
+        field_ids: The field ids of the curve's columns.
         schema: The schema of the scan.
     """
     partitions = partition_numbers(part)
@@ -147,9 +149,9 @@ def is_unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Sche
 
 
 def _overlaps(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each range the number of ranges that begin before its end and end after its beginning."""
+    """Return for each range the number of ranges that begin before its end and end after its begin."""
     ended = np.searchsorted(np.sort(high), low, "right")
-    # A range of one value neither begins before itself nor ends after itself: those of the same value are not counted as ended.
+    # A range with a single value neither begins before itself nor ends after itself: ranges of the same value are not counted as ended.
     points = np.sort(low[low == high])
     same = np.where(low == high, np.searchsorted(points, low, "right") - np.searchsorted(points, low, "left"), 0)
     overlaps: NDArray[np.int64] = np.searchsorted(np.sort(low), high, "left") - ended + same
@@ -157,7 +159,7 @@ def _overlaps(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _ranks(lower: Any, upper: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bounds as numbers of the same order."""
+    """Replace the bounds by integers in the same order."""
     both = pa.concat_arrays([array_of_chunks(lower), array_of_chunks(upper)])
     ranks = numpy_of(pc.rank(both, tiebreaker="dense").cast(pa.int64()))
     return ranks[: len(lower)], ranks[len(lower) :]

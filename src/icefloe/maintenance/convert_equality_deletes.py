@@ -1,9 +1,9 @@
-"""`EqualityDeleteConversion`: equality deletes become deletion vectors (format version 3) or position deletes (version 2). No data file is written.
+"""`EqualityDeleteConversion`: convert equality deletes to deletion vectors (format version 3) or position deletes (version 2). No data file is written.
 
-An equality delete file is removed once its rows are found in every live data file that it applies to. A commit that adds positions has the operation
-`delete`, although no row changes: a compaction that was planned before the equality deletes were added keeps its older sequence number, ignores newer
-equality deletes because they still apply to its files, and is checked against the position deletes of `delete` and `overwrite` snapshots alone. After a
-`replace` it would restore the deleted rows. Spec: Scan Planning; Equality Delete Files; Deletion Vectors; Snapshots (operation).
+An equality delete file is removed once every live data file that it applies to has been searched for its rows. A commit that adds positions has the operation
+`delete`, although no row changes. The reason is a compaction that was planned before the equality deletes were added: its files keep the older sequence number,
+so that newer equality deletes apply to them and it need not check these, but only position deletes in `delete` and `overwrite` snapshots. If the conversion
+were a `replace`, such a compaction would restore the deleted rows. Spec: Scan Planning; Equality Delete Files; Deletion Vectors; Snapshots (operation).
 """
 
 from collections import Counter
@@ -34,9 +34,9 @@ from icefloe.spec.manifest.file_rules import is_deletion_vector
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 
 _Written = WrittenGroup[DeletesToMerge]
-# Entry of the summary of a snapshot of the operation `delete` whose table has the same rows as before.
+# Entry in the summary of a `delete` snapshot after which the table has the same rows as before.
 CHANGES_NO_ROW = "maintenance.changes-no-row"
-# Rows of the data files of one task: about an eighth of all, so that tasks are even and read delete files few times, but within these bounds. A task keeps the
+# Rows in the data files of one task: about an eighth of all rows, within these limits, so that tasks are even and read delete files few times. A task keeps the
 # positions of its deleted rows in memory.
 _TASKS = 8
 _LEAST_ROWS, _MOST_ROWS = 2**18, 2**23
@@ -44,14 +44,14 @@ _LEAST_ROWS, _MOST_ROWS = 2**18, 2**23
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ConvertEqualityDeletesResult(GroupRewriteResult):
-    """The result of a conversion, or with `dry_run` what it would do.
+    """The result of a conversion; with `dry_run`, the result that the call would have.
 
     Attributes:
-        equality_delete_files: Live equality delete files before.
-        converted_delete_files: Equality delete files that were removed, because all rows that they delete are deleted by position.
-        searched_data_files: Data files whose key columns were read.
-        added_delete_files: New deletion vectors or position delete files; 0 of a dry run.
-        replaced_delete_files: Older vectors and position delete files that the new ones include.
+        equality_delete_files: The number of live equality delete files before the conversion.
+        converted_delete_files: The number of equality delete files that were removed, because all rows that they delete are now deleted by position.
+        searched_data_files: The number of data files whose key columns were read.
+        added_delete_files: The number of new deletion vectors or position delete files; 0 for a dry run.
+        replaced_delete_files: The number of older vectors and position delete files whose positions the new ones include.
     """
 
     subject = "equality deletes"
@@ -64,7 +64,7 @@ class ConvertEqualityDeletesResult(GroupRewriteResult):
 
     @property
     def left_delete_files(self) -> int:
-        """Equality delete files that were there before and still are: they apply to data files that were not searched."""
+        """The number of equality delete files that remain, because they apply to data files that were not searched."""
         return self.equality_delete_files - self.converted_delete_files
 
     def _facts(self) -> Iterator[tuple[str, str]]:
@@ -82,14 +82,14 @@ class ConvertEqualityDeletesResult(GroupRewriteResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionPlan:
-    """What would be converted now.
+    """The planned work of a conversion.
 
     Attributes:
         snapshot_id: The snapshot that was planned on; None for a table without one.
-        groups: Data files to search, one item for each task.
-        equality_delete_files: Live equality delete files.
-        unused: Equality delete files that apply to no data file.
-        uses: The number of all data files that each other equality delete file applies to.
+        groups: The data files to search; each group is the work of one task.
+        equality_delete_files: The number of live equality delete files.
+        unused: The equality delete files that apply to no data file.
+        uses: For each of the other equality delete files, the number of data files that it applies to.
     """
 
     snapshot_id: int | None = None
@@ -100,7 +100,7 @@ class ConversionPlan:
 
 
 class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, ConvertEqualityDeletesResult]):
-    """One conversion of the equality deletes of a table's branch. A group has the data files of one task."""
+    """A conversion of the equality deletes of a table's branch. A group consists of the data files of one task."""
 
     def __init__(
         self,
@@ -116,8 +116,8 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
 
         Args:
             table: The table.
-            row_filter: Data files that can have no row of it are not searched; None searches all.
-            options: Commits and concurrency.
+            row_filter: Only data files that may contain rows of this filter are searched; None searches all.
+            options: The options about commits and concurrency.
             branch: The branch whose deletes are converted.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
             snapshot_properties: Entries for the snapshots' summaries.
@@ -125,13 +125,13 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         properties = {**(snapshot_properties or {}), CHANGES_NO_ROW: "true"}
         super().__init__(table, options, branch=branch, engine=engine, snapshot_properties=properties)
         self._row_filter = row_filter
-        # Of the plan that is carried out: delete files that apply to no data file, and how many data files the others still wait for.
+        # For the current plan: delete files that apply to no data file, and for the others the number of data files that are still to be searched.
         self._unused: tuple[DataFile, ...] = ()
         self._waiting: Counter[DeleteKey] = Counter()
         self._converted = 0
 
     def plan(self) -> ConversionPlan:
-        """Return what would be converted now. Raises as `DataScan.plan`."""
+        """Return the data files to search now. Raises the errors of `DataScan.plan`."""
         metadata, read = self._table.metadata, self._table.io.read
         scan = self._scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
         snapshot = scan.snapshot()
@@ -153,20 +153,20 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
             snapshot_id=snapshot.snapshot_id,
             groups=tuple(self._bundles([task for task in tasks if chosen is None or task.file.file_path in chosen])),
             equality_delete_files=len(live),
-            # With a filter only deletes of its data files are removed.
+            # With a filter, only equality deletes that apply to the filtered data files are removed.
             unused=tuple(file for file in live if delete_key(file) not in uses) if chosen is None else (),
             uses=uses,
         )
 
     def plan_of(self, snapshot_id: int | None, groups: Sequence[EqualityDeleteGroup]) -> ConversionPlan:
-        """Return a plan of some groups.
+        """Return the plan for some of the groups of `equality_delete_groups`.
 
         Args:
             snapshot_id: The snapshot of the branch in which the groups were found; other writers may have committed since.
-            groups: The groups.
+            groups: The groups to convert.
         """
         tasks = [task for group in groups for part in group.files for task in part.tasks()]
-        # All data files of these deletes are in the groups, so that each delete can be removed with the last of them.
+        # All data files of these deletes are in the groups, so that each delete can be removed with the last one of its data files.
         return ConversionPlan(
             snapshot_id=snapshot_id,
             groups=tuple(self._bundles(tasks)),
@@ -175,7 +175,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         )
 
     def _bundles(self, tasks: Sequence[FileScanTask]) -> Iterator[DeletesToMerge]:
-        """Yield data files by task; files of one partition, which have the same deletes, are next to each other."""
+        """Divide data files into tasks. Files of one partition, which have the same deletes, are next to each other."""
         metadata = self._table.metadata
         most = min(max(sum(task.file.record_count for task in tasks) // _TASKS, _LEAST_ROWS), _MOST_ROWS)
         ordered = sorted(tasks, key=lambda task: (task.spec_id, repr(task.file.partition)))
@@ -212,7 +212,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         return super()._batches(groups) or ([()] if self._unused else [])
 
     def _write(self, batch: Sequence[DeletesToMerge]) -> list[_Written]:
-        """Write the new delete files of groups. After a failure none remains."""
+        """Write the new delete files of groups. After a failure, none of the new files remains."""
         if not batch:
             return []
         metadata = self._table.metadata
@@ -229,7 +229,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         return [WrittenGroup(group, outcome.added, outcome.superseded) for group, outcome in zip(batch, outcomes, strict=True)]
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
-        """Refuse vectors that delete fewer rows than those that they replace, or more than there are, and delete them. Raises `EngineError`."""
+        """Delete new vectors and raise `EngineError` if one deletes fewer rows than the vector that it replaces, or more than its data file has."""
         for group in written:
             rows = sum(task.file.record_count for task in group.group.tasks)
             before, after = (sum(file.record_count for file in files) for files in (group.superseded, group.added))
@@ -253,12 +253,12 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         )
 
     def _update(self, start: UpdateSnapshot, plan: ConversionPlan, written: Sequence[_Written]) -> RewriteDataFiles | RowChanges:  # noqa: ARG002
-        """Return a commit of new delete files, without those whose deletes they include, and without the equality deletes that no data file waits for."""
+        """Return a commit that adds the new delete files, and removes those that they include and the equality deletes that no other data file still needs."""
         superseded = {delete_key(file): file for group in written for file in group.superseded}
         converted = [*self._unused, *self._done_with(written)]
         added = [file for group in written for file in group.added]
         if not added:
-            # No row of a live data file has the keys, so that no compaction can restore one.
+            # No row of a live data file has the deleted keys, so that no compaction can restore a row.
             update = start.rewrite_files()
             for file in converted:
                 update.delete_file(file)
@@ -271,7 +271,7 @@ class EqualityDeleteConversion(GroupRewrite[ConversionPlan, DeletesToMerge, Conv
         return changes
 
     def _done_with(self, written: Sequence[_Written]) -> list[DataFile]:
-        """Return the equality delete files that apply to no other data file that waits than those of these groups."""
+        """Return the equality delete files for which these groups contain all data files that are still to be searched."""
         return _done_with([written_group.group for written_group in written], self._waiting)
 
     def _result(self, plan: ConversionPlan, groups: Sequence[DeletesToMerge], *, dry_run: bool = False) -> ConvertEqualityDeletesResult:
@@ -298,7 +298,7 @@ def _paths(groups: Sequence[DeletesToMerge]) -> list[str]:
 
 
 def _done_with(groups: Sequence[DeletesToMerge], waiting: Mapping[DeleteKey, int]) -> list[DataFile]:
-    """Return the equality delete files that apply to no other data file that waits than those of these groups."""
+    """Return the equality delete files for which these groups contain all data files that are still to be searched."""
     files = {delete_key(file): file for group in groups for task in group.tasks for file in _equality_deletes(task)}
     uses = Counter(delete_key(file) for group in groups for task in group.tasks for file in _equality_deletes(task))
     return [file for key, file in files.items() if uses[key] == waiting[key]]

@@ -1,4 +1,4 @@
-"""Copies of files to new locations, side by side. Another file at a new location is never replaced, and equal ones are left, so that a copy can be continued.
+"""Parallel copies of files to new locations. An existing file is never replaced. If it is equal it is kept, so that an interrupted copy can be continued.
 
 Spec: none.
 """
@@ -15,27 +15,27 @@ from icefloe.io.whole_output import whole_output
 from icefloe.operations.parallel_requests import side_by_side
 from icefloe.spec.ports import FileIO
 
-# Files up to this size are written whole or not at all, on every storage.
+# Files up to this size are copied in one write, which writes the whole file or nothing on every storage.
 WHOLE_BYTES = 8 * 1024 * 1024
-# Files whose copies are begun together, so that a list of millions of files is no list of Python objects.
+# Files whose copies are started together, so that a list of millions of files never becomes Python objects at once.
 _AT_ONCE = 4096
 
 
 class Copied(NamedTuple):
-    """A copied file: its size, and whether it was there before."""
+    """A copied file: its size in bytes, and whether it was at the target already."""
 
     size: int
     was_there: bool
 
 
 def copy_files(io: FileIO, copies: Any) -> Iterator[Copied]:
-    """Copy the files of a table of `staged_copy.COPIES`.
+    """Copy files, given as a table with the schema `staged_copy.COPIES`.
 
     Raises:
         NoSuchFileError: A file does not exist.
-        DataFileFormatError: A file has another size than the table's metadata.
-        FileAlreadyExistsError: Another file is at the new location.
-        StorageError: A file cannot be read or written. No part of it remains at the new location.
+        DataFileFormatError: The size of a file differs from the size in the table's metadata.
+        FileAlreadyExistsError: A different file is at the new location.
+        StorageError: A file cannot be read or written. No part of the file remains at the new location.
     """
     with progress(f"copy {len(copies):,} files", BYTES, pc.sum(copies["size"]).as_py() or 0) as work:
         for start in range(0, len(copies), _AT_ONCE):
@@ -86,7 +86,7 @@ def _copy(io: FileIO, source: str, target: str, size: int | None) -> Copied:
         else:
             _copy_in_parts(io, source, target)
     except FileAlreadyExistsError:
-        # Another run beside this one may have copied it meanwhile.
+        # Another run at the same time may have copied the file meanwhile.
         if not _are_equal(io, source, target):
             raise
         return Copied(actual, was_there=True)
@@ -94,7 +94,7 @@ def _copy(io: FileIO, source: str, target: str, size: int | None) -> Copied:
 
 
 def _copy_in_parts(io: FileIO, source: str, target: str) -> None:
-    """Copy a large file. Raises `FileAlreadyExistsError` if the name is taken, `NoSuchFileError` and `StorageError`."""
+    """Copy a large file in parts. Raises `FileAlreadyExistsError` if the name is taken, `NoSuchFileError` and `StorageError`."""
     with io.open_input(source) as opened, whole_output(io, target) as output:
         while part := opened.read(WHOLE_BYTES):
             output.write(part)

@@ -1,4 +1,4 @@
-"""The comparison of a copied table with its original: metadata, manifests, deletes, and the bytes of every file.
+"""Comparison of a copied table with its original: metadata, manifests, deletes, and the bytes of every file.
 
 Spec: Table Metadata; Manifests; Delete Formats.
 """
@@ -31,11 +31,11 @@ from icefloe.spec.path_prefix import PathPrefix
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.metadata_columns import DELETE_FILE_PATH
 
-# What a file is that a link leads to.
+# The name in errors for a file by the kind of the reference to it.
 _NO_COPY = "it is the original itself, by a link, and no copy"
-# Problems that an error lists.
+# The maximum of problems in an error.
 MOST_PROBLEMS = 20
-# Columns of delete manifests that differ in the copy: paths, and what belongs to the bytes of a rewritten position delete file.
+# Columns of delete manifests that differ in the copy: paths, and values that depend on the bytes of a rewritten position delete file.
 _OF_BYTES = ("file_size_in_bytes", "split_offsets", "column_sizes", "lower_bounds", "upper_bounds")
 _PATHS = ("file_path", "referenced_data_file")
 _LOG = "metadata-log"
@@ -43,14 +43,15 @@ _LOG = "metadata-log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCopy:
-    """What was compared and found equal.
+    """The numbers of what was compared and found equal.
 
     Attributes:
-        snapshots: The snapshots.
-        manifests: The manifests, entry by entry.
-        files: The files of live entries: data and equality delete files and statistics by the SHA-256 of their bytes, other deletes position by position.
-        bytes: The bytes of these files.
-        records: Rows of the data files, before deletes, each file once.
+        snapshots: The number of snapshots.
+        manifests: The number of manifests, which were compared entry by entry.
+        files: The number of files in live entries. Data files, equality delete files and statistics were compared by SHA-256, other deletes position by
+            position.
+        bytes: The size of these files in bytes.
+        records: The number of rows in the data files, before deletes; each file counts once.
     """
 
     snapshots: int
@@ -61,7 +62,7 @@ class VerifiedCopy:
 
 
 class CopyVerification:
-    """One comparison of a table's version with its copy."""
+    """A comparison of a version of a table with its copy."""
 
     def __init__(self, io: FileIO, prefix: PathPrefix, version: Version, missing_versions: Sequence[str]) -> None:
         self._io = io
@@ -73,10 +74,10 @@ class CopyVerification:
         self._files = self._bytes = self._records = 0
 
     def run(self) -> VerifiedCopy:
-        """Compare all of it.
+        """Compare the metadata, the manifests and the files, and return the numbers.
 
         Raises:
-            FormatError: The copy differs; the error lists where.
+            FormatError: The copy differs from the original; the error lists the differences.
             NoSuchFileError, FormatError, StorageError: The original cannot be read.
         """
         self._compare_metadata()
@@ -132,7 +133,7 @@ class CopyVerification:
             self._differs(copied, error.message)
 
     def _compare_older_metadata(self) -> None:
-        """Compare the older metadata files of the copy's log; what their own logs name depends on what existed when each was copied."""
+        """Compare the older metadata files in the copy's log, except for their own logs, which depend on the files that existed at each copy."""
         log = [entry.metadata_file for entry in self._version.metadata.metadata_log]
         older = [path for path in log if path not in self._missing_versions]
         for problem in side_by_side(self._older_problem, older):
@@ -145,7 +146,7 @@ class CopyVerification:
             actual = {**parse_json(inflate(self._io.read(copied), copied), copied), _LOG: None}
         except IcefloeError as error:
             return Problem(where=copied, what=error.message)
-        with suppress(NoSuchFileError):  # the original was deleted after it was copied
+        with suppress(NoSuchFileError):  # the original was deleted after the copy
             moved = moved_metadata(self._io.read(path), path, self._prefix, self._missing_versions)
             if actual != {**parse_json(inflate(moved, copied), copied), _LOG: None}:
                 return Problem(where=copied, what="the older metadata file is not that of the table with other paths")
@@ -185,7 +186,7 @@ class CopyVerification:
         self._compare_files(before, after)
 
     def _compare_bounds(self, where: str, before: Any, after: Any) -> None:
-        """Compare what readers match deletes with: nothing of equality deletes differs; position deletes have the new paths as bounds, or none."""
+        """Compare the bounds by which readers match deletes: equal for equality deletes; for position deletes with the new paths, or missing."""
         contents = numpy_of(before["content"])
         equality = mask_array(contents == int(FileContent.EQUALITY_DELETES))
         for name in _OF_BYTES:
@@ -241,7 +242,7 @@ class CopyVerification:
         return [] if same else [Problem(where=location, what=what)]
 
     def _deletes_of(self, row: dict[str, Any], *, moves: bool) -> dict[str, Any]:
-        """Return the deleted positions by data file, in the paths of the copy."""
+        """Return the deleted positions by data file, with the paths of data files in the copy."""
         file = DataFile(
             file_path=row["file_path"],
             file_format=FileFormat(row["file_format"]),
@@ -275,11 +276,11 @@ class CopyVerification:
 
 
 def _is_same_file(path: str, copy: str) -> bool:
-    """Return whether a symbolic link leads from the copy to the original, which is equal to itself."""
+    """Return whether the copy is a symbolic link to the original. Such a copy would always be equal."""
     place = place_of_folder(path)
     return place is not None and place == place_of_folder(copy)
 
 
 def _facts(manifest: ManifestFile, path: str) -> ManifestFile:
-    """Return what the manifest list of the copy must have of a manifest: everything but its length, which is compared with the file."""
+    """Return the fields of a manifest that its entry in the copy's manifest list must have too: all but the length, which is compared with the file."""
     return replace(manifest, manifest_path=path, manifest_length=0)

@@ -1,6 +1,7 @@
-"""`DanglingDeleteRemoval`: live delete files that apply to no live data file are removed from the table.
+"""`DanglingDeleteRemoval`: removal of live delete files that apply to no live data file.
 
-Delete files of partitions stay when the data files that they applied to are rewritten, and every reader opens their manifests.
+When data files are rewritten, the delete files of their partitions may stay although they apply to no data file any more. Every reader still opens their
+manifests.
 Spec: Scan Planning; Delete Formats.
 """
 
@@ -34,15 +35,15 @@ from icefloe.spec.ports import Read
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RemoveDanglingDeletesResult(OperationResult):
-    """The result of a removal, or with `dry_run` what it would do.
+    """The result of a removal; with `dry_run`, the result that the call would have.
 
     Attributes:
         table: The table.
         dry_run: Whether nothing was changed.
         snapshot_id: The snapshot that was committed; None if nothing was removed.
-        removed: The number of removed delete files by their kind.
-        removed_bytes: Their bytes; of a deletion vector those of the vector.
-        live_delete_files: The number of live delete files before.
+        removed: The number of removed delete files by kind.
+        removed_bytes: The size of these files in bytes; for a deletion vector its own size, not that of the Puffin file.
+        live_delete_files: The number of live delete files before the removal.
     """
 
     table: str
@@ -54,7 +55,7 @@ class RemoveDanglingDeletesResult(OperationResult):
 
     @property
     def removed_files(self) -> int:
-        """Removed delete files of all kinds."""
+        """The number of removed delete files of all kinds."""
         return sum(self.removed.values())
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
@@ -70,7 +71,7 @@ class RemoveDanglingDeletesResult(OperationResult):
         return Report(f"dangling deletes of {self.table}", (Facts(facts),))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field; the removed files are a number, and `kinds` by kind."""
+        """Return every field. The number of removed files is `removed_files`, and by kind it is `kinds`."""
         fields: dict[str, Any] = json_ready(self)
         return {"kinds": fields.pop("removed"), "removed_files": self.removed_files, **fields}
 
@@ -91,8 +92,8 @@ def remove_dangling_deletes(
         removed[_kind(file)] = removed.get(_kind(file), 0) + 1
     snapshot_id = None
     if dangling and not dry_run:
-        # A commit by others in the meantime makes none of these files apply: rewritten rows are rows of a file to which they did not apply,
-        # and rows that are added have a higher sequence number.
+        # Commits by others in the meantime cannot make any of these files apply: rewritten rows come from files to which the deletes did not apply,
+        # and added rows have a higher sequence number.
         update = (
             UpdateSnapshot(table.mutation_context(), table.apply, snapshot_properties, branch)
             .rewrite_files()
@@ -113,7 +114,7 @@ def remove_dangling_deletes(
 
 
 def refuse_staging(table: LoadedTable, branch: str) -> None:
-    """Refuse maintenance where writes are staged: it would be planned on one branch and committed to another. Raises `InvalidInputError`."""
+    """Raise `InvalidInputError` if writes are staged (write-audit-publish): maintenance would be planned on one branch and committed to another."""
     staging = staging_of_write(table.metadata, {}, branch, table.full_name)
     if staging.wap_id is not None or staging.branch is not None:
         raise InvalidInputError(
@@ -124,13 +125,13 @@ def refuse_staging(table: LoadedTable, branch: str) -> None:
 
 
 def live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> Sequence[DataFile]:
-    """Return the live delete files of a snapshot, also those that apply to no data file."""
+    """Return the live delete files of a snapshot, including those that apply to no data file."""
     deletes = read_live_deletes(metadata, snapshot, read)
     return () if deletes is None else deletes.files(np.arange(sum(map(len, deletes.parts))))
 
 
 def read_live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> LiveDeletes | None:
-    """Return the live delete files of a snapshot as columns, also those that apply to no data file; None if there are none."""
+    """Return the live delete files of a snapshot as columns, including those that apply to no data file; None if there are none."""
     manifests = [
         manifest for manifest in read_manifests(snapshot, read) if manifest.content is ManifestContent.DELETES and manifest.has_live_files
     ]
@@ -149,7 +150,7 @@ def read_live_deletes(metadata: TableMetadata, snapshot: Snapshot, read: Read) -
 
 
 def _dangling(metadata: TableMetadata, snapshot: Snapshot, read: Read) -> tuple[int, Sequence[DataFile]]:
-    """Return the number of live delete files of a snapshot, and those that apply to none of its data files."""
+    """Return the number of live delete files of a snapshot, and the list of those that apply to none of its data files."""
     live = live_deletes(metadata, snapshot, read)
     if not live:
         return 0, ()

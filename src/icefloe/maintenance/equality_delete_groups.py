@@ -1,6 +1,6 @@
-"""`EqualityDeleteGroup`: data files with equality deletes, in sets that share none, so that each can be converted, or left, without the others.
+"""`EqualityDeleteGroup`: groups of data files with equality deletes. No two groups share a delete file, so that each can be converted without the others.
 
-A set is a partition, or several where a delete of an unpartitioned spec applies to all of them. Spec: Scan Planning; Equality Delete Files.
+A group is a partition, or several partitions if a delete of an unpartitioned spec applies to all of them. Spec: Scan Planning; Equality Delete Files.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,11 +19,11 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EqualityDeleteGroup:
-    """Data files of one or more partitions, with every delete that applies to them. Their equality deletes apply to no other data file.
+    """Data files of one or more partitions, with all deletes that apply to them. Their equality deletes apply to no data file outside of the group.
 
     Attributes:
-        files: The data files, one item or more for each partition spec.
-        equality_deletes: Their equality delete files.
+        files: The data files as columns, with one or more items for each partition spec.
+        equality_deletes: The equality delete files that apply to these data files.
     """
 
     files: tuple[PlannedFiles, ...]
@@ -34,7 +34,7 @@ class EqualityDeleteGroup:
 
     @property
     def size(self) -> int:
-        """The bytes of the data files."""
+        """The size of the data files in bytes."""
         return sum(sum(numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).tolist()) for part in self.files)
 
     @property
@@ -44,7 +44,7 @@ class EqualityDeleteGroup:
 
 
 def equality_delete_groups(plan: ScanPlan) -> list[EqualityDeleteGroup]:
-    """Return the data files of a plan to which equality deletes apply, in as many groups as possible.
+    """Divide the data files to which equality deletes apply into as many groups as possible.
 
     Args:
         plan: The plan of a scan of all files, with every delete.
@@ -52,14 +52,14 @@ def equality_delete_groups(plan: ScanPlan) -> list[EqualityDeleteGroup]:
     is_equality = is_equality_delete(plan.delete_files)
     numbers: dict[tuple[int, str], int] = {}
     parts: list[PlannedFiles] = []
-    partitions_of: list[Longs] = []  # of each part the number of each file's partition
-    pairs = [np.zeros((0, 2), dtype=np.int64)]  # an equality delete and a partition that it applies to
+    partitions_of: list[Longs] = []  # for each part, the number of each file's partition
+    pairs = [np.zeros((0, 2), dtype=np.int64)]  # pairs of an equality delete and a partition that it applies to
     for part in plan.parts:
         taken = with_equality_deletes(part, is_equality)
         if taken is None or taken.delete_offsets is None or taken.delete_indices is None:
             continue
         tuples = taken.partitions(taken.entries)
-        # Equal tuples are one object. NaN is not equal to itself; the text of a value identifies it as well.
+        # Equal tuples are the same object. The text of the values identifies a partition, because NaN is not equal to itself.
         of_object = {
             key: numbers.setdefault((taken.spec_id, repr(values)), len(numbers))
             for key, values in {id(values): values for values in tuples}.items()
@@ -91,7 +91,7 @@ def is_equality_delete(files: Iterable[DataFile]) -> NDArray[np.bool_]:
 
 
 def with_equality_deletes(part: PlannedFiles, is_equality: NDArray[np.bool_]) -> PlannedFiles | None:
-    """Return the data files of a part to which equality deletes apply; None if there are none.
+    """Return the data files of a part that have equality deletes; None if there are no such files.
 
     Args:
         part: Planned files.
@@ -105,7 +105,7 @@ def with_equality_deletes(part: PlannedFiles, is_equality: NDArray[np.bool_]) ->
 
 
 def _connect(deletes: Longs, partitions: Longs, count: int) -> Longs:
-    """Return a group for each of `count` partitions, the same for those that share deletes. The pairs are sorted by the delete."""
+    """Return a group number for each of `count` partitions; partitions that share deletes have the same number. The pairs must be sorted by delete."""
     parents = list(range(count))
 
     def root(partition: int) -> int:

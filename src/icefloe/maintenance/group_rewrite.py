@@ -1,7 +1,7 @@
-"""`GroupRewrite`: files are written again group by group, and committed all at once or in parts.
+"""`GroupRewrite`: the base of rewrites that write files group by group, and commit all groups at once or in several commits.
 
-A group that another writer's commit contradicts is given up alone: a commit that is refused is tried again in halves, down to single groups. New files of
-groups that are given up are deleted, except where the state of a commit is unknown. `rewrite_data_files.py`, `rewrite_position_deletes.py` and
+If a commit conflicts with another writer's commit, its groups are committed again in halves, down to single groups, so that only the conflicting groups are
+given up. The new files of these groups are deleted, unless the state of a commit is unknown. `rewrite_data_files.py`, `rewrite_position_deletes.py` and
 `convert_equality_deletes.py` define what is written and what is replaced. Spec: Snapshots (operation replace); Commit Conflict Resolution and Retry.
 """
 
@@ -25,7 +25,7 @@ from icefloe.operations.loaded_table import LoadedTable
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile
 
-# Rounds of planning and writing: groups that lost to another writer are planned again on the newest snapshot, this often in all.
+# The maximum of rounds: groups that lost to another writer are planned and written again on the newest snapshot.
 MAX_ROUNDS = 3
 T = TypeVar("T")
 G = TypeVar("G", bound=Sized)
@@ -36,9 +36,9 @@ class FailedGroup:
     """A group that was not rewritten.
 
     Attributes:
-        files: The number of its files.
-        reason: Why it was not rewritten.
-        is_lost: Whether nothing is wrong with it: other writers committed first.
+        files: The number of files in the group.
+        reason: The reason why it was not rewritten.
+        is_lost: Whether the only reason is a conflict: another writer committed first.
     """
 
     files: int
@@ -48,14 +48,14 @@ class FailedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupRewriteResult(OperationResult):
-    """The result of a rewrite by groups, or with `dry_run` what it would do. Results of each rewrite add their counts.
+    """The result of a rewrite by groups; with `dry_run`, the result that the call would have. Each subclass adds its counts.
 
     Attributes:
-        subject: What is rewritten, as the title of the report names it.
+        subject: The name of the rewritten files in the report's title.
         table: The table.
         dry_run: Whether nothing was written.
         snapshot_ids: The snapshots that were committed.
-        failed: What was given up, and why.
+        failed: The groups that were given up, with the reasons.
     """
 
     subject: ClassVar[str]
@@ -67,16 +67,16 @@ class GroupRewriteResult(OperationResult):
 
     @property
     def failed_files(self) -> int:
-        """Files of groups that were given up."""
+        """The number of files in the groups that were given up."""
         return sum(group.files for group in self.failed)
 
     @property
     def has_faults(self) -> bool:
-        """Whether groups of files were given up."""
+        """Whether at least one group was given up."""
         return bool(self.failed)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
-        """Return the counts, and the groups that were given up."""
+        """Return the report with the counts and at most `most` of the groups that were given up."""
         facts = Facts((("snapshot", snapshots_text(self.snapshot_ids, dry_run=self.dry_run)), *self._facts()))
         columns = (Column("files", is_number=True), Column("reason"))
         failed = [(f"{group.files:,}", group.reason) for group in self.failed]
@@ -84,12 +84,12 @@ class GroupRewriteResult(OperationResult):
 
     @abstractmethod
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """Yield the names and values of the report, after the snapshots."""
+        """Yield the names and values that the report shows after the snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenGroup(Generic[G]):
-    """A group and its new files, which no commit names yet; and files that are known to be replaced only since they were read."""
+    """A group with its new files, which are not committed yet, and the delete files that turned out to be replaced only when they were read."""
 
     group: G
     added: tuple[DataFile, ...]
@@ -97,7 +97,7 @@ class WrittenGroup(Generic[G]):
 
 
 class Planned(Protocol):
-    """The part of a rewrite's plan that `GroupRewrite` reads itself; the groups of the plan are the subclass's."""
+    """The attribute that `GroupRewrite` needs of a rewrite's plan; how a plan holds its groups is up to the subclass."""
 
     @property
     def snapshot_id(self) -> int | None:
@@ -109,7 +109,7 @@ R = TypeVar("R", bound=GroupRewriteResult)
 
 
 class GroupRewrite(Generic[P, G, R]):
-    """One rewrite of files of a table's branch."""
+    """A rewrite of files of a table's branch. Subclasses define the plan, the written files and the commit."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class GroupRewrite(Generic[P, G, R]):
 
         Args:
             table: The table.
-            options: Commits and concurrency.
+            options: The options about commits and concurrency.
             branch: The branch whose files are rewritten.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
             snapshot_properties: Entries for the snapshots' summaries.
@@ -137,47 +137,47 @@ class GroupRewrite(Generic[P, G, R]):
         self._snapshot_ids: list[int] = []
         self._done: list[WrittenGroup[G]] = []
         self._failed: list[FailedGroup] = []
-        self._lost: list[FailedGroup] = []  # of this round
+        self._lost: list[FailedGroup] = []  # of the current round
         self._failed_commits = 0
         self._is_commit_begun = False
 
     @abstractmethod
     def plan(self) -> P:
-        """Return what would be rewritten now."""
+        """Return the files that would be rewritten now, in groups."""
 
     @abstractmethod
     def _groups(self, plan: P, lost: Sequence[G] | None = None) -> Sequence[G]:
-        """Return the groups of a plan.
+        """Return the groups of a plan that are to be written.
 
         Args:
             plan: The plan.
-            lost: Groups of an older plan that lost to another writer. Only groups that have files of these are returned; None for all groups.
+            lost: Groups of an earlier plan that lost to another writer; only groups with files of these groups are returned. None for all groups.
         """
 
     @abstractmethod
     def _result(self, plan: P, groups: Sequence[G], *, dry_run: bool = False) -> R:
-        """Return the result of groups that were rewritten, or with `dry_run` would be."""
+        """Return the result for groups that were rewritten; with `dry_run`, for groups that would be."""
 
     def run(self, *, dry_run: bool = False) -> R:
         """Rewrite the files and commit them.
 
         Args:
-            dry_run: Whether to plan only, and to write nothing.
+            dry_run: Whether to only plan the rewrite.
 
         Returns:
-            The counts of what was rewritten, and the groups that were given up with the reasons; of a dry run, the counts of what would be rewritten.
+            The counts of rewritten files, and the groups that were given up with the reasons; for a dry run, the counts of the files that would be rewritten.
 
         Raises:
-            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written. With partial progress, the group of the
-                file is given up instead.
+            NoSuchFileError, DataFileFormatError, PuffinFormatError, StorageError: A file cannot be read or written. With partial progress, only the group of
+                the file is given up, without an error.
             CommitUnknownError: The catalog's reply was lost. No file was deleted.
-            CommitConflictError: Other writers won every retry.
+            CommitConflictError: Every retry lost to a commit by another writer.
             EngineError: There is no such engine.
             InvalidInputError: The session or the table stages writes for review (write-audit-publish), which maintenance does not support.
         """
         refuse_staging(self._table, self._branch)
         if self._engine is not None:
-            engine_named(self._engine)  # an unknown engine is no failure of a group
+            engine_named(self._engine)  # an unknown engine is not the failure of a group
         first = plan = self.plan()
         remaining = self._groups(plan)
         if dry_run:
@@ -193,15 +193,15 @@ class GroupRewrite(Generic[P, G, R]):
         return self.committed_result(first)
 
     def run_groups(self, plan: P, groups: Sequence[G]) -> R:
-        """Rewrite some groups of a plan once. Groups that lose to another writer are reported, and not planned again, so that no more bytes are rewritten.
+        """Rewrite some groups of a plan once. Groups that lose to another writer are reported but not planned again, which limits the rewritten bytes.
 
         Args:
             plan: A plan of the branch; other writers may have committed since.
-            groups: The groups.
+            groups: The groups to rewrite.
 
         Raises:
             CommitUnknownError: The catalog's reply was lost. No file was deleted.
-            IcefloeError: As `run`, unless there is partial progress.
+            IcefloeError: The errors of `run`, unless there is partial progress.
         """
         refuse_staging(self._table, self._branch)
         self._lost = []
@@ -209,25 +209,25 @@ class GroupRewrite(Generic[P, G, R]):
         return self.committed_result(plan)
 
     def _scan(self, row_filter: str | BooleanExpression) -> DataScan:
-        """Return a scan of the branch, or of a table that has no snapshot yet."""
+        """Return a scan of the branch; if the table has no snapshot yet, of the table."""
         scan = self._table.scan(row_filter)
         return scan.use_ref(self._branch) if self._table.metadata.refs else scan
 
     def committed_result(self, plan: P) -> R:
-        """Return what was committed so far, also after an error."""
+        """Return the result of the commits so far, also after an error."""
         return self._result(plan, [written.group for written in self._done])
 
     @abstractmethod
     def _write(self, batch: Sequence[G]) -> list[WrittenGroup[G]]:
-        """Write the new files of groups. After a failure none remains."""
+        """Write the new files of groups. After a failure, none of the new files remains."""
 
     @abstractmethod
     def _check_rows(self, written: Sequence[WrittenGroup[G]]) -> None:
-        """Refuse new files that cannot be right, and delete them. Raises `EngineError`."""
+        """Check the row counts of new files, and delete the files if the counts are wrong. Raises `EngineError`."""
 
     @abstractmethod
     def _update(self, start: UpdateSnapshot, plan: P, written: Sequence[WrittenGroup[G]]) -> RewriteDataFiles | RowChanges:
-        """Return a commit with the files that are added and removed; it is not validated yet."""
+        """Return a commit that adds and removes the files; it is not validated yet."""
 
     def _round(self, plan: P, groups: Sequence[G]) -> list[G]:
         """Write and commit groups. Return those that lost to another writer."""
@@ -242,7 +242,7 @@ class GroupRewrite(Generic[P, G, R]):
         return lost
 
     def _batches(self, groups: Sequence[G]) -> list[Sequence[G]]:
-        """Divide the groups into those of one commit each."""
+        """Divide the groups into batches; each batch is one commit."""
         if not self._commit_options.partial_progress:
             return [groups] if groups else []
         step = max(1, -(-len(groups) // self._commit_options.max_commits))
@@ -259,12 +259,12 @@ class GroupRewrite(Generic[P, G, R]):
                 self._failed.append(FailedGroup(files=len(batch[0]), reason=in_one_line(error.message)))
                 self._failed_commits += 1
                 return []
-            # One damaged file must not keep the other groups from being rewritten.
+            # One damaged file must not prevent the rewrite of the other groups.
             return [group for part in _halves(batch) for group in self._rewrite(plan, part)]
         return self._commit(plan, written)
 
     def _commit(self, plan: P, written: Sequence[WrittenGroup[G]]) -> list[G]:
-        """Commit new files; after a conflict in halves, down to single groups. Return the groups that lost, whose new files are deleted."""
+        """Commit new files. After a conflict commit them in halves, down to single groups. Return the groups that lost, after deleting their new files."""
         self._is_commit_begun = False
         try:
             self._commit_together(plan, written)
@@ -276,7 +276,7 @@ class GroupRewrite(Generic[P, G, R]):
                 self._lost.append(FailedGroup(files=files, reason=in_one_line(error.message), is_lost=True))
                 return [written_group.group for written_group in written]
         except BaseException as error:
-            # With an unknown state, or after an interrupt, the commit may have happened, and then the table needs the files.
+            # If the state is unknown, or after an interrupt, the commit may have happened, and then the table needs the files.
             is_known = isinstance(error, IcefloeError) and not isinstance(error, CommitUnknownError)
             if not self._is_commit_begun or is_known:
                 self._delete(written)
@@ -313,10 +313,10 @@ class GroupRewrite(Generic[P, G, R]):
             self._snapshot_ids.append(snapshot.snapshot_id)
 
     def _delete(self, written: Sequence[WrittenGroup[G]]) -> None:
-        # Deletion vectors share their Puffin file.
+        # Several deletion vectors are in the same Puffin file.
         delete_quietly(self._table.handle, list(dict.fromkeys(file.file_path for group in written for file in group.added)))
 
 
 def _halves(items: Sequence[T]) -> list[Sequence[T]]:
-    """Divide two or more items, so that one that fails costs few commits of the others."""
+    """Divide two or more items in halves. With repeated halving, one item that fails costs few additional commits."""
     return [items[: len(items) // 2], items[len(items) // 2 :]]

@@ -1,7 +1,7 @@
-"""`TableMeasures`: what a reader of a table pays for, counted: file sizes by partition, deletes, clustering, manifests, snapshots.
+"""`TableMeasures`: counts of what makes reads of a table expensive: file sizes by partition, deletes, clustering, manifests, snapshots.
 
-Everything is counted in arrays, from one plan of a scan of all files, so that a table of a million files takes seconds. `icefloe.inspect.health` shows the
-measures, and `maintain.py` decides by them. Spec: Scan Planning; Manifests; Delete Formats.
+All counts are computed with arrays from the plan of one scan of all files, so that a table of a million files takes seconds. `icefloe.inspect.health` shows the
+measures, and `maintain.py` decides with them. Spec: Scan Planning; Manifests; Delete Formats.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,11 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import PrimitiveType
 
 MIB = 1 << 20
-# Upper ends of the classes of file sizes, in bytes; a last class has the larger files.
+# Upper limits of the classes of file sizes, in bytes; one more class has the larger files.
 SIZE_CLASSES = (1 * MIB, 8 * MIB, 32 * MIB, 128 * MIB, 512 * MIB)
-# Columns whose clustering is measured if none are named: their bounds are decoded for every file.
+# The number of columns whose clustering is measured by default: their bounds are decoded for every file.
 MEASURED_COLUMNS = 4
-# Partitions that are named, those with the most files to save first; all are counted.
+# The number of partitions that are listed, those with the most files to save first; the counts include all partitions.
 NAMED_PARTITIONS = 1_000
 _COUNTED = ("file_size_in_bytes", "record_count")
 
@@ -54,13 +54,13 @@ class PartitionMeasures:
     Attributes:
         partition: The partition in folder form, such as `day=2026-11-01`; empty for an unpartitioned spec.
         spec_id: The partition spec.
-        files: The data files.
-        size_in_bytes: Their bytes.
-        best_files: The files that these bytes need at the target size.
-        small_files: Files below the least right size.
-        records: Rows, deleted ones included.
-        deleted_rows: About how many of them are deleted.
-        files_by_size: The number of files by the classes of `SIZE_CLASSES`.
+        files: The number of data files.
+        size_in_bytes: The total size of these files.
+        best_files: The number of files of the target size that could hold these bytes.
+        small_files: The number of files that are smaller than the option `min-file-size-bytes` allows.
+        records: The number of rows, including deleted rows.
+        deleted_rows: The estimated number of deleted rows.
+        files_by_size: The number of files in each class of `SIZE_CLASSES`.
     """
 
     partition: str
@@ -79,11 +79,11 @@ class ColumnClustering:
     """The clustering of files by one column.
 
     Attributes:
-        column: The dotted name.
-        is_sort_key: Whether the table's sort order begins with it.
-        mean_depth: With how many files of its partition a file's range of values overlaps on average, itself included: 1 is best.
-        deep_files: Files with a depth of at least `clustering_depth.LEAST_DEPTH` that overlap with another one.
-        measured_files: Files with bounds that can be compared.
+        column: The dotted name of the column.
+        is_sort_key: Whether the column is the first key of the table's sort order.
+        mean_depth: The mean number of files in its partition with which a file's range of values overlaps, itself included: 1 is best.
+        deep_files: The number of files with a depth of at least `clustering_depth.LEAST_DEPTH` that overlap with another such file.
+        measured_files: The number of files with comparable bounds.
     """
 
     column: str
@@ -95,7 +95,7 @@ class ColumnClustering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestMeasures:
-    """The manifests of one content and partition spec: how many there are, and how many their bytes need."""
+    """The manifests of one content and partition spec: their number, and the number of manifests that could hold their bytes."""
 
     content: ManifestContent
     spec_id: int
@@ -110,23 +110,23 @@ class TableMeasures:
 
     Attributes:
         snapshot_id: The head of the branch; None for a table without snapshots.
-        files: Live data files.
-        size_in_bytes: Their bytes.
-        records: Their rows, deleted ones included.
-        deleted_rows: About how many of them are deleted.
-        partitions: The named partitions, those with the most files to save first.
-        partition_count: All partitions, with those that are not named.
-        files_by_size: The number of files by the classes of `SIZE_CLASSES`, over all partitions.
-        mergeable_files: Small files of partitions that have enough of them to be rewritten together.
-        deleted_files: Files of which many rows are deleted, by `delete-ratio-threshold`.
-        delete_files: Live delete files by kind: `position`, `vector` and `equality`, of those that apply to a data file.
-        dangling_deletes: Live delete files that apply to no data file; None if the manifest list has no counts.
-        clustering: By column.
-        manifests: By content and partition spec.
-        snapshots: The table's snapshots.
-        expirable: Snapshots, branches and tags that the table's retention policy no longer keeps.
+        files: The number of live data files.
+        size_in_bytes: The total size of these files.
+        records: The number of rows in these files, including deleted rows.
+        deleted_rows: The estimated number of deleted rows.
+        partitions: The measures of the listed partitions, those with the most files to save first.
+        partition_count: The number of all partitions, including those that are not listed.
+        files_by_size: The number of files in each class of `SIZE_CLASSES`, over all partitions.
+        mergeable_files: The number of small files in partitions that have enough of them for a rewrite.
+        deleted_files: The number of files with many deleted rows, according to `delete-ratio-threshold`.
+        delete_files: The number of live delete files that apply to a data file, by kind: `position`, `vector` and `equality`.
+        dangling_deletes: The number of live delete files that apply to no data file; None if the manifest list has no counts.
+        clustering: The clustering of each measured column.
+        manifests: The manifests of each content and partition spec.
+        snapshots: The number of snapshots.
+        expirable: The number of snapshots, branches and tags that the table's retention policy no longer keeps.
         oldest_snapshot_ms: The time of the oldest snapshot.
-        statistics_files: Files of column and of partition statistics that the metadata names.
+        statistics_files: The number of column and partition statistics files in the metadata.
     """
 
     snapshot_id: int | None
@@ -150,7 +150,7 @@ class TableMeasures:
 
     @property
     def best_files(self) -> int:
-        """The files of the named partitions at the target size."""
+        """The number of files that the listed partitions would have at the target size."""
         return sum(partition.best_files for partition in self.partitions)
 
 
@@ -161,8 +161,8 @@ class FilesOfBranch:
     Attributes:
         metadata: The metadata that was planned on.
         snapshot: The head of the branch; None for a table without snapshots.
-        manifests: Its manifests.
-        plan: All its data files, with every delete file that applies, and the statistics of `schema`.
+        manifests: The manifests of this snapshot.
+        plan: All data files of the snapshot, with the delete files that apply to them, and the statistics for the columns of `schema`.
         schema: The columns whose clustering is measured.
     """
 
@@ -180,10 +180,10 @@ def files_of_branch(metadata: TableMetadata, snapshot: Snapshot | None, read: Re
         metadata: The table's metadata.
         snapshot: The snapshot; None for a table without one.
         read: Returns the content of a file.
-        columns: Dotted names of columns whose clustering is measured; by default those of the sort order and the first ones of the schema.
+        columns: Dotted names of columns whose clustering is measured; by default the columns of the sort order and the first columns of the schema.
 
     Raises:
-        InvalidSchemaError: There is no such column.
+        InvalidSchemaError: One of the columns does not exist.
         InvalidInputError: A column is not of a primitive type.
         NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
     """
@@ -194,15 +194,15 @@ def files_of_branch(metadata: TableMetadata, snapshot: Snapshot | None, read: Re
 
 
 def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = None) -> TableMeasures:
-    """Count what a reader of the files pays for.
+    """Compute the measures of a branch.
 
     Args:
-        files: The files.
-        now_ms: The time, for the retention policy.
-        retention: Arguments of the expiry; by default the table's properties alone decide.
+        files: All files of the branch.
+        now_ms: The current time in milliseconds since 1970-01-01 UTC, for the retention policy.
+        retention: The arguments of an expiry; by default only the table's properties decide.
 
     Raises:
-        InvalidPropertyError: A property of the table that decides has an invalid value.
+        InvalidPropertyError: A table property about retention or file sizes has an invalid value.
     """
     metadata, plan = files.metadata, files.plan
     options = rewrite_options({}, metadata, UNSORTED_SORT_ORDER)
@@ -237,7 +237,7 @@ def measure(files: FilesOfBranch, now_ms: int, retention: Retention | None = Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Counted:
-    """The partitions of one spec: totals of all, and those with the most files to save."""
+    """The partitions of one spec: totals over all partitions, and the measures of those with the most files to save."""
 
     named: Sequence[PartitionMeasures]
     partitions: int
@@ -249,12 +249,12 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecFiles:
-    """The planned data files of one partition spec, by partition. Arrays have one element for each file.
+    """The planned data files of one partition spec, by partition. The arrays have one element for each file.
 
     Attributes:
-        part: All files; of their columns those of the partition, sizes and rows.
-        codes: The partition of each file, from 0 on.
-        deleted: About how many of its rows are deleted.
+        part: All files, with the columns of the partition, the sizes and the row counts.
+        codes: The number of each file's partition, counted from 0.
+        deleted: The estimated number of deleted rows of each file.
     """
 
     part: PlannedFiles
@@ -268,12 +268,12 @@ class SpecFiles:
 
     @property
     def sizes(self) -> Longs:
-        """Bytes."""
+        """The size of each file in bytes."""
         return numpy_of(array_of_chunks(self.part.entries["file_size_in_bytes"])).astype(np.int64, copy=False)
 
     @property
     def records(self) -> Longs:
-        """Rows, deleted ones included."""
+        """The number of rows of each file, including deleted rows."""
         return numpy_of(array_of_chunks(self.part.entries["record_count"])).astype(np.int64, copy=False)
 
     @property
@@ -283,18 +283,18 @@ class SpecFiles:
 
     @property
     def first(self) -> Longs:
-        """The first file of each partition."""
+        """The index of the first file of each partition."""
         first = np.zeros(self.partitions, dtype=np.int64)
         first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]
         return first
 
     def total(self, weights: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return a total for each partition: of its files, or of weights of its files."""
+        """Return for each partition the number of its files, or the sum of a weight of its files."""
         return np.bincount(self.codes, weights=weights, minlength=self.partitions)
 
 
 def files_by_spec(plan: ScanPlan) -> list[SpecFiles]:
-    """Return the data files of a plan by partition spec."""
+    """Divide the data files of a plan by partition spec."""
     shares = delete_shares(plan)
     by_spec: dict[int, list[PlannedFiles]] = {}
     for part in plan.parts:
@@ -357,7 +357,7 @@ def _delete_kinds(plan: ScanPlan) -> Mapping[str, int]:
 
 
 def _dangling(files: FilesOfBranch) -> int | None:
-    """Return how many live delete files apply to no data file, by the counts of the manifest list."""
+    """Return the number of live delete files that apply to no data file, by the counts in the manifest list."""
     counts = [
         (manifest.added_files_count, manifest.existing_files_count)
         for manifest in files.manifests
@@ -370,7 +370,7 @@ def _dangling(files: FilesOfBranch) -> int | None:
 
 def _clustering(files: FilesOfBranch) -> list[ColumnClustering]:
     order = files.metadata.sort_order()
-    # Files that are sorted by a bucket or a day overlap in the column itself, and no rewrite separates them.
+    # Files that are sorted by a bucket or a day overlap in the column itself, and no rewrite would separate them.
     key = None if order.is_unsorted or not isinstance(order.fields[0].transform, IdentityTransform) else order.fields[0].source_id
     measures = []
     for field_id in sorted(files.schema.field_ids, key=lambda number: number != key):
@@ -396,7 +396,7 @@ def _manifest_measures(files: FilesOfBranch) -> list[ManifestMeasures]:
     sizes: dict[tuple[ManifestContent, int], list[int]] = {}
     for manifest in files.manifests:
         if not manifest.has_live_files:
-            continue  # no scan opens it, and the next commit drops it
+            continue  # no scan opens such a manifest, and the next commit drops it
         sizes.setdefault((manifest.content, manifest.partition_spec_id), []).append(manifest.manifest_length)
     return [
         ManifestMeasures(

@@ -1,7 +1,7 @@
-"""`maintain`: ranks what every action would do to a table, and does it within a budget: the one command that keeps a table quick to read.
+"""`maintain`: rank the possible work of all maintenance actions on a table, and do it within a budget: one call that keeps a table quick to read.
 
-Actions (`maintenance_action.py`) run in the order of `ACTIONS`, each within its part of the budget, the work of the highest worth first. A failed action does
-not stop the others, except where the state of a commit is unknown. Spec: Snapshots (operation replace).
+Actions (`maintenance_action.py`) run in the order of `ACTIONS`, each within its part of the budget, and each does the work with the highest worth first. If an
+action fails the others still run, unless the state of a commit is unknown. Spec: Snapshots (operation replace).
 """
 
 import time
@@ -45,9 +45,9 @@ from icefloe.operations.rows.write_context import check_branch
 from icefloe.spec.metadata import maintenance_properties as properties_of_policy
 from icefloe.spec.metadata.snapshot_ref import MAIN
 
-# Rounds of rewriting data files where files move to partitions of another spec.
+# The maximum of rewrites of data files, if a rewrite moves files to partitions of a newer spec.
 MOST_ROUNDS = 3
-# Pieces of work that a plan names for each action; the others are counted.
+# The number of pieces of work that a plan lists for each action; the others are only counted.
 NAMED_WORK = 3
 
 
@@ -67,7 +67,7 @@ ACTIONS: tuple[TableAction, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceArguments:
-    """The arguments of a run; None where the table's property, or its default, decides. The attributes are those of `TableMaintenance.maintain`."""
+    """The arguments of a run; None if the table's property, or its default, decides. The attributes are the parameters of `TableMaintenance.maintain`."""
 
     dry_run: bool = False
     max_bytes: int | None = None
@@ -79,7 +79,7 @@ class MaintenanceArguments:
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `InvalidInputError` for a negative limit, `EngineError` or `NotInstalledError` where there is no such engine."""
+        """Raise `InvalidInputError` for a negative limit, and `EngineError` or `NotInstalledError` for an engine that is not available."""
         for name in ("max_bytes", "max_minutes", "min_age_minutes"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
@@ -89,7 +89,7 @@ class MaintenanceArguments:
 
 
 class TableMaintenanceRun:
-    """One run over one table."""
+    """A run of maintenance on one table."""
 
     def __init__(self, table: LoadedTable, arguments: MaintenanceArguments, deadline: float | None, progress: MaintenanceProgress) -> None:
         """Prepare a run.
@@ -132,14 +132,14 @@ class TableMaintenanceRun:
         )
 
     def work(self) -> tuple[PlannedWork, ...]:
-        """Return all work that pays, without its files."""
+        """Return all work that pays, without the files that it changes."""
         if not self._is_enabled:
             return ()
         state = self._state()
         return tuple(replace(work, payload=None) for action in ACTIONS for work in state.plan_of(action).work)
 
     def run(self) -> MaintenanceReport:
-        """Do the work, or plan it. Raises what looking at the table raises; failures of actions are in the report."""
+        """Do the work, or only plan it. Raises errors of loading and planning; failures of actions are in the report."""
         name = self._table.full_name
         if not self._is_enabled:
             return MaintenanceReport(table=name, dry_run=self._arguments.dry_run, skipped="maintenance.enabled is false")
@@ -159,8 +159,9 @@ class TableMaintenanceRun:
                 if is_stale:
                     self._table.refresh()
                 is_stale = False
-                # An earlier action may have renewed the state. A plan that is older than the state would be validated from the state's snapshot, so
-                # that deletes which others committed in between were neither applied nor a conflict.
+                # An earlier action may have renewed the state. If a plan older than the state were used, it would be validated only from the state's snapshot,
+                # so
+                # that deletes which others committed in between would be neither applied nor a conflict.
                 if self._table.metadata is not state.metadata:
                     state = self._state()
                 report = self._run(action, state, allotted[action])
@@ -168,7 +169,7 @@ class TableMaintenanceRun:
                     report = self._further_rounds(action, state, report, allotted[action])
             except CommitUnknownError as error:
                 reports.append(failure_of(action.name, error))
-                break  # nothing more is changed while the state of a commit is unknown
+                break  # nothing more is changed after a commit of unknown state
             except (CommitConflictError, CommitInvalidatedError) as error:
                 report, is_stale = report_of(action.name, ActionState.LEFT, (), [lost_to_others(action.name, error)]), True
             except Exception as error:  # noqa: BLE001  it is in the report
@@ -181,7 +182,7 @@ class TableMaintenanceRun:
         return MaintenanceReport(table=name, actions=tuple(reports))
 
     def _further_rounds(self, action: TableAction, state: TableState, report: ActionReport, allotted: int) -> ActionReport:
-        """Rewrite data files of older partition specs again: they are in other partitions now, where there may be enough of them."""
+        """Rewrite data files again after they moved to partitions of a newer spec, because a partition may have enough of them only now."""
         for _ in range(MOST_ROUNDS - 1):
             if report.state is not ActionState.DONE or not _moves_files(state):
                 break
@@ -212,7 +213,7 @@ class TableMaintenanceRun:
 
 
 def within_budget(work: Iterable[PlannedWork], max_bytes: int | None) -> list[PlannedWork]:
-    """Return work whose cost is at most `max_bytes` in total, chosen by its worth, the greatest first; all work if `max_bytes` is None."""
+    """Choose work that costs at most `max_bytes` in total, the highest worth first; return all work if `max_bytes` is None."""
     ranked = sorted(work, key=lambda item: -item.worth)
     if max_bytes is None:
         return ranked
@@ -235,7 +236,7 @@ def _first(*values: Any) -> Any:
 
 
 def _allot(state: TableState, action: TableAction, most_bytes: int) -> tuple[list[PlannedWork], list[LeftWork]]:
-    """Return the work of an action that its part of the budget allows, and what is left."""
+    """Return the work of an action that its part of the budget allows, and the work that is left."""
     plan = state.plan_of(action)
     chosen = within_budget(plan.work, None if state.settings.max_bytes is None else most_bytes)
     ids = set(map(id, chosen))
@@ -255,5 +256,5 @@ def _plan(state: TableState, action: TableAction, most_bytes: int) -> ActionRepo
 
 
 def _moves_files(state: TableState) -> bool:
-    """Return whether files of older partition specs were rewritten."""
+    """Return whether files of older partition specs were rewritten, and so moved to partitions of the newest spec."""
     return any(part.spec_id != state.metadata.default_spec_id for group in state.rewrite.groups for part in group.files)

@@ -1,6 +1,6 @@
-"""`TableAction`: one action of maintenance: what it would do to a table, and how it does it. `maintain.py` ranks the work of all actions and runs them.
+"""`TableAction`: the interface of a maintenance action, which plans its work on a table and does it. `maintain.py` ranks the work of all actions and runs them.
 
-The actions are in `upkeep_actions.py` and `rewrite_actions.py`. `TableState` is the table at one moment, from which they decide.
+The actions are in `upkeep_actions.py` and `rewrite_actions.py`. They decide from `TableState`, the state of the table at one moment.
 """
 
 import time
@@ -29,7 +29,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.schema import Schema
 
 MINUTE_MS = 60_000
-# Files are rewritten in commits of about so many bytes, and of at most a tenth of the work, so that a run may stop in between.
+# A commit rewrites about this many bytes of files, but at most a tenth of the work, so that a run can stop in between.
 SLICE_BYTES = 1 << 30
 MOST_SLICES = 10
 
@@ -38,20 +38,20 @@ R = TypeVar("R", bound=GroupRewriteResult)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The limits of one run, by its arguments or the table's properties.
+    """The limits of a run, from its arguments or the table's properties.
 
     Attributes:
-        max_bytes: Most bytes of files that are rewritten, or read for statistics; None for no limit.
+        max_bytes: The maximum of bytes in files that are rewritten, or read for statistics; None for no limit.
         max_minutes: Minutes after which no further work is started; None for no limit.
-        min_age_minutes: Partitions with younger commits are left to their writers.
-        max_wait_minutes: Files that are older are rewritten in such partitions too, if the young commits only added rows.
-        min_snapshot_age_minutes: Younger snapshots are kept; None for the table's retention policy alone.
-        min_snapshots: So many snapshots of each branch are kept; None for the table's retention policy alone.
+        min_age_minutes: Partitions with commits younger than this are left to their writers.
+        max_wait_minutes: Files older than this are rewritten in such partitions too, if the young commits only added rows.
+        min_snapshot_age_minutes: Snapshots younger than this are kept; None if only the table's retention policy decides.
+        min_snapshots: The number of snapshots of each branch that are kept; None if only the table's retention policy decides.
         table_stats: Whether the distinct values of columns are counted again.
-        orphan_files: Whether orphan files are searched, and those of old lists deleted.
-        skipped: Actions that are not run.
-        branch: The branch.
-        engine: `spark` or `in-process`; None to choose.
+        orphan_files: Whether orphan files are searched, and the files of old lists deleted.
+        skipped: Actions that do not run.
+        branch: The branch that is maintained.
+        engine: `spark` or `in-process`; None for an automatic choice.
     """
 
     max_bytes: int | None
@@ -69,7 +69,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """What an action would do at one state of a table: the work that pays, and what is left."""
+    """The plan of an action for one state of a table: the work that pays, and the work that is left."""
 
     work: tuple[PlannedWork, ...] = ()
     left: tuple[LeftWork, ...] = ()
@@ -77,13 +77,13 @@ class ActionPlan:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableState:
-    """A table at one moment, from which every action decides.
+    """The state of a table at one moment, from which every action decides.
 
     Attributes:
         table: The table.
         settings: The limits of the run.
         files: All files of the branch.
-        now_ms: The time.
+        now_ms: The time of the state, in milliseconds since 1970-01-01 UTC.
     """
 
     table: LoadedTable
@@ -98,12 +98,12 @@ class TableState:
 
     @cached_property
     def measures(self) -> TableMeasures:
-        """See `health_measures.py`; without the clustering by column, which no action decides by and which takes a third of a plan."""
+        """The measures of `health_measures.py`, except for the clustering by column: no action needs it, and it takes a third of a plan's time."""
         return measure(replace(self.files, schema=Schema()), self.now_ms)
 
     @cached_property
     def recent(self) -> RecentChanges:
-        """The partitions that young commits changed."""
+        """The partitions that young commits changed; they are left to their writers."""
         since = self.now_ms - int(self.settings.min_age_minutes * MINUTE_MS)
         return recent_changes(self.files, since, self.table.io.read)
 
@@ -113,7 +113,7 @@ class TableState:
         order = self.metadata.sort_order()
         target = table_properties.TARGET_FILE_SIZE_BYTES.read(self.metadata.properties)
         given: dict[str, Any] = {"partial-progress.enabled": True}
-        if order.is_unsorted:  # a sort of half a partition would overlap with the other half
+        if order.is_unsorted:  # if half a partition were sorted, its files would overlap with the other half
             most = GROUP_FILES * target
             given["max-file-group-size-bytes"] = max(1, most if self.settings.max_bytes is None else min(most, self.settings.max_bytes))
         return rewrite_options(given, self.metadata, order)
@@ -145,7 +145,7 @@ class TableState:
         return {}
 
     def plan_of(self, action: "TableAction") -> "ActionPlan":
-        """Return what an action would do, planned once; an action that is named in `maintenance.skip-actions` does nothing."""
+        """Return the plan of an action, computed once; an action in `maintenance.skip-actions` has no work."""
         if action.name not in self._plans:
             skipped = LeftWork(action=action.name, what="the action", reason="it is named in maintenance.skip-actions")
             self._plans[action.name] = ActionPlan(left=(skipped,)) if action.name in self.settings.skipped else action.plan(self)
@@ -154,7 +154,7 @@ class TableState:
 
 @dataclass(slots=True)
 class MaintenanceProgress:
-    """The pieces of work of a run that are done, and all of them; another thread may read it."""
+    """The number of finished pieces of work in a run, and of all pieces; another thread may read it."""
 
     done: int = 0
     total: int = 0
@@ -162,7 +162,7 @@ class MaintenanceProgress:
 
 @dataclass(slots=True)
 class SlicesDone(Generic[R]):
-    """The outcome of the slices of an action; `done` is the work of the slices in which nothing failed."""
+    """The outcome of an action's slices; `done` is the work of the slices that did not fail."""
 
     results: list[R] = field(default_factory=list)
     done: list[PlannedWork] = field(default_factory=list)
@@ -171,21 +171,21 @@ class SlicesDone(Generic[R]):
     snapshot_ids: list[int] = field(default_factory=list)
 
     def totals(self, *names: str) -> tuple[int, ...]:
-        """Return for each of the named fields its sum over all results, in the order of the names."""
+        """Return the sum of each named field over all results, in the order of the names."""
         return tuple(sum(getattr(result, name) for result in self.results) for name in names)
 
 
 @dataclass(slots=True, kw_only=True)
 class ActionRun:
-    """What actions know of the run that they are a part of.
+    """The part of a run's state that its actions need.
 
     Attributes:
         table: The table.
         settings: The limits of the run.
-        snapshot_properties: Entries of the summary of every snapshot.
-        progress: Is updated while the run lasts.
+        snapshot_properties: Entries for the summary of every snapshot.
+        progress: The counts of work, updated while the run lasts.
         deadline: The time by `time.monotonic` after which no further work is started; None for no limit.
-        is_unknown: Whether the state of a commit is unknown: nothing more is changed then.
+        is_unknown: Whether the state of a commit is unknown. Then nothing more is changed.
     """
 
     table: LoadedTable
@@ -197,11 +197,11 @@ class ActionRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether no further work is started."""
+        """Whether no further work may be started."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def summary(self, action: MaintenanceAction, work: Iterable[PlannedWork]) -> dict[str, str]:
-        """Return the entries of a snapshot's summary that record what was done and what was expected of it."""
+        """Return entries for a snapshot's summary: the action, its work, and the expected benefit."""
         pieces = list(work)
         return {
             **self.snapshot_properties,
@@ -212,7 +212,7 @@ class ActionRun:
         }
 
     def failure_of(self, step: Callable[[], object]) -> str:
-        """Do a step of an action. Return its error in words, empty without one, so that the report of the steps before is kept."""
+        """Run a step of an action, and return its error as text, or an empty text. So the report keeps the results of earlier steps."""
         try:
             step()
         except Exception as error:  # noqa: BLE001  it is in the report
@@ -232,11 +232,11 @@ class TableAction(ABC):
 
     @abstractmethod
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the work that is worth its cost, and the work that is not done, with the reasons."""
+        """Return the work whose benefit is worth its cost, and the work that is left, with the reasons."""
 
     @abstractmethod
     def execute(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
-        """Do the work until the time is over. Return the report, which also lists `left`: the work that was excluded before, with the reasons."""
+        """Do the work until the time is over. Return the report, including `left`: work that was excluded before, with the reasons."""
 
     def leave(self, what: str, reason: str) -> LeftWork:
         """Return a record of work that this action does not do, with the reason."""
@@ -248,7 +248,7 @@ class WholeAction(TableAction):
 
     @abstractmethod
     def run(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]) -> tuple[str, tuple[int, ...]]:
-        """Do the work. Return what was done, in words, and the snapshots that were committed."""
+        """Do the work. Return a description of the result, and the ids of the committed snapshots."""
 
     def execute(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
         if run.is_over:
@@ -259,20 +259,20 @@ class WholeAction(TableAction):
 
 
 class SlicedAction(TableAction, Generic[R]):
-    """An action that rewrites groups of files, in several commits. A failure stops its own commit alone, except where the state of a commit is unknown."""
+    """An action that rewrites groups of files in several commits, the slices. A failure stops only its own slice, unless the state of a commit is unknown."""
 
     @abstractmethod
     def rewrite(
         self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]
     ) -> "tuple[GroupRewrite[Any, Any, R], Any, Sequence[Any]]":
-        """Return the rewrite of a part of the work, which is committed by itself, a plan, and the groups of it that are rewritten."""
+        """Return a rewrite for a part of the work, which is committed by itself, with its plan and the groups to rewrite."""
 
     @abstractmethod
     def outcome(self, slices: SlicesDone[R]) -> tuple[str, int, int | None]:
-        """Return what was done, in words, empty if nothing changed; the files; and the bytes that were rewritten, None for the cost of the work."""
+        """Return a description of the result, empty if nothing changed; the number of files; and the rewritten bytes, None for the cost of the work."""
 
     def finish(self, run: ActionRun, slices: SlicesDone[R]) -> None:
-        """Do what follows the last commit."""
+        """Do the work that follows the last commit."""
 
     def execute(self, run: ActionRun, state: TableState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
         slices: SlicesDone[R] = SlicesDone()
@@ -313,7 +313,7 @@ class SlicedAction(TableAction, Generic[R]):
 
 
 def _slices(work: Sequence[PlannedWork]) -> Iterator[list[PlannedWork]]:
-    """Divide work into commits, in the order of its worth."""
+    """Divide work into slices, one for each commit, in the order of its worth."""
     most = max(SLICE_BYTES, -(-sum(piece.cost_bytes for piece in work) // MOST_SLICES))
     part: list[PlannedWork] = []
     size = 0

@@ -1,4 +1,4 @@
-"""`MaintenanceReport`: what a run of maintenance did to a table, action by action; the work that would pay, and what is left undone and why."""
+"""`MaintenanceReport`: the results of a maintenance run on a table, by action; the work that would pay, and the work that is left, with the reasons."""
 
 import logging
 from collections.abc import Sequence
@@ -14,22 +14,22 @@ from icefloe.maintenance.maintenance_thresholds import FILE_OPEN_BYTES, REWRITE_
 from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 
 LOG = logging.getLogger(__name__)
-# Pieces of left work that a report names for each action; the others are counted.
+# The number of pieces of left work that a report lists for each action; the others are only counted.
 NAMED_LEFT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWork:
-    """A piece of work that would pay.
+    """A piece of work whose benefit is worth its cost.
 
     Attributes:
-        action: The action that does it.
-        what: What is done.
-        files: The files that are rewritten, removed or written.
-        files_less: Files that a scan opens less afterwards.
-        bytes_less: Bytes that a scan reads less afterwards.
-        cost_bytes: Bytes of files that are rewritten, or read for statistics.
-        payload: What the action needs to do it, such as the group of files; None for actions that are done as a whole.
+        action: The action that does the work.
+        what: A description of the work.
+        files: The number of files that are rewritten, removed or written.
+        files_less: The number of files that a scan need not open any more.
+        bytes_less: The number of bytes that a scan need not read any more.
+        cost_bytes: The size of the files that are rewritten, or read for statistics.
+        payload: The object on which the action works, such as a group of files; None for a `WholeAction`.
     """
 
     action: MaintenanceAction
@@ -42,18 +42,18 @@ class PlannedWork:
 
     @property
     def benefit_bytes(self) -> int:
-        """The benefit for one scan, in bytes that it reads less; opening a file counts as `FILE_OPEN_BYTES`."""
+        """The benefit for one scan, as the number of bytes that it need not read; opening a file counts as `FILE_OPEN_BYTES`."""
         return self.bytes_less + self.files_less * FILE_OPEN_BYTES
 
     @property
     def worth(self) -> float:
-        """The benefit of `SCANS` scans for the cost: from 1 on the work pays."""
+        """The benefit for `SCANS` scans divided by the cost; the work pays if this is at least 1."""
         return self.benefit_bytes * SCANS / max(1, self.cost_bytes * REWRITE_COST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftWork:
-    """Work that is not done, and why."""
+    """Work that is not done, and the reason."""
 
     action: MaintenanceAction
     what: str
@@ -61,7 +61,7 @@ class LeftWork:
 
 
 class ActionState(StrEnum):
-    """What became of an action."""
+    """The outcome of an action."""
 
     DONE = "done"
     PLANNED = "planned"
@@ -75,17 +75,17 @@ class ActionReport:
     """One action of a run.
 
     Attributes:
-        action: The action.
-        state: What became of it.
-        files: Files, snapshots or manifests that it changed or would change.
-        rewritten_bytes: Bytes of files that it rewrote or would rewrite, or read for statistics.
-        files_less: Files that a scan opens less afterwards, by estimate.
-        bytes_less: Bytes that a scan reads less afterwards, by estimate.
-        worth: The benefit for the cost; from 1 on work pays.
-        detail: What was done or would be, in words; of a failed action the error.
+        action: The name of the action.
+        state: Its outcome.
+        files: The number of files, snapshots or manifests that it changed, or would change.
+        rewritten_bytes: The size of the files that it rewrote, or read for statistics, or would.
+        files_less: The estimated number of files that a scan need not open any more.
+        bytes_less: The estimated number of bytes that a scan need not read any more.
+        worth: The benefit divided by the cost; work pays if this is at least 1.
+        detail: A description of the result; for a failed action the error.
         snapshot_ids: The snapshots that were committed.
-        left: What is left undone, and why.
-        left_count: All pieces of left work, with those that are not named.
+        left: Work that is left, with the reasons.
+        left_count: The number of all pieces of left work, including those that `left` does not list.
     """
 
     action: MaintenanceAction
@@ -103,14 +103,14 @@ class ActionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MaintenanceReport(OperationResult):
-    """What a run did to one table, or with `dry_run` would do.
+    """The result of a run on one table; with `dry_run`, the result that the call would have.
 
     Attributes:
         table: The table.
         dry_run: Whether nothing was changed.
         actions: The actions, in the order in which they ran.
-        skipped: Why the whole table was left alone; empty if it was not.
-        error: Why the table could not be loaded, or its work could not be planned; empty if there was no such error.
+        skipped: The reason why the whole table was skipped; empty if it was not skipped.
+        error: The error that occurred when the table was loaded, or its work was planned; empty if there was none.
     """
 
     table: str
@@ -126,12 +126,12 @@ class MaintenanceReport(OperationResult):
 
     @property
     def rewritten_bytes(self) -> int:
-        """Bytes of files that were rewritten, or read for statistics."""
+        """The size of the files that were rewritten, or read for statistics, in bytes."""
         return sum(action.rewritten_bytes for action in self.actions)
 
     @property
     def is_nothing_to_do(self) -> bool:
-        """Whether no action did anything or would do anything."""
+        """Whether no action has changed, or would change, anything."""
         return not self.has_failures and all(action.state in (ActionState.NOTHING, ActionState.LEFT) for action in self.actions)
 
     @property
@@ -143,7 +143,7 @@ class MaintenanceReport(OperationResult):
         return Report(f"{'plan of maintenance' if self.dry_run else 'maintenance'} of {self.table}", tuple(self.parts(most)))
 
     def parts(self, most: int | None) -> list[Part]:
-        """Return the parts of the report: the actions with their figures, and what is left undone."""
+        """Return the parts of the report: the actions with their figures, and the work that is left, with at most `most` pieces for each action."""
         if self.error or self.skipped:
             return [Prose(f"{self.table}: " + (f"failed: {self.error}" if self.error else f"left alone: {self.skipped}"))]
         columns = (
@@ -165,7 +165,7 @@ class MaintenanceReport(OperationResult):
         return parts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field; actions and states have the names that the properties and the procedure have."""
+        """Return every field; actions and states have the names that are used in properties and by the procedure."""
         return {**json_ready(self), "actions": [_action_fields(action) for action in self.actions]}
 
 
@@ -186,7 +186,7 @@ def _row(report: ActionReport) -> tuple[str, ...]:
 
 
 def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[PlannedWork], left: Sequence[LeftWork]) -> ActionReport:
-    """Return the report of an action that did, or would do, some work and left other work."""
+    """Return the report of an action that did some work, or would do it, and left other work."""
     cost, benefit = sum(piece.cost_bytes for piece in work), sum(piece.benefit_bytes for piece in work)
     total = PlannedWork(action=action, what="", files=0, bytes_less=benefit, cost_bytes=cost)
     return ActionReport(
@@ -203,28 +203,28 @@ def report_of(action: MaintenanceAction, state: ActionState, work: Sequence[Plan
 
 
 def failure_of(action: MaintenanceAction, error: Exception) -> ActionReport:
-    """Return the report of an action that failed."""
+    """Return the report of a failed action."""
     return ActionReport(action=action, state=ActionState.FAILED, detail=in_words(error))
 
 
 def in_words(error: Exception) -> str:
-    """Return an error as one line of a report, with its class unless it is an `IcefloeError`."""
+    """Return an error as one line for a report. The line begins with the class of the error unless the error is an `IcefloeError`."""
     return in_one_line(error.message if isinstance(error, IcefloeError) else f"{type(error).__name__}: {error}")
 
 
 def lost_to_others(action: MaintenanceAction, error: IcefloeError) -> LeftWork:
-    """Return an action that lost to other writers, as work that is left."""
+    """Return the work of an action that lost to other writers, as left work."""
     reason = f"other writers committed first, so that it is left for the next run: {in_words(error)}"
     return LeftWork(action=action, what="the action", reason=reason)
 
 
 def log_failure(table: str, what: str, error: Exception) -> None:
-    """Log that a part of the maintenance of a table failed. Only an error that is no `IcefloeError`, a fault of the program, has its traceback."""
+    """Log that a part of a table's maintenance failed. The log has the traceback only if the error is a fault of the program, and not an `IcefloeError`."""
     LOG.warning("maintenance of %s: %s: %s", table, what, in_words(error), exc_info=None if isinstance(error, IcefloeError) else error)
 
 
 def together(first: ActionReport, second: ActionReport) -> ActionReport:
-    """Return the report of two rounds of one action."""
+    """Merge the reports of two rounds of one action."""
     if second.state in (ActionState.NOTHING, ActionState.LEFT):
         return replace(first, left=second.left, left_count=second.left_count)
     return replace(

@@ -1,4 +1,4 @@
-"""`RemoveOrphanFilesResult`: what a removal of orphan files found and did."""
+"""`RemoveOrphanFilesResult`: the result of a removal of orphan files."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -12,34 +12,35 @@ from icefloe.operations.orphans.path_database import LISTED
 
 
 class OrphanMode(StrEnum):
-    """What is done with orphan files."""
+    """What a removal does with orphan files."""
 
-    DELETE = "delete"  # they are deleted at once, as Java does
-    QUARANTINE = "quarantine"  # they are written to a list in the table's metadata folder
-    PURGE = "purge"  # the files of lists are deleted
-    UNDO = "undo"  # lists are deleted, and their files stay
+    DELETE = "delete"  # delete them at once, as Java does
+    QUARANTINE = "quarantine"  # write them to a list in the table's metadata folder
+    PURGE = "purge"  # delete the files in lists
+    UNDO = "undo"  # delete lists without their files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RemoveOrphanFilesResult(OperationResult):
-    """The result of a removal of orphan files, or with `dry_run` what it would do.
+    """The result of a removal of orphan files; with `dry_run`, the result that the call would have.
 
     Attributes:
         table: The table.
-        mode: What was done: `delete`, `quarantine`, `purge` or `undo`.
+        mode: The mode of the removal: `delete`, `quarantine`, `purge` or `undo`.
         dry_run: Whether nothing was changed.
         location: The folder that was searched.
-        listed_files: Files that were listed, or read from lists.
-        orphan_files: Orphan files among them that are old enough; of a purge those that are still orphans and unchanged.
-        orphan_bytes: Their bytes.
-        deleted_files: Files that were deleted.
-        files: A `pyarrow.Table` with `path`, `size_in_bytes` and `modified_ms` of the orphans, sorted; of many only the first ones found.
-        lists: The lists that were written, purged or dropped.
-        waiting_lists: Lists that a purge left because they are too young.
-        skipped_files: Files of lists that a purge left: they are referenced again, changed, or outside the table.
-        pending: Metadata files of commits that may still happen, whose files were kept.
-        other_tables: Folders of other tables, whose files were left out.
-        undeleted: The first files that could not be deleted, and why.
+        listed_files: The number of files that were listed, or read from lists.
+        orphan_files: The number of orphan files among them that are old enough; for a purge, of those that are still orphans and unchanged.
+        orphan_bytes: The size of the orphan files in bytes.
+        deleted_files: The number of files that were deleted.
+        files: A sorted `pyarrow.Table` with `path`, `size_in_bytes` and `modified_ms` of the orphan files. If there are too many, it has only the first ones
+            found.
+        lists: The locations of the lists that were written, purged or dropped.
+        waiting_lists: The number of lists that a purge skipped because they are too young.
+        skipped_files: The number of files in lists that a purge skipped: they are referenced again, changed, or outside of the table.
+        pending: Metadata files of commits that may still happen; the files that they reference were kept.
+        other_tables: Folders of other tables, which were excluded.
+        undeleted: The first files that could not be deleted, with the errors.
         undeleted_files: The number of files that could not be deleted.
     """
 
@@ -62,7 +63,7 @@ class RemoveOrphanFilesResult(OperationResult):
 
     @property
     def has_faults(self) -> bool:
-        """Whether files could not be deleted."""
+        """Whether at least one file could not be deleted."""
         return bool(self.undeleted_files)
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -85,7 +86,7 @@ class RemoveOrphanFilesResult(OperationResult):
         return Report(f"orphan files of {self.table}", (Facts(tuple(facts)), *parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field, with the paths of the files."""
+        """Return every field; `files` is a list of paths."""
         fields: dict[str, Any] = json_ready(replace(self, files=self._paths()))
         return fields
 

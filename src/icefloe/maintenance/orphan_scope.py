@@ -1,8 +1,8 @@
-"""`OrphanScope`: the folder whose files may be deleted as orphans, without the parts of it that are another table's.
+"""`OrphanScope`: the folder whose files may be deleted as orphans, without the parts that belong to other tables.
 
-A table's metadata is hostile, so its location counts only if something else vouches for it (`icefloe.operations.own_location`). A folder that the caller names
-needs no such proof, but may not be shared with another table of the catalog. In the table's own folder other tables may be nested: their folders are left
-out, and the files that they reference count as referenced. The folder of another catalog's table is recognized by its metadata files.
+A table's metadata is not trusted, so that its location counts only with a proof from outside of the metadata (`icefloe.operations.own_location`). A folder from
+the caller needs no such proof, but must not be shared with another table of the catalog. The table's own folder may contain the folders of other tables: these
+folders are excluded, and files that these tables reference count as referenced. A folder of a table from another catalog is recognized by its metadata files.
 Spec: File Locations in Metadata.
 """
 
@@ -32,24 +32,24 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DATA_PATH, FOLDER_STORAGE_PATH, METADATA_PATH, OBJECT_STORE_PATH
 from icefloe.stores.catalog_store import TableLocation, other_tables
 
-# Folders of other tables that the error and the result name.
+# The number of other tables' folders that the error and the result list.
 _SHOWN = 5
-# Folders of other tables that are recognized by their metadata files; in a folder with more of them nothing is deleted.
+# The number of other tables' folders that are recognized by their metadata files; if a folder contains more, nothing is deleted.
 _MOST_FOREIGN = 1_000
-# The folder in a metadata folder that a rewrite of the table's paths leaves when it is killed or copies nothing.
+# A subfolder of the metadata folder, which a rewrite of the table's paths leaves there if it is killed or does not copy.
 _STAGING = re.compile(r"copy-table-staging-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanScope:
-    """The folder whose files may be deleted.
+    """The folder whose files may be deleted, and its exclusions.
 
     Attributes:
-        location: The folder as the caller or the metadata writes it.
-        place: The same, resolved.
-        own: The place of the table's own location, if it is in the folder or the folder in it.
-        others: Tables of the catalog whose folders overlap with it.
-        without: Folders of other tables in it.
+        location: The folder as spelled by the caller or the metadata.
+        place: The resolved place of the folder.
+        own: The place of the table's own location, if it is inside the folder or the folder inside it.
+        others: Tables of the catalog whose folders overlap with this folder.
+        without: Folders of other tables inside this folder.
     """
 
     location: str
@@ -59,23 +59,23 @@ class OrphanScope:
     without: tuple[Place, ...] = ()
 
     def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
-        """Return True if a file is in the scope now; to be called right before its deletion. `real` resolves a folder."""
+        """Return True if a file is in the scope now. Call this right before the file is deleted. `real` resolves the links of a folder."""
         place = place_of_file(location, real)
         return place is not None and place.is_below(self.place) and not any(self._is_of_other(place, folder) for folder in self.without)
 
     def _is_of_other(self, place: Place, folder: Place) -> bool:
         if place != folder and not place.in_any_spelling.is_below(folder.in_any_spelling):
             return False
-        # A folder above the table's own cannot make the table's files another's.
+        # A folder above the table's own folder cannot make the table's files belong to another table.
         return not (self.own is not None and self.own.is_below(folder) and place.is_below(self.own))
 
     @property
     def is_own(self) -> bool:
-        """Return True if the folder is the table's own, or in it."""
+        """Return True if the folder is the table's own folder, or inside it."""
         return self.own is not None and (self.place == self.own or self.place.is_below(self.own))
 
     def folders_above(self) -> Iterator[str]:
-        """Yield the folders that the scope is in and that can be another table's: up to the table's own, or all."""
+        """Yield the folders above the scope that may belong to another table: up to the table's own folder if the scope is in it, else all."""
         if self.place == self.own:
             return
         folder = self.location
@@ -89,7 +89,7 @@ class OrphanScope:
             yield folder
 
     def folders_around(self, location: str, real: Callable[[str], str]) -> Iterator[str]:
-        """Yield the folder of a file in the scope and those above it, up to the scope's folder. `real` resolves a folder."""
+        """Yield the folder of a file in the scope and the folders above it, up to the scope's folder. `real` resolves the links of a folder."""
         place = place_of_file(location, real)
         folder = place.path if place is not None and place.store == "file" else location
         while "/" in folder:
@@ -100,12 +100,12 @@ class OrphanScope:
             yield folder
 
     def excluding(self, folders: Iterable[Place]) -> "OrphanScope":
-        """Return the scope without more folders of other tables."""
+        """Return the scope with more folders of other tables excluded."""
         return replace(self, without=tuple(dict.fromkeys((*self.without, *folders))))
 
 
 def cached_real() -> Callable[[str], str]:
-    """Return `os.path.realpath`, which resolves each folder once; for a batch, because links change."""
+    """Return a cached `os.path.realpath`, which resolves each folder once. Use it for one batch, because links may change."""
     known: dict[str, str] = {}
 
     def real(folder: str) -> str:
@@ -117,17 +117,17 @@ def cached_real() -> Callable[[str], str]:
 
 
 def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | None) -> OrphanScope:
-    """Return the scope of a removal.
+    """Determine the scope of a removal.
 
     Args:
         handle: The table.
-        loaded: Its metadata.
-        location: The folder that the caller names; None for the table's location.
+        loaded: The table's loaded metadata.
+        location: The folder from the caller; None for the table's location.
 
     Raises:
-        LocationNotAllowedError: Nothing but the metadata vouches for the table's location; or the named folder has, or is in, another table's folder.
-        InvalidInputError: The named location is no folder, or a whole bucket or file system.
-        UnsupportedFeatureError: The catalog does not name the table's metadata file, which would seem to be an orphan.
+        LocationNotAllowedError: Only the metadata itself states the table's location; or the folder from the caller contains, or is in, another table's folder.
+        InvalidInputError: The location from the caller is not a folder, or is a whole bucket or file system.
+        UnsupportedFeatureError: The catalog does not return the location of the table's metadata file, so that this file would seem to be an orphan.
         StorageError: The catalog's tables cannot be listed.
     """
     if has_no_file(loaded.location):
@@ -178,7 +178,7 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
 
 
 def _folders_in_metadata(metadata: TableMetadata) -> list[str]:
-    """Return the table's folder, and those that its properties name."""
+    """Return the table's location, and the folders in its properties."""
     paths = [
         metadata.location,
         *(setting.read(metadata.properties) for setting in (DATA_PATH, OBJECT_STORE_PATH, FOLDER_STORAGE_PATH, METADATA_PATH)),
@@ -187,12 +187,12 @@ def _folders_in_metadata(metadata: TableMetadata) -> list[str]:
 
 
 def _refuse_other_spelling(handle: TableHandle, loaded: LoadedMetadata, place: Place) -> None:
-    """Refuse a local folder that is the table's own by another name: by upper and lower case, where the file system ignores them, or by a second mount.
+    """Refuse a local folder that is the table's own folder under a different path, which differs in upper and lower case or leads through a second mount.
 
-    Its files would have other paths than those in the metadata, so that every live file would be an orphan.
+    The paths of its files would differ from the paths in the metadata, so that every live file would seem to be an orphan.
 
     Raises:
-        InvalidInputError: It is such a folder, or one above or below it.
+        InvalidInputError: The folder is the table's own folder under a different path, or above or below it.
     """
     if place.store != "file":
         return
@@ -211,7 +211,7 @@ def _refuse_other_spelling(handle: TableHandle, loaded: LoadedMetadata, place: P
 
 
 def _is_within(path: str, folder: str) -> bool:
-    """Return whether a local path leads to a folder or below it, whatever its names are."""
+    """Return whether a local path is a folder or inside it, however both are spelled."""
     with suppress(OSError):
         expected = os.stat(folder)
         while True:
@@ -226,7 +226,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _has(handle: TableHandle, table: TableLocation, place: Place, own: Place) -> bool:
-    """Return whether a place is in the folder of another table that is nested in the table's own."""
+    """Return whether a place is in the folder of another table that is nested in this table's own folder."""
     nested = [folder for folder in folders_of_table(handle.policy, table) if folder.is_below(own)]
     return any(place == folder or place.is_below(folder) for folder in nested)
 
@@ -244,10 +244,10 @@ def _with_others(handle: TableHandle, location: str, place: Place, own: Place | 
 
 
 def metadata_of_others(handle: TableHandle, others: Sequence[TableLocation]) -> list[LoadedMetadata]:
-    """Return the current metadata of other tables whose files may be in the folder. One that was dropped since has no files.
+    """Load the current metadata of other tables whose files may be in the folder. A table that was dropped meanwhile is skipped.
 
     Raises:
-        LocationNotAllowedError: The metadata of one cannot be read, or its file is not named, so that the files it needs are unknown.
+        LocationNotAllowedError: A table's metadata cannot be read, or its location is unknown, so that the files that the table needs are unknown.
     """
     result = []
     for table in others:
@@ -267,10 +267,10 @@ def metadata_of_others(handle: TableHandle, others: Sequence[TableLocation]) -> 
 
 
 def foreign_folders(loaded: LoadedMetadata, scope: OrphanScope, metadata_files: Iterable[str]) -> list[Place]:
-    """Return the folders of other tables that metadata files show: folders with a folder `metadata` that is not this table's.
+    """Find the folders of other tables by metadata files: folders that contain a folder `metadata` which is not this table's.
 
     Raises:
-        LocationNotAllowedError: There are too many.
+        LocationNotAllowedError: There are too many such folders.
     """
     metadata = loaded.metadata
     files = [loaded.location, *(entry.metadata_file for entry in metadata.metadata_log)]

@@ -1,8 +1,8 @@
-"""`plan_position_deletes`: which position delete files and deletion vectors are rewritten, and which of them together.
+"""`plan_position_deletes`: choose the position delete files and deletion vectors to rewrite, and group them.
 
-Format version 2: files of the wrong size are grouped by partition, as in Java. A delete file of one data file that has no other one stays, because the rewrite
-would write it again as it is. Format version 3: position delete files become vectors whatever their size, all of a partition in one group, so that no data file
-gets two; and the vectors of small Puffin files are written into fewer ones. Delete files that apply to no data file are removed.
+Format version 2: files outside of the size limits are grouped by partition, as in Java. If a delete file is the only one of a single data file it stays,
+because the rewrite would write the same file again. Format version 3: position delete files of any size become vectors. All of a partition are in one group, so
+that no data file gets two vectors. The vectors in small Puffin files are written into fewer Puffin files. Delete files that apply to no data file are removed.
 Spec: Position Delete Files; Deletion Vectors; Scan Planning.
 """
 
@@ -38,7 +38,7 @@ from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 from icefloe.spec.ports import Read
 
 Rows = NDArray[np.int64]
-# New files that one task writes from position delete files; it keeps their positions in memory.
+# The number of new files that a task writes from position delete files; it keeps their positions in memory.
 FILES_OF_A_TASK = 4
 
 
@@ -48,12 +48,12 @@ class DeleteGroup:
 
     Attributes:
         files: The delete files: position delete files or deletion vectors.
-        sequence_number: The greatest data sequence number of them.
-        tasks: The data files that they apply to, each with those of them that apply; none if `files` are only removed.
-        weights: About how many bytes of new delete files each of `tasks` needs.
-        output_files: The expected number of new files: of Puffin files, if there are vectors.
+        sequence_number: The greatest data sequence number of these files.
+        tasks: The data files to which `files` apply, each with the delete files that apply to it; empty if `files` are only removed.
+        weights: The estimated bytes in new delete files for each of `tasks`.
+        output_files: The expected number of new files; for vectors, of new Puffin files.
         as_vectors: Whether deletion vectors are written.
-        file_scoped: Without vectors, whether each new file is about one data file.
+        file_scoped: For position delete files, whether each new file has deletes of only one data file.
     """
 
     files: tuple[DataFile, ...]
@@ -84,7 +84,7 @@ class DeleteGroup:
 
     @property
     def added_stored_files(self) -> int:
-        """The expected number of new files: of Puffin files, if there are vectors."""
+        """The expected number of new files; for vectors, of new Puffin files."""
         return self.added_files if not self.as_vectors else self.output_files
 
     @cached_property
@@ -93,9 +93,10 @@ class DeleteGroup:
         return frozenset(map(partition_of, self.files))
 
     def parts(self) -> Iterator[DeletesToMerge]:
-        """Yield the data files of each task of an engine: of about the same bytes of deletes, and of one partition spec.
+        """Divide the data files into tasks for an engine: each task has one partition spec and about the same bytes of deletes.
 
-        Each task reads all position delete files that apply to its data files, and so it writes several new files rather than that others read them again.
+        A task reads all position delete files that apply to its data files. It writes several new files, because more tasks would read the same delete files
+        again.
         """
         shares = self.output_files if all(map(is_deletion_vector, self.files)) else -(-self.output_files // FILES_OF_A_TASK)
         for _, members in groupby(zip(self.tasks, self.weights, strict=True), lambda member: member[0].spec_id):
@@ -117,14 +118,14 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionDeletePlan:
-    """What would be rewritten.
+    """The groups of delete files to rewrite, and the counts of the others.
 
     Attributes:
         snapshot_id: The snapshot that was planned on; None for a table without one.
-        groups: The groups, those that are only removed last.
-        considered_files: The live position delete files and vectors of partitions that the filter keeps.
-        busy_files: Those that are left to other writers.
-        left_files: Delete files of the wrong size that are in no group, because a group of them would not pay.
+        groups: The groups; groups that are only removed are last.
+        considered_files: The number of live position delete files and vectors in the partitions that the filter keeps.
+        busy_files: The number of these files that are left to other writers.
+        left_files: The number of delete files outside of the size limits that are in no group, because rewriting them would not pay.
     """
 
     snapshot_id: int | None = None
@@ -156,13 +157,13 @@ class PositionDeletePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Deletes:
-    """Live position deletes, and what they apply to; the arrays have one element for each.
+    """Live position deletes, and how they apply to data files; the arrays have one element for each delete file.
 
     Attributes:
         files: The delete files.
-        sequence_numbers: Their data sequence numbers.
-        uses: The number of data files that each applies to.
-        is_alone: Whether it applies to one data file, which has no other position deletes.
+        sequence_numbers: The data sequence numbers of the files.
+        uses: The number of data files to which each file applies.
+        is_alone: Whether the file applies to a single data file, which has no other position deletes.
     """
 
     files: Sequence[DataFile]
@@ -185,12 +186,12 @@ def plan_position_deletes(
 
     Args:
         metadata: The table's metadata.
-        snapshot: The snapshot; None if there is none.
-        row_filter: Delete files of partitions that can have no row of it are left out, as in Java.
-        options: Thresholds and sizes.
+        snapshot: The snapshot; None if the table has none.
+        row_filter: Only delete files of partitions that may contain rows of this filter are considered, as in Java.
+        options: The thresholds and sizes.
         read: Returns the content of a file.
-        plan: The plan of a scan of all files of the snapshot with every delete, where it is known already.
-        busy: Partitions, as `partition_of` returns them, whose delete files are left to other writers, with all vectors of their Puffin files.
+        plan: The plan of a scan of all files of the snapshot with all deletes, if the caller has it already.
+        busy: Partitions, as keys of `partition_of`, whose delete files are left to other writers, together with all vectors in the same Puffin files.
 
     Raises:
         InvalidFilterError: The filter names an unknown column.
@@ -236,14 +237,14 @@ def size_of(file: DataFile) -> int:
 
 
 def partition_of(file: DataFile) -> Hashable:
-    """Return the partition as a key. NaN is not equal to itself; the text of the values identifies it as well."""
+    """Return a key of a file's partition. It has the text of the values, because NaN is not equal to itself."""
     return file.spec_id, repr(file.partition)
 
 
 def _position_deletes(
     metadata: TableMetadata, snapshot: Snapshot, row_filter: BooleanExpression, read: Read
 ) -> tuple[Sequence[DataFile], Rows]:
-    """Return the live position deletes of the partitions that may have rows of a filter, and their data sequence numbers."""
+    """Return the live position deletes of the partitions that may contain rows of a filter, and their data sequence numbers."""
     live = read_live_deletes(metadata, snapshot, read)
     if live is None:
         return (), np.zeros(0, dtype=np.int64)
@@ -260,7 +261,7 @@ def _position_deletes(
 
 
 def _outside(files: Sequence[DataFile], partitions: Collection[Hashable]) -> list[int]:
-    """Return the places of the delete files that are not of these partitions, and are stored with none that is."""
+    """Return the indexes of the delete files outside of these partitions, and not in a Puffin file with a vector of these partitions."""
     inside = {file.file_path for file in files if partition_of(file) in partitions}
     return [place for place, file in enumerate(files) if file.file_path not in inside]
 
@@ -285,14 +286,14 @@ def _with_uses(files: Sequence[DataFile], numbers: Rows, plan: ScanPlan) -> _Del
 
 @dataclass(frozen=True, slots=True)
 class _Bundles:
-    """The places of the delete files of each group, and the number of all delete files that could be in one."""
+    """The indexes of the delete files of each group, and the number of all delete files that could be in a group."""
 
     groups: Sequence[Rows]
     candidates: int
 
 
 def _file_bundles(deletes: _Deletes, options: GroupOptions, *, file_scoped: bool) -> _Bundles:
-    """Group position delete files of the wrong size by partition."""
+    """Group position delete files outside of the size limits by partition."""
     sizes = np.array(list(map(size_of, deletes.files)), dtype=np.int64)
     is_small, is_large = sizes < options.sizes.least, sizes > options.sizes.most
     if file_scoped:
@@ -305,12 +306,12 @@ def _file_bundles(deletes: _Deletes, options: GroupOptions, *, file_scoped: bool
 
 
 def _vector_bundles(deletes: _Deletes, options: GroupOptions) -> _Bundles:
-    """Group position delete files that become vectors, and the vectors of small Puffin files."""
+    """Group position delete files, which become vectors, and the vectors in small Puffin files."""
     is_vector = np.array(list(map(is_deletion_vector, deletes.files)), dtype=bool)
     used = deletes.uses > 0
     upgraded = _whole_partitions(deletes, np.flatnonzero(used & ~is_vector), options)
     rows = _by_key(np.flatnonzero(used & is_vector).tolist(), lambda place: deletes.files[place].file_path)
-    # A manifest may state any sizes.
+    # A manifest is not trusted and may state any size.
     stored = [(members, min(MAX_LONG, sum(size_of(deletes.files[place]) for place in members.tolist()))) for members in rows]
     small = [(members, size) for members, size in stored if options.rewrite_all or size < options.sizes.least]
     files = SizedFiles(sizes=np.array([size for _, size in small], dtype=np.int64), pays_alone=np.zeros(len(small), dtype=bool))
@@ -320,7 +321,7 @@ def _vector_bundles(deletes: _Deletes, options: GroupOptions) -> _Bundles:
 
 
 def _whole_partitions(deletes: _Deletes, places: Rows, options: GroupOptions) -> list[Rows]:
-    """Group delete files so that all of a partition are in one group: a data file may have several, and gets one vector."""
+    """Group delete files with all files of a partition in the same group: a data file may have several delete files, and must get one vector."""
     groups: list[Rows] = []
     waiting: list[Rows] = []
     count = size = 0
@@ -339,7 +340,7 @@ def _whole_partitions(deletes: _Deletes, places: Rows, options: GroupOptions) ->
 
 
 def _by_key(places: Iterable[int], key: Callable[[int], Hashable]) -> list[Rows]:
-    """Return the places by key, in the order of the first place of each key."""
+    """Group the indexes by key, in the order of the first index of each key."""
     by_key: dict[Hashable, list[int]] = defaultdict(list)
     for place in places:
         by_key[key(place)].append(place)
@@ -371,8 +372,8 @@ def _group(
     deletes: _Deletes, bundle: Rows, tasks: Sequence[FileScanTask], options: GroupOptions, *, is_v3: bool, file_scoped: bool
 ) -> DeleteGroup:
     shares = {delete_key(deletes.files[place]): size_of(deletes.files[place]) / int(deletes.uses[place]) for place in bundle.tolist()}
-    # Position delete files are sorted by path. Vectors are in the order of the entries in manifests, where those of one partition spec are together: DuckDB
-    # 1.5.5 takes one vector for another's in a Puffin file that it reads in another order.
+    # Position delete files are sorted by path. Vectors are in the order of the manifest entries, where those of one partition spec are together: DuckDB
+    # 1.5.5 confuses two vectors of a Puffin file if it reads them in a different order.
     in_order = sorted(
         tasks, key=(lambda task: (task.spec_id, repr(task.file.partition))) if is_v3 else (lambda task: task.file.file_path.encode())
     )

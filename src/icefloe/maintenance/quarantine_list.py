@@ -1,8 +1,8 @@
-"""`QuarantineList`: a file in the table's metadata folder with the orphan files that a later purge deletes.
+"""`QuarantineList`: a file in the table's metadata folder that lists orphan files, which a later purge deletes.
 
-The list is Parquet, and is written row group by row group; it has its name only once it is complete. A damaged list is never purged, and `undo` deletes it.
-Its name begins with an underscore, so that no engine takes it for an orphan. What it contains is hostile: a purge checks every file again, and takes the
-age of a list from the storage. Spec: File System Operations.
+The list is a Parquet file. It is written row group by row group, and gets its name only when it is complete. A damaged list is never purged, but `undo` deletes
+it. The name begins with an underscore, so that engines do not treat the list as an orphan. Its content is not trusted: a purge checks every file again, and
+gets the age of a list from the storage. Spec: File System Operations.
 """
 
 import re
@@ -25,15 +25,15 @@ from icefloe.operations.orphans.path_database import LISTED
 from icefloe.spec.ports import FileIO
 
 _NAME = re.compile(r"_orphan-files-[0-9]{8}T[0-9]{6}-[0-9a-f]{32}\.parquet")
-# Rows of a list that are in memory at once, and the most bytes of one row group: the size is stated by the list.
+# The number of rows of a list in memory at once, and the maximum size of a row group, which the list itself states.
 _ROWS, _MOST_ROW_GROUP = 50_000, 256 * 1024 * 1024
 
 
 class _EveryName(HiddenNames):
-    """The rule that hides no name: the names of lists are hidden for listings of orphans."""
+    """The rule for listings that hides every name except the names of lists, which other listings hide."""
 
     def hides(self, name: str) -> bool:
-        """Return True for every name but those of lists."""
+        """Return True for every name except the name of a list."""
         return not _NAME.fullmatch(name)
 
 
@@ -43,8 +43,8 @@ class QuarantineList:
 
     Attributes:
         location: The list's location.
-        size_in_bytes: Its size.
-        modified_ms: When it was written, by the storage.
+        size_in_bytes: The size of the list file.
+        modified_ms: The time of the list's last modification according to the storage, in milliseconds since 1970-01-01 UTC.
     """
 
     location: str
@@ -52,11 +52,11 @@ class QuarantineList:
     modified_ms: int
 
     def read(self, io: FileIO) -> Iterator[Any]:
-        """Yield the files as tables of `LISTED`.
+        """Yield the listed files as tables with the schema `LISTED`.
 
         Raises:
-            DataFileFormatError: The file is damaged or unfinished, or is no list.
-            StorageError: It cannot be read.
+            DataFileFormatError: The file is damaged, incomplete, or not a list.
+            StorageError: The file cannot be read.
         """
         try:
             with io.open_input(self.location) as source, pq.ParquetFile(source) as file:
@@ -90,7 +90,7 @@ class QuarantineList:
 
 
 class QuarantineWriter:
-    """Writes a list, which exists when the block ends without an error."""
+    """Writes a list. The list exists if the `with` block ends without an error."""
 
     def __init__(self, io: FileIO, folder: str, now_ms: int, uuid: str) -> None:
         """Create the file in a metadata folder. Raises `StorageError`."""
@@ -101,7 +101,7 @@ class QuarantineWriter:
         self._stack.callback(self._writer.close)
 
     def write(self, files: Any) -> None:
-        """Add a table of `LISTED`."""
+        """Add files, as a table with the schema `LISTED`."""
         try:
             self._writer.write_table(files)
         except OSError as error:
@@ -122,7 +122,7 @@ def quarantine_lists(io: FileIO, folders: Sequence[str]) -> list[QuarantineList]
     """Return the lists in metadata folders, oldest first. Raises `StorageError`."""
     lists = []
     for folder in folders:
-        # At a level below the first, a folder that does not exist has no files.
+        # Below the first level, a folder that does not exist has no files.
         for listed in list_part(io, FolderPart(folder.rstrip("/"), 1), _EveryName()):
             if isinstance(listed, FolderFiles):
                 for name in filter(_NAME.fullmatch, listed.names):
@@ -141,11 +141,11 @@ def _time_of(state: FileState, location: str) -> int:
 
 @dataclass(frozen=True)
 class FilesInside:
-    """The test of a list or a view of files for those that are in the scope; lists of orphan files are not. Spark's tasks receive it."""
+    """A filter of paths: files in the scope, except for lists of orphan files. It can be pickled for Spark's tasks."""
 
     scope: OrphanScope
 
     def __call__(self, locations: Sequence[str]) -> list[bool]:
-        """Return which of the locations are in the scope."""
+        """Return a mask of the locations that are in the scope."""
         real = cached_real()
         return [self.scope.contains(path, real) and not _NAME.fullmatch(path.rpartition("/")[2]) for path in locations]

@@ -1,4 +1,4 @@
-"""`RecentChanges`: the partitions that young commits changed, which maintenance leaves to their writers.
+"""`RecentChanges`: the partitions that young commits changed. Maintenance leaves them to their writers.
 
 Spec: Manifests (inheritance of snapshot ids); Snapshots (operation).
 """
@@ -26,17 +26,17 @@ from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partit
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.ports import Read
 
-# A partition of one spec: the spec's id, and the text of the values, because NaN is not equal to itself.
+# A partition: the id of its spec, and the text of its values, because NaN is not equal to itself.
 Partition = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """The newest young commit of a partition.
+    """The newest young commit of a partition, and what the young commits changed.
 
     Attributes:
-        timestamp_ms: Its time.
-        changed_rows: Whether a young commit did more than add rows, so that another writer may lose to a rewrite of the same files.
+        timestamp_ms: The time of that commit.
+        changed_rows: Whether a young commit did more than add rows. Then its writer may conflict with a rewrite of the same files.
     """
 
     timestamp_ms: int
@@ -45,12 +45,12 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentChanges:
-    """The partitions that commits of other writers changed since a time. Commits that keep all rows, such as compaction, do not count.
+    """The partitions that other writers have changed since a time. Commits that keep all rows, such as compaction, do not count.
 
     Attributes:
-        snapshot_ids: The young commits.
-        timestamps: The time of every snapshot of the table, by its id.
-        partitions: The changed partitions.
+        snapshot_ids: The snapshots of the young commits.
+        timestamps: The time of every snapshot of the table, by snapshot id.
+        partitions: The changed partitions, with the change of each.
     """
 
     snapshot_ids: frozenset[int]
@@ -71,15 +71,15 @@ class RecentChanges:
         return ~np.isin(ids, np.array(sorted(self.snapshot_ids), dtype=np.int64))
 
     def oldest_ms(self, parts: Iterable[PlannedFiles]) -> int:
-        """Return the time of the commit that added the oldest of some files; 0 if that commit has expired."""
+        """Return the time of the commit that added the oldest of these files; 0 if that snapshot has expired."""
         ids = {snapshot_id for part in parts for snapshot_id in pc.unique(part.entries["snapshot_id"]).to_pylist()}
         return min((self.timestamps.get(snapshot_id, 0) for snapshot_id in ids), default=0)
 
 
 def recent_changes(files: FilesOfBranch, since_ms: int, read: Read) -> RecentChanges:
-    """Return the partitions of a branch that commits after a time changed. Reads the manifests that these commits wrote.
+    """Find the partitions of a branch that commits after a time have changed, by reading the manifests of these commits.
 
-    The manifests of the head are not enough: one whose entries are all of deleted files is dropped by the next commit.
+    The manifests of the branch's head are not enough, because a manifest in which all entries are deleted is dropped by the next commit.
 
     Args:
         files: The files of the branch.
@@ -138,6 +138,6 @@ def _changes(entries: Any, spec_id: int, kind: Any, young: Mapping[int, Snapshot
     for snapshot_id, status, content, values in rows:
         summary = young[snapshot_id].summary
         removed_files = status == ManifestEntryStatus.DELETED or summary.get("deleted-data-files", "0") != "0"
-        # Streams that write equality deletes also write position deletes, of rows of the same commit.
+        # Streams that write equality deletes also write position deletes, but only of rows from the same commit.
         deleted_rows = content == FileContent.POSITION_DELETES and "added-equality-delete-files" not in summary
         yield (spec_id, repr(values)), PartitionChange(young[snapshot_id].timestamp_ms, removed_files or deleted_rows)

@@ -1,7 +1,7 @@
-"""`OrphanRemoval`: files of a table's folder that nothing references are deleted at once, or listed and deleted later.
+"""`OrphanRemoval`: files in a table's folder that nothing references are deleted at once, or listed and deleted later.
 
-The order of work is what makes it safe beside writers: the folder is listed, then the metadata is loaded, then both are compared, and before each batch of
-deletions the metadata is loaded again if the catalog names another file. If a file that the table needs cannot be read, nothing is deleted.
+Its order of steps makes it safe while others write: list the folder, then load the metadata, then compare both. Before each batch of deletions the metadata is
+loaded again if the catalog has a new metadata file. If a file that the table needs cannot be read, nothing is deleted.
 Spec: Optimistic Concurrency; Snapshots; File System Operations (deletes).
 """
 
@@ -49,13 +49,13 @@ from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 DAY_MS = 24 * 60 * 60 * 1000
-# Java's default of `older_than`, and its least interval.
+# Java's default of `older_than`, and its minimum.
 DEFAULT_AGE_MS, LEAST_AGE_MS = 3 * DAY_MS, DAY_MS
 PURGE_DELAY = timedelta(days=7)
-# Paths in the result: of a search whose results are streamed as many as Java returns.
+# The maximum of paths in the result; if results are streamed, as many as Java returns.
 SAMPLE, MOST_PATHS = 20_000, 1_000_000
 _SHOWN_PROBLEMS = 100
-# During a deletion, the time after which all tables of the catalog are looked at again.
+# While files are deleted, the time after which all tables of the catalog are checked again.
 OTHERS_KNOWN_MS = 60_000
 
 E = TypeVar("E", OrphanMode, PrefixMismatch)
@@ -76,7 +76,7 @@ class OrphanOptions:
     keys: PathKeys
     mismatch: PrefixMismatch
     purge_delay_ms: int
-    lists_none: bool = False  # whether a list is written if there is no orphan file, as a record of the search
+    lists_none: bool = False  # whether a search without orphan files writes an empty list, as a record of the search
 
 
 def orphan_options(
@@ -96,7 +96,7 @@ def orphan_options(
     force: bool,
     engine: str | None,
 ) -> OrphanOptions:
-    """Check the arguments. Raises `InvalidInputError` as `TableMaintenance.remove_orphan_files`."""
+    """Check the arguments, and return them as options. Raises `InvalidInputError` as `TableMaintenance.remove_orphan_files`."""
     if max_concurrent_deletes is not None and max_concurrent_deletes < 1:
         raise InvalidInputError(f"max_concurrent_deletes is {max_concurrent_deletes}; it counts threads, so it is 1 or more")
     older_than_ms = _milliseconds(older_than, now_ms)
@@ -131,7 +131,7 @@ def orphan_options(
 
 
 def two_step_options(now_ms: int, mode: OrphanMode) -> OrphanOptions:
-    """Return the options by which maintenance lists orphan files, or purges its lists: the defaults, and a list is written of no file too."""
+    """Return the options by which maintenance lists orphan files or purges lists: the defaults, but a list is written even without orphan files."""
     return OrphanOptions(
         mode=mode,
         older_than_ms=now_ms - DEFAULT_AGE_MS,
@@ -170,7 +170,7 @@ def _milliseconds(older_than: datetime | int | None, now_ms: int) -> int:
 
 
 def _engine_of_view(view: Any) -> Engine:
-    """Return the engine whose rows `file_list_view` are. Raises `InvalidInputError` for anything else."""
+    """Return the engine for a `file_list_view`, by its type. Raises `InvalidInputError` for any other type."""
     try:
         return engine_for_rows(view)
     except InvalidInputError:
@@ -182,7 +182,7 @@ def _engine_of_view(view: Any) -> Engine:
 
 
 def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
-    """Return the files of a view of Arrow data that are old enough, as tables of `LISTED`."""
+    """Return the old enough files from a view of Arrow data, as tables with the schema `LISTED`."""
 
     def files() -> Iterator[Any]:
         for batch in view if isinstance(view, pa.RecordBatchReader) else arrow_table(view).to_batches():
@@ -196,7 +196,7 @@ def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
                 ) from error
             is_old = pc.and_(pc.fill_null(pc.less(times, older_than_ms), fill_value=False), pc.is_valid(paths))
             chosen = paths.filter(is_old)
-            # Size and time are read again from the storage for each file that nothing references.
+            # Size and time are read from the storage later, for each file that nothing references.
             yield pa.table([chosen, *[pa.nulls(len(chosen), pa.int64())] * 2], schema=LISTED)
 
     return files
@@ -204,7 +204,7 @@ def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
 
 @dataclass(slots=True)
 class OrphanRemoval:
-    """One removal of orphan files."""
+    """A removal of orphan files from one table."""
 
     table: LoadedTable
     options: OrphanOptions
@@ -212,13 +212,13 @@ class OrphanRemoval:
     loaded: LoadedMetadata = field(init=False)
     referenced: ReferencedFiles = field(init=False)
     result: RemoveOrphanFilesResult = field(init=False)
-    # The metadata of tables in the same folder whose files are kept, and when the catalog was searched for such tables.
+    # The metadata of tables in the same folder, whose files are kept; and the time of the last search for such tables.
     _seen_others: dict[Identifier, str] = field(init=False, default_factory=dict)
     _others_known_ms: int = field(init=False, default=0)
     _looked_at: set[str] = field(init=False, default_factory=set)
 
     def run(self) -> RemoveOrphanFilesResult:
-        """Run the mode of the options. Raises as `TableMaintenance.remove_orphan_files`."""
+        """Run the mode from the options. Raises the errors of `TableMaintenance.remove_orphan_files`."""
         handle, options = self.table.handle, self.options
         self.loaded = reload_metadata(handle, self.table.metadata)
         check_files_may_be_deleted(self.loaded.metadata)
@@ -245,10 +245,10 @@ class OrphanRemoval:
             return self._delete(orphans)
 
     def _engine(self, view: Any) -> Engine:
-        """Return the engine that the caller names, that of the rows of a view, or Spark for a large table if it runs already.
+        """Return the engine from the caller, or the engine of the view, or Spark if the table is large and Spark runs already.
 
         Raises:
-            InvalidInputError: A view of other rows than the engine's.
+            InvalidInputError: The type of the view does not belong to the engine.
             EngineError: There is no such engine.
         """
         named = None if self.options.engine is None else engine_named(self.options.engine)
@@ -263,7 +263,7 @@ class OrphanRemoval:
         return named or engine_choice().for_many(_live_files(self.loaded.metadata), engine_choice().live_files)
 
     def _search(self, collected: FoundOrphans, view: Any, lists: Callable[[], Iterable[Any]] | None = None) -> None:
-        """Write the orphans that are old enough to `found`: of the folder, of a view of files, or of the files of lists."""
+        """Collect the orphan files that are old enough in `collected`: from the folder, from a view of files, or from the files of lists."""
         handle, is_listing = self.table.handle, view is None and lists is None
         engine = IN_PROCESS if lists is not None else self._engine(view)
         is_arrow = view is not None and engine is IN_PROCESS
@@ -292,25 +292,25 @@ class OrphanRemoval:
         )
 
     def _unlisted_metadata_files(self, is_listing: bool) -> Iterator[str]:
-        """Yield the table's metadata files that the search has not listed: a commit that may still happen is known by its own alone."""
+        """Yield the table's metadata files that the search has not listed: only its own metadata file shows a commit that may still happen."""
         folders = [*list_folders(self.loaded.metadata), self.loaded.location.rpartition("/")[0]]
         for folder in dict.fromkeys(folders):
             if not (is_listing and all(place.is_below(self.scope.place) for place in folders_of([folder]))):
                 yield from self._metadata_files_in(folder)
 
     def _metadata_files_in(self, folder: str) -> Iterator[str]:
-        with suppress(UnsupportedFeatureError):  # a storage that cannot be listed at all
-            # At a level below the first, a folder that does not exist has no files.
+        with suppress(UnsupportedFeatureError):  # a storage without listing
+            # Below the first level, a folder that does not exist has no files.
             for listed in list_part(self.table.io, FolderPart(folder, 1), HiddenNames()):
                 if isinstance(listed, FolderFiles):
                     yield from (f"{listed.folder}/{name}" for name in metadata_among(listed.names))
 
     def _load_referenced(self, metadata_files: Iterable[str]) -> ReferencedFiles:
-        """Load the table's metadata again, and return what it references."""
+        """Load the table's metadata again, and return the files that it references."""
         handle, listed = self.table.handle, list(metadata_files)
         self.loaded = reload_metadata(handle, self.loaded.metadata)
         check_files_may_be_deleted(self.loaded.metadata)
-        # Tables that were created meanwhile are left out too.
+        # Tables that were created meanwhile are excluded too.
         self.scope = orphan_scope(handle, self.loaded, self.options.location)
         self.scope = self.scope.excluding(foreign_folders(self.loaded, self.scope, listed))
         others = metadata_of_others(handle, self.scope.others)
@@ -320,11 +320,11 @@ class OrphanRemoval:
         return self.referenced
 
     def _old_enough(self, orphans: Any) -> Any:
-        """Return the orphans in the scope that exist and are old enough, with their sizes and times."""
+        """Return the orphan files in the scope that exist and are old enough, with their sizes and times."""
         real = cached_real()
         orphans = orphans.filter(pa.array([self.scope.contains(path, real) for path in orphans["path"].to_pylist()], pa.bool_()))
         if orphans["modified_ms"].null_count:
-            # A round trip for each file, except for local ones.
+            # One request for each file, except for local files.
             of_each = map if self.scope.place.store == "file" else side_by_side
             states = list(of_each(self._state, orphans["path"].to_pylist()))
             sizes = pa.array([None if state is None else state[0] for state in states], pa.int64())
@@ -334,7 +334,7 @@ class OrphanRemoval:
         return orphans.filter(is_old)
 
     def _without_foreign(self, orphans: Any, *, is_listing: bool) -> Any:
-        """Return the orphans without those in folders of other tables that the search has not listed: folders above, and with a list those around each file."""
+        """Remove files in the folders of other tables that the search has not listed: folders above the scope, and for a list the folders above each file."""
         real, paths = cached_real(), orphans["path"].to_pylist()
         folders = set(self.scope.folders_above()) if paths else set()
         if not is_listing:
@@ -345,14 +345,14 @@ class OrphanRemoval:
             )
         folders -= self._looked_at
         self._looked_at |= folders
-        # Of each folder one metadata file is enough.
+        # One metadata file in each folder is enough.
         files = side_by_side(lambda folder: list(islice(self._metadata_files_in(f"{folder}/{METADATA_FOLDER}"), 1)), folders)
         files_of_folders = [file for of_folder in files for file in of_folder]
         self.scope = self.scope.excluding(foreign_folders(self.loaded, self.scope, files_of_folders))
         return orphans.filter(pa.array([self.scope.contains(path, real) for path in paths], pa.bool_()))
 
     def _state(self, path: str) -> tuple[int, int | None] | None:
-        """Return size and time of a file now; None where it is gone. A file whose time is unknown is kept."""
+        """Return the current size and time of a file; None if it does not exist any more. A file with an unknown time is kept."""
         if scheme_of(path) == "file":
             try:
                 state = local_state(local_path(path))
@@ -379,7 +379,7 @@ class OrphanRemoval:
         return replace(result, lists=(writer.location,))
 
     def _delete(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
-        """Delete the orphans, batch by batch, each after a look at the catalog."""
+        """Delete the orphan files in batches. Before each batch the catalog is checked again."""
         result, failed, deleted = self._with_orphans(orphans), 0, 0
         failures: list[Problem] = []
         with progress(f"delete orphan files of {self.table.full_name}", "files", orphans.files) as work:
@@ -394,7 +394,7 @@ class OrphanRemoval:
         return replace(result, deleted_files=deleted, undeleted=tuple(failures), undeleted_files=failed)
 
     def _keep_needed(self, orphans: FoundOrphans) -> None:
-        """Keep the orphans that commits since the search reference. Raises as `_load_referenced`, before anything of the batch is deleted."""
+        """Exclude orphan files that newer commits reference. Raises the errors of `_load_referenced` before any file of the batch is deleted."""
         handle = self.table.handle
         if handle.store.load(handle.identifier).metadata_location != self.loaded.location:
             newer = reload_metadata(handle, self.loaded.metadata)
@@ -407,24 +407,24 @@ class OrphanRemoval:
         self._look_at_others(orphans)
 
     def _look_at_others(self, orphans: FoundOrphans) -> None:
-        """Keep the orphans that tables of the same folder reference now; and from time to time look for tables that are new there."""
+        """Exclude orphan files that tables in the same folder reference now; from time to time search for new tables there."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         if now_ms >= self._others_known_ms + OTHERS_KNOWN_MS:
             self.scope = orphan_scope(handle, self.loaded, self.options.location).excluding(self.scope.without)
             self._others_known_ms = now_ms
         changed = []
         for other in self.scope.others:
-            with suppress(NotFoundError):  # dropped since
+            with suppress(NotFoundError):  # dropped meanwhile
                 stored = handle.store.load(other.identifier)
                 if not stored.metadata_location or self._seen_others.get(other.identifier) != stored.metadata_location:
                     changed.append(stored)
         for loaded in metadata_of_others(handle, changed):
-            # Their snapshots may have the ids of this table's, as those of a copy do.
+            # Their snapshots may have the same ids as this table's, for example in a copy of the table.
             self._keep(replace(self.referenced, snapshot_ids=frozenset()), loaded, orphans)
         self._seen_others.update((other.identifier, other.metadata_location) for other in changed)
 
     def _keep(self, referenced: ReferencedFiles, newer: LoadedMetadata, orphans: FoundOrphans) -> None:
-        """Keep the orphans that newer metadata references besides the known files."""
+        """Exclude orphan files that newer metadata references."""
         handle = self.table.handle
         try:
             links = LinkedFiles()
@@ -435,7 +435,7 @@ class OrphanRemoval:
             raise refusal(handle.table_name, error) from error
 
     def _purge(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
-        """Delete the files of lists that are old enough, after each file was checked again; then delete the lists."""
+        """Delete the files in lists that are old enough, after checking each file again; then delete the lists."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
         due = [quarantined for quarantined in lists if quarantined.modified_ms <= now_ms - self.options.purge_delay_ms]
@@ -459,19 +459,19 @@ class OrphanRemoval:
         return result
 
     def _unchanged_files(self, lists: Sequence[QuarantineList], listed: list[int]) -> Iterator[Any]:
-        """Yield the files of lists that have the size and time that the list has, as the storage shows them now."""
+        """Yield the files in lists whose current size and time are those in the list."""
         for quarantined in lists:
             for table in quarantined.read(self.table.io):
                 listed[0] += len(table)
                 real = cached_real()
                 inside = pa.array([self.scope.contains(path, real) for path in table["path"].to_pylist()], pa.bool_())
-                own = table.filter(inside)  # nothing outside the scope is looked at
+                own = table.filter(inside)  # files outside of the scope are not even read
                 states = list(side_by_side(self._state, own["path"].to_pylist()))
                 rows = zip(own["size_in_bytes"].to_pylist(), own["modified_ms"].to_pylist(), strict=True)
                 yield own.filter(pa.array([state == row for state, row in zip(states, rows, strict=True)], pa.bool_()))
 
     def _check_lists(self, lists: Sequence[QuarantineList]) -> None:
-        """Refuse to delete lists in a folder that the table's metadata or the catalog's server claims. Raises `LocationNotAllowedError`."""
+        """Refuse to delete lists from a folder that is known only from the table's metadata or the catalog's server. Raises `LocationNotAllowedError`."""
         scope = deletion_scope(self.table.handle, self.loaded.metadata, self.loaded.location) if lists else None
         for listed in lists:
             if scope is not None and not scope.contains(listed.location):
@@ -493,13 +493,13 @@ class OrphanRemoval:
 
 
 def _lasting_file(loaded: LoadedMetadata) -> str:
-    """Return the manifest list of the current snapshot, which an expiry keeps for days; a metadata file may be deleted after a few commits."""
+    """Return the manifest list of the current snapshot. An expiry keeps it for days, while a metadata file may be deleted after a few commits."""
     snapshot = loaded.metadata.current_snapshot()
     return loaded.location if snapshot is None or snapshot.manifest_list is None else snapshot.manifest_list
 
 
 def _live_files(metadata: TableMetadata) -> int:
-    """Return the number of files of the current snapshot, by its summary; 0 where it has none."""
+    """Return the number of files in the current snapshot according to its summary; 0 if the summary does not have it."""
     snapshot = metadata.current_snapshot()
     if snapshot is None:
         return 0
@@ -508,12 +508,12 @@ def _live_files(metadata: TableMetadata) -> int:
 
 
 def list_folders(metadata: TableMetadata) -> list[str]:
-    """Return the folders that may have lists: that of the metadata files, and the usual one."""
+    """Return the folders that may contain lists: the folder of the metadata files, and the default metadata folder."""
     return list(dict.fromkeys([metadata_folder(metadata).rstrip("/"), join(metadata.location, METADATA_FOLDER)]))
 
 
 class _Unchanged:
-    """The check right before a deletion: the file is in the scope, and a local one is still the file that was found."""
+    """The check right before a deletion: the file is in the scope, and a local file has not changed since the search."""
 
     def __init__(self, scope: OrphanScope, files: Any) -> None:
         self._scope = scope

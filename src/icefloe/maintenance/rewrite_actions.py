@@ -1,4 +1,4 @@
-"""Actions of maintenance that rewrite files, each with what it costs and saves: data files, deletes and manifests.
+"""Maintenance actions that rewrite files, each with its cost and its benefit: data files, deletes and manifests.
 
 Spec: Scan Planning; Row-level Deletes; Snapshots (operation replace).
 """
@@ -58,12 +58,12 @@ class RemoveDanglingDeletesAction(WholeAction):
 
 
 class RewriteDataFilesAction(SlicedAction[RewriteDataFilesResult]):
-    """Rewrite data files, and then remove the deletes that apply to none any more."""
+    """Rewrite data files, and then remove the delete files that apply to no data file any more."""
 
     name = MaintenanceAction.REWRITE_DATA_FILES
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the groups of data files that pay, and those that are left."""
+        """Return the groups of data files whose rewrite pays, and the groups that are left."""
         plan = state.rewrite
         cost_of_deletes = _DeleteCosts(state)
         work: list[PlannedWork] = []
@@ -83,7 +83,7 @@ class RewriteDataFilesAction(SlicedAction[RewriteDataFilesResult]):
                 work.append(group_work)
         if plan.left_files:
             reason = "too few in a partition to pay"
-            if state.settings.max_bytes is not None:  # groups are at most so large
+            if state.settings.max_bytes is not None:  # the maximum size of a group
                 reason += f", or more than the {size_text(state.settings.max_bytes)} of max-bytes together"
             left.append(self.leave(count_text(plan.left_files, "file"), reason))
         return ActionPlan(tuple(work), tuple(left))
@@ -123,14 +123,14 @@ class RewriteDataFilesAction(SlicedAction[RewriteDataFilesResult]):
 
 
 class _DeleteCosts:
-    """What the deletes of a group cost a scan."""
+    """The costs of a scan that result from the deletes of a group."""
 
     def __init__(self, state: TableState) -> None:
         self._shares = delete_shares(state.files.plan)
         self._is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in state.files.plan.delete_files], dtype=bool)
 
     def of(self, part: Any) -> tuple[float, int]:
-        """Return bytes that a scan of a part reads or compares because of deletes, and the number of delete files that it opens."""
+        """Return the bytes that a scan of a part reads or compares because of deletes, and the number of delete files that it opens."""
         if part.delete_indices is None or part.delete_offsets is None or not len(part.delete_indices):
             return 0.0, 0
         sizes = numpy_of(array_of_chunks(part.entries["file_size_in_bytes"])).astype(np.float64)
@@ -163,7 +163,7 @@ def _group_work(state: TableState, group: FileGroup, costs: _DeleteCosts) -> Pla
 
 
 def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | None, str]:
-    """Return a group without the files that are left to their writers; None and the reason if all are."""
+    """Return a group without the files that are left to their writers; or None and the reason if no file remains."""
     changes = [change for part in group.files for change in state.recent.of(part)]
     if not changes:
         return group, ""
@@ -183,7 +183,7 @@ def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | No
 
 
 def _missing_spark(state: TableState, group: FileGroup) -> str:
-    """Return why a sort that would hold more rows in this process than it should cannot be done; empty if it can."""
+    """Return the reason why a group cannot be sorted in this process: it would need too much memory without Spark. Empty if it can be sorted."""
     if state.metadata.sort_order().is_unsorted or group.size < engine_choice().bytes_to_start or state.settings.engine == "spark":
         return ""
     if state.settings.engine == "in-process":
@@ -196,15 +196,15 @@ def _missing_spark(state: TableState, group: FileGroup) -> str:
 
 
 class ConvertEqualityDeletesAction(SlicedAction[ConvertEqualityDeletesResult]):
-    """Convert equality deletes into positions."""
+    """Convert equality deletes to deletion vectors or position deletes."""
 
     name = MaintenanceAction.CONVERT_EQUALITY_DELETES
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the equality deletes that become positions, by the partitions that share them, and those that are left.
+        """Return the equality deletes to convert, grouped by the partitions that share them, and those that are left.
 
-        The conversion replaces no data file, and no writer that adds rows and equality deletes loses to it, however young its commits are. A writer that
-        deletes rows by position, or replaces files, may lose: its partitions are left.
+        The conversion does not replace data files, so that writers which add rows and equality deletes never conflict with it. A writer that deletes rows by
+        position, or replaces files, may conflict: partitions with such young commits are left.
         """
         if not state.measures.delete_files["equality"]:
             return ActionPlan()
@@ -245,7 +245,7 @@ class ConvertEqualityDeletesAction(SlicedAction[ConvertEqualityDeletesResult]):
 
 
 def _rewrites_all(state: TableState, groups: Iterable[EqualityDeleteGroup]) -> bool:
-    """Return whether this run writes all data files of some groups again, and so applies their deletes. A budget of bytes may leave some."""
+    """Return whether this run rewrites all data files of these groups, which applies their deletes. With a budget of bytes, some files may be left."""
     if state.settings.max_bytes is not None:
         return False
     work = state.plan_of(RewriteDataFilesAction()).work
@@ -259,7 +259,7 @@ def _paths(parts: Iterable[PlannedFiles]) -> set[str]:
 
 def _conversion_work(state: TableState, group: EqualityDeleteGroup) -> PlannedWork:
     size, deletes = group.size, len(group.equality_deletes)
-    # A vector of each data file is in one Puffin file for all; a position delete file is written for each data file that loses rows.
+    # All deletion vectors are in one Puffin file; of position delete files there is one for each data file that loses rows.
     scoped = state.metadata.format_version < 3 and DELETE_GRANULARITY.read(state.metadata.properties) == "file"
     added = min(len(group), sum(file.record_count for file in group.equality_deletes)) if scoped else 1
     keys = min(1.0, len(group.key_ids) / max(1, len(state.metadata.schema().fields)))
@@ -280,16 +280,16 @@ class RewritePositionDeleteFilesAction(SlicedAction[RewritePositionDeleteFilesRe
     name = MaintenanceAction.REWRITE_POSITION_DELETE_FILES
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the groups of position delete files and deletion vectors that pay, and those that are left.
+        """Return the groups of position delete files and deletion vectors whose rewrite pays, and those that are left.
 
-        They are looked at after data files, because a data file that is written again needs its deletes no more. Partitions in which young commits deleted
-        rows by position, or replaced files, are left: their writers replace vectors too.
+        They are planned after data files, because a rewritten data file does not need its deletes any more. Partitions in which young commits deleted rows by
+        position, or replaced files, are left, because their writers replace vectors too.
         """
         kinds = state.measures.delete_files
         if not kinds["position"] and not kinds["vector"]:
             return ActionPlan()
         plan = state.position_deletes
-        work = [_delete_group_work(group) for group in plan.groups if group.tasks]  # dangling deletes are an action of their own
+        work = [_delete_group_work(group) for group in plan.groups if group.tasks]  # dangling deletes have an action of their own
         left = [self.leave(piece.what, _not_worth(piece)) for piece in work if piece.worth < 1]
         if plan.busy_files:
             reason = _young(state, [change for change in state.recent.partitions.values() if change.changed_rows])
@@ -332,7 +332,7 @@ class RewriteManifestsAction(WholeAction):
     name = MaintenanceAction.REWRITE_MANIFESTS
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the partition specs with too many manifests of data files or of delete files. Both kinds of a spec are rewritten together."""
+        """Return the partition specs with too many data manifests or delete manifests. Both kinds of a spec are rewritten together."""
         by_spec: dict[int, list[ManifestMeasures]] = {}
         for manifest in state.measures.manifests:
             by_spec.setdefault(manifest.spec_id, []).append(manifest)
@@ -372,7 +372,7 @@ class RewriteManifestsAction(WholeAction):
 
 
 def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> list[ManifestFile]:
-    """Return the manifests of a spec that are rewritten: of each content all that are not encrypted, unless that is one without removed entries."""
+    """Return the manifests of a spec to rewrite: all unencrypted ones of each content, unless that is a single manifest without removed entries."""
     rewritten: list[ManifestFile] = []
     for content in ManifestContent:
         ones = [
@@ -385,7 +385,7 @@ def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> lis
 
 
 def _young(state: TableState, changes: Sequence[PartitionChange]) -> str:
-    """Return which property leaves a partition with these changes."""
+    """Return the property because of which a partition with these changes is left."""
     minutes = max(0, state.now_ms - max(change.timestamp_ms for change in changes)) // MINUTE_MS
     return f"a commit {count_text(minutes, 'minute')} ago changed the partition (maintenance.min-age-minutes)"
 

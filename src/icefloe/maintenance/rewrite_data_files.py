@@ -1,7 +1,7 @@
-"""`RewriteDataFiles`: compaction. Small files and files with many deletes become files of the target size with the same rows.
+"""`RewriteDataFiles`: compaction. Small files, and files with many deletes, are replaced by files of the target size with the same rows.
 
-`rewrite_planner.py` decides what is rewritten. New files are committed as a `replace`, by group: a group that another writer's deletes contradict is given up
-and planned again, and no writer waits for it. Spec: Snapshots (operation replace); Sequence Numbers; Row Lineage.
+`rewrite_planner.py` chooses the files. New files are committed by group as a `replace`. If another writer has added deletes to the files of a group, the group
+is given up and planned again. Other writers never wait. Spec: Snapshots (operation replace); Sequence Numbers; Row Lineage.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,19 +46,19 @@ _Written = WrittenGroup[FileGroup]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewriteDataFilesResult(GroupRewriteResult):
-    """The result of a compaction, or with `dry_run` what it would do.
+    """The result of a compaction; with `dry_run`, the result that the call would have.
 
     Attributes:
-        rewritten_files: Data files that were replaced.
-        added_files: New data files; of a dry run the expected number.
-        rewritten_bytes: Bytes of the replaced files.
-        added_bytes: Bytes of the new files; 0 of a dry run.
-        removed_delete_files: Delete files that were removed: those that applied to replaced files alone, and with `remove-dangling-deletes` those that apply
-            to no data file any more.
-        deleted_rows: Rows that were deleted before and are in no file any more.
-        reasons: The number of replaced files by the reason for which each was chosen.
-        considered_files: Live data files that may contain rows of the filter.
-        left_files: Files that should be rewritten and were not, because a group of them would not pay.
+        rewritten_files: The number of data files that were replaced.
+        added_files: The number of new data files; for a dry run the expected number.
+        rewritten_bytes: The size of the replaced files.
+        added_bytes: The size of the new files; 0 for a dry run.
+        removed_delete_files: The number of delete files that were removed: those that applied only to replaced files, and with `remove-dangling-deletes` all
+            that apply to no data file any more.
+        deleted_rows: The number of deleted rows that are in no data file any more.
+        reasons: The number of replaced files by the reason for their choice.
+        considered_files: The number of live data files that may contain rows of the filter.
+        left_files: The number of files that should be rewritten but were left, because rewriting a group of them would not pay.
     """
 
     subject = "data files"
@@ -89,7 +89,7 @@ class RewriteDataFilesResult(GroupRewriteResult):
 
 
 class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResult]):
-    """One compaction of a table's branch."""
+    """A compaction of a table's branch."""
 
     def __init__(
         self,
@@ -106,15 +106,15 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
 
         Args:
             table: The table.
-            row_filter: Files that can have no row of it are left out.
-            options: Thresholds and sizes.
-            order: The order in which rows are sorted over all files of a group, or a curve; an unsorted order keeps the order of rows.
+            row_filter: Only files that may contain rows of this filter are rewritten.
+            options: The thresholds and sizes.
+            order: The sort order, or space-filling curve, of the rows over all files of a group; an unsorted order keeps the order of rows.
             branch: The branch whose files are rewritten.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
             snapshot_properties: Entries for the snapshots' summaries.
 
         Raises:
-            InvalidInputError: Every column of the curve has one value in each partition.
+            InvalidInputError: In each partition, every column of the curve has only one value.
         """
         super().__init__(table, options, branch=branch, engine=engine, snapshot_properties=snapshot_properties)
         self._row_filter = row_filter
@@ -122,7 +122,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         self._order = without_constant_columns(order, table, options.output_spec_id) if isinstance(order, CurveOrder) else order
 
     def plan(self) -> RewritePlan:
-        """Return what would be rewritten now. Raises as `DataScan.plan`."""
+        """Return the groups of files that would be rewritten now. Raises the errors of `DataScan.plan`."""
         metadata, scan = self._table.metadata, self._scan(self._row_filter)
         plan = plan_scan(
             metadata,
@@ -131,7 +131,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
             self._table.io.read,
             parallel=in_threads,
             include_statistics=self._sorts,
-            # The rows that the filter does not keep are rewritten too, and so are the deletes of them applied.
+            # Rows of a chosen file that do not match the filter are rewritten too, with their deletes applied.
             every_delete=True,
             schema=scan.schema(),
         )
@@ -149,7 +149,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         return [group for group in plan.groups if any(task.file.file_path in paths for task in group.tasks)]
 
     def run(self, *, dry_run: bool = False) -> RewriteDataFilesResult:
-        """Rewrite the files and commit them, and then remove dangling deletes, if an option requires it. Raises as `GroupRewrite.run`."""
+        """Rewrite the files and commit them; then remove dangling deletes, if the option is set. Raises the errors of `GroupRewrite.run`."""
         result = super().run(dry_run=dry_run)
         if dry_run or not self._options.remove_dangling:
             return result
@@ -159,7 +159,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         return replace(result, snapshot_ids=(*result.snapshot_ids, *snapshots), removed_delete_files=removed)
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
-        """Refuse new files that do not have the rows of their groups, and delete them: committed, they would lose rows in silence. Raises `EngineError`."""
+        """Check that new files have all rows of their groups, because a commit would silently lose rows. If not, delete the files and raise `EngineError`."""
         for written_group in written:
             before, after = written_group.group.record_count, sum(file.record_count for file in written_group.added)
             if after > before or (after < before and not written_group.group.has_deletes):
@@ -172,7 +172,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
                 )
 
     def _write(self, batch: Sequence[FileGroup]) -> list[_Written]:
-        """Write the new files of groups. After a failure none remains."""
+        """Write the new files of groups. After a failure, none of the new files remains."""
         metadata = self._table.metadata
         target = self._target(metadata)
         tasks = [task for group in batch for task in group.tasks]
@@ -195,7 +195,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         return [WrittenGroup(group, files) for group, files in added.items()]
 
     def _check_memory(self, batch: Sequence[FileGroup]) -> None:
-        """Refuse a sort without Spark of a group that would not fit in memory. Raises `EngineError`."""
+        """Raise `EngineError` for a sort without Spark if a group would not fit in memory."""
         size = max(group.size for group in batch)
         if size >= engine_choice().bytes_to_start:
             raise EngineError(
@@ -205,7 +205,7 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
             )
 
     def _write_sorted(self, batch: Sequence[FileGroup], engine: Engine, target: WriteTarget) -> list[_Written]:
-        """Write the new files of groups, each sorted as a whole. After a failure none remains."""
+        """Write the new files of groups, each group sorted as a whole. After a failure, none of the new files remains."""
         metadata, scan = self._table.metadata, self._scan(self._row_filter)
         schema = metadata.schema()
         if metadata.format_version > 2:
@@ -250,14 +250,14 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
         return replace(
             target,
             spec=metadata.spec_by_id(self._options.output_spec_id),
-            # The parts of a group have about the target size; a file is closed later, so that a part becomes one file.
+            # A part has about the target size. A file is closed only at a larger size, so that each part becomes one file.
             properties={**target.properties, TARGET_FILE_SIZE_BYTES.name: str(sizes.limit)},
         )
 
     def _update(self, start: UpdateSnapshot, plan: RewritePlan, written: Sequence[_Written]) -> RewriteDataFiles:
         update = start.rewrite_files()
         snapshot = None if plan.snapshot_id is None else self._table.metadata.snapshot_by_id(plan.snapshot_id)
-        # Deletes of a partition that others add meanwhile do not apply to files of another spec: then they are a conflict.
+        # Deletes that others add to a partition meanwhile do not apply to files of a different spec, so that they are a conflict.
         keeps_spec = all(part.spec_id == self._options.output_spec_id for written_group in written for part in written_group.group.files)
         if self._options.keeps_sequence_number and keeps_spec and snapshot is not None and self._table.format_version > 1:
             update.data_sequence_number(snapshot.sequence_number)
@@ -290,12 +290,12 @@ class DataFileRewrite(GroupRewrite[RewritePlan, FileGroup, RewriteDataFilesResul
 
 
 def _with_every_row(part: PlannedFiles) -> PlannedFiles:
-    """Return planned files without the filter that chose them: rows that do not match it are rewritten too."""
+    """Return planned files without their row filter, because rows that do not match it are rewritten too."""
     return replace(part, residuals=(AlwaysTrue(),), residual_index=np.zeros(len(part), dtype=np.int64))
 
 
 def deletes_of_these_alone(groups: Sequence[FileGroup]) -> list[DataFile]:
-    """Return the delete files that apply to one file of the groups alone: they are removed with it. Spec: Deletion Vectors."""
+    """Return the delete files that apply only to one file, which is in the groups. They are removed with the file. Spec: Deletion Vectors."""
     deletes: dict[Any, DataFile] = {}
     for task in (task for group in groups if group.has_deletes for task in group.tasks):
         deletes.update({delete_key(file): file for file in task.delete_files if is_scoped_to(file, task.file.file_path)})

@@ -92,11 +92,11 @@ REMOVE_DANGLING = flag(
 COMPRESSION_FACTOR: Property[float] = Property(
     "compression-factor", 1.0, _factor, "a number above 0", "Bytes of the sorted rows as a factor of those of the files."
 )
-# Java sorts a file in several partitions to bound a sort's memory; Spark's sort moves rows to disk, and several partitions would be several files.
+# Java divides the sort of a file into several partitions to limit memory. Spark's sort spills to disk, and several partitions would give several files.
 PARTITIONS_PER_FILE = number(
     "shuffle-partitions-per-file", 1, 1, "partitions", "Checked, and without effect: each new file is sorted by one Spark task."
 )
-# Java's tasks may read a delete file again for each data file; a task of this rewrite has one loader for all files of its group.
+# Java's tasks may read a delete file once for each data file; a task of this rewrite reads it once for all files of its group.
 CACHE_DELETE_FILES = flag(
     "cache-delete-files", "Checked, and without effect: a task reads a delete file once for all files that it rewrites.", default=False
 )
@@ -128,13 +128,13 @@ COMMON = (
     *OF_COMMITS,
     *(STARTING_SEQUENCE_NUMBER, JOB_ORDER, OUTPUT_SPEC_ID, REMOVE_DANGLING, CACHE_DELETE_FILES),
 )
-# Java's documentation lists `max-files-to-rewrite`, and its code refuses it.
+# Java's documentation lists `max-files-to-rewrite`, but its code refuses the option.
 OF_POSITION_DELETES = (
     *(TARGET, LEAST, MOST, MIN_INPUT_FILES, REWRITE_ALL, MAX_GROUP_BYTES, MAX_GROUP_FILES, MAX_FILES),
     *OF_COMMITS,
     JOB_ORDER,
 )
-# Bytes of a new delete file where neither an option nor a table property has another size.
+# The size in bytes of a new delete file if neither an option nor a table property sets it.
 DELETE_FILE_BYTES = 64 << 20
 OF_SORT = (COMPRESSION_FACTOR, PARTITIONS_PER_FILE)
 OF_CURVE = (TEXT_BYTES, MOST_OUTPUT)
@@ -143,7 +143,7 @@ _NEEDS = ((" without a sort", OF_SORT), (" without zorder or hilbert", OF_CURVE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSizes:
-    """Sizes in bytes: files from `least` to `most` have the right size, and new ones are written at `target`."""
+    """Sizes in bytes: files from `least` to `most` are not rewritten for their size; new files have the size `target`."""
 
     target: int
     least: int
@@ -151,11 +151,11 @@ class FileSizes:
 
     @property
     def limit(self) -> int:
-        """The size at which a new file is closed: between the target and the greatest right size, so that no small rest remains."""
+        """The size at which a new file is closed: between `target` and `most`, so that no small rest remains."""
         return self.target + (self.most - self.target) // 2
 
     def output_files(self, size: int) -> int:
-        """Return the number of new files for `size` bytes: as many full ones as possible, and a rest only if it has a right size."""
+        """Return the number of new files for `size` bytes: full files, and a file for the rest only if the rest is large enough."""
         if size < self.target:
             return 1
         full, rest = divmod(size, self.target)
@@ -168,7 +168,7 @@ class FileSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """The options of any rewrite that concern its commits, checked. They are those of `convert_equality_deletes`."""
+    """The checked options that concern the commits of any rewrite. `convert_equality_deletes` has only these."""
 
     concurrent_groups: int
     partial_progress: bool
@@ -178,7 +178,7 @@ class CommitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions(CommitOptions):
-    """The options of a rewrite of groups of files, checked. They are those of `rewrite_position_delete_files`."""
+    """The checked options of rewrites of file groups. `rewrite_position_delete_files` has only these."""
 
     sizes: FileSizes
     min_input_files: int
@@ -191,7 +191,7 @@ class GroupOptions(CommitOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteOptions(GroupOptions):
-    """The options of one rewrite of data files, checked. The attributes are those of the module's properties."""
+    """The checked options of a rewrite of data files. The module's options explain the attributes."""
 
     output_spec_id: int
     delete_file_threshold: int
@@ -208,8 +208,8 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
 
     Args:
         given: Options by name; numbers and truth values, or their texts.
-        metadata: The table's metadata, whose properties have defaults.
-        order: The order of rows: a sort has options of its own, and a curve more.
+        metadata: The table's metadata, whose properties set defaults.
+        order: The order of rows: there are more options for a sort, and again more for a curve.
 
     Raises:
         InvalidInputError: An option is unknown, has an invalid value, or contradicts another.
@@ -241,7 +241,7 @@ def rewrite_options(given: Mapping[str, Any], metadata: TableMetadata, order: So
 
 
 def position_delete_options(given: Mapping[str, Any], metadata: TableMetadata) -> GroupOptions:
-    """Check the options of a rewrite of position delete files. Raises `InvalidInputError` as `rewrite_options`."""
+    """Check the options of a rewrite of position delete files. Raises `InvalidInputError` as `rewrite_options` does."""
     texts = property_texts(given, "rewrite")
     _refuse_unknown("rewrite_position_delete_files", texts, OF_POSITION_DELETES)
     of_table = DELETE_FILE_PROPERTIES[TARGET_FILE_SIZE_BYTES.name].read(metadata.properties)
@@ -249,14 +249,14 @@ def position_delete_options(given: Mapping[str, Any], metadata: TableMetadata) -
 
 
 def conversion_options(given: Mapping[str, Any]) -> CommitOptions:
-    """Check the options of a conversion: those of a rewrite that concern its commits. Raises `InvalidInputError` as `rewrite_options`."""
+    """Check the options of a conversion: the options about commits. Raises `InvalidInputError` as `rewrite_options` does."""
     texts = property_texts(given, "conversion")
     _refuse_unknown("convert_equality_deletes", texts, OF_COMMITS)
     return CommitOptions(**_of_commits(texts))
 
 
 def _of_commits(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of the attributes of `CommitOptions`."""
+    """Return the values for the attributes of `CommitOptions`."""
     max_commits, failed = _read_option(texts, MAX_COMMITS), _read_option(texts, MAX_FAILED_COMMITS)
     return {
         "concurrent_groups": _read_option(texts, CONCURRENT_GROUPS),
@@ -267,7 +267,7 @@ def _of_commits(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _of_groups(texts: Mapping[str, str], target_bytes: int) -> dict[str, Any]:
-    """Return the values of the attributes of `GroupOptions`; `target_bytes` is the default size of new files."""
+    """Return the values for the attributes of `GroupOptions`; `target_bytes` is the default size of new files."""
     target = _read_option(texts, TARGET)
     return {
         **_of_commits(texts),

@@ -15,7 +15,7 @@ RowOrder = SortOrder | CurveOrder
 
 
 def rewrite_order(table: LoadedTable, strategy: str | None, sort_order: str | SortOrder | None) -> RowOrder:
-    """Return the order of a rewrite's rows; `UNSORTED_SORT_ORDER` keeps their order. Raises `InvalidInputError` as `TableMaintenance.rewrite_data_files`."""
+    """Return the order of a rewrite's rows; `UNSORTED_SORT_ORDER` keeps the order. Raises `InvalidInputError` as `TableMaintenance.rewrite_data_files` does."""
     strategy = strategy or ("binpack" if sort_order is None else "sort")
     if strategy not in STRATEGIES:
         curve = strategy if strategy in [*CurveName] else None
@@ -47,11 +47,11 @@ def rewrite_order(table: LoadedTable, strategy: str | None, sort_order: str | So
 
 
 def curve_order_of(text: str, schema: Schema) -> CurveOrder | None:
-    """Return the order of a text such as `zorder(a, b.c)`; None for another text.
+    """Parse a curve such as `zorder(a, b.c)`. Return None for any other text.
 
     Raises:
-        StatementSyntaxError: There is more after the columns, such as a sort key.
-        InvalidSchemaError: The table has no such column.
+        StatementSyntaxError: The text continues after the columns, for example with a sort key.
+        InvalidSchemaError: The table does not have one of the columns.
     """
     tokens = Tokens(text)
     name = next((name for name in CurveName if tokens.take(name.upper(), "(")), None)
@@ -67,10 +67,10 @@ def curve_order_of(text: str, schema: Schema) -> CurveOrder | None:
 
 
 def without_constant_columns(curve: CurveOrder, table: LoadedTable, output_spec_id: int) -> CurveOrder:
-    """Return the order without columns that have one value in each partition, by which the rows are divided anyway.
+    """Remove the columns of a curve that have only one value in each partition, because rows are divided by partition anyway.
 
     Raises:
-        InvalidInputError: No column is left.
+        InvalidInputError: No column remains.
     """
     spec = table.metadata.spec_by_id(output_spec_id)
     constant = {field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform)}

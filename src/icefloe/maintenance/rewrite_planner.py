@@ -1,8 +1,8 @@
-"""`plan_rewrite`: which data files are rewritten, and which of them together.
+"""`plan_rewrite`: choose the data files to rewrite, and group them.
 
-Files are chosen in arrays, so that a table of a million files is planned in seconds; objects are made for chosen files alone. The rules are those of the
-planners in Java, except that all deletes count towards `delete-ratio-threshold`, and that files of older partition specs are grouped by the partition that
-receives their rows. Spec: Scan Planning; Partition Evolution.
+Files are chosen by operations on arrays, so that a table of a million files is planned in seconds; only chosen files become objects. The rules are the same as
+in Java's planners, with two exceptions: all deletes count towards `delete-ratio-threshold`, and files of older partition specs are grouped by the partition
+that receives their rows. Spec: Scan Planning; Partition Evolution.
 """
 
 from collections import Counter, defaultdict
@@ -33,7 +33,7 @@ class SizedGroup(Protocol):
 
     @property
     def size(self) -> int:
-        """The bytes of its files."""
+        """The size of the group's files in bytes."""
 
     def __len__(self) -> int: ...
 
@@ -42,7 +42,7 @@ G = TypeVar("G", bound=SizedGroup)
 
 
 class RewriteReason(StrEnum):
-    """Why a data file is rewritten; the first that applies is counted."""
+    """Why a data file is rewritten. If several reasons apply, the first one counts."""
 
     DELETES = "deleted rows"
     SMALL = "too small"
@@ -53,13 +53,13 @@ class RewriteReason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FileGroup:
-    """Data files whose rows are written together, as `output_files` new files of about equal size.
+    """Data files whose rows are rewritten together, to `output_files` new files of about equal size.
 
     Attributes:
-        files: The files with the deletes that apply to them, as columns, one item or more for each partition spec.
-        size: Their bytes.
+        files: The files as columns, with the deletes that apply to them; one or more items for each partition spec.
+        size: The size of these files in bytes.
         output_files: The expected number of new files.
-        reasons: The number of files by the reason for which each was chosen.
+        reasons: The number of files by the reason for their choice.
     """
 
     files: tuple[PlannedFiles, ...]
@@ -72,17 +72,17 @@ class FileGroup:
 
     @property
     def delete_files(self) -> Sequence[DataFile]:
-        """The delete files of the plan, among them those of the group's files."""
+        """All delete files of the plan, which include those of this group."""
         return self.files[0].delete_files if self.files else ()
 
     @cached_property
     def tasks(self) -> tuple[FileScanTask, ...]:
-        """The files as objects."""
+        """The files as scan tasks."""
         return tuple(task for part in self.files for task in part.tasks())
 
     @property
     def record_count(self) -> int:
-        """The rows of the files, deleted ones included."""
+        """The number of rows in the files, including deleted rows."""
         return sum(sum(numpy_of(array_of_chunks(part.entries["record_count"])).tolist()) for part in self.files)
 
     @property
@@ -94,7 +94,7 @@ class FileGroup:
         """Divide the files into one part for each new file.
 
         Args:
-            limit: Parquet files of more bytes are divided, at row groups.
+            limit: The size in bytes above which a Parquet file is divided at its row groups.
 
         Returns:
             At most `output_files` parts, none empty, in the order of the files.
@@ -109,7 +109,7 @@ class FileGroup:
                 continue
             cuts = [start, *(cut for cut in range(start // part_bytes * part_bytes + part_bytes, end, part_bytes)), end]
             for begin, stop in pairwise(cuts):
-                # The last piece has no end: a file may be larger than its manifest entry states.
+                # The last piece has no end, because a file may be larger than its manifest entry states.
                 piece = replace(task, start=begin - start, length=stop - begin if stop < end else MAX_LONG - (begin - start))
                 parts[min(begin // part_bytes, self.output_files - 1)].append(piece)
         return [tuple(parts[number]) for number in sorted(parts)]
@@ -117,13 +117,13 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan:
-    """The groups to rewrite, in order.
+    """The groups to rewrite, in order, and the counts of the others.
 
     Attributes:
         snapshot_id: The snapshot that was planned on; None for a table without one.
         groups: The groups.
-        considered_files: The live files that may contain rows of the filter.
-        left_files: Files that should be rewritten and are in no group, because a group of them would not pay.
+        considered_files: The number of live files that may contain rows of the filter.
+        left_files: The number of files that should be rewritten but are in no group, because rewriting a group of them would not pay.
     """
 
     snapshot_id: int | None
@@ -133,7 +133,7 @@ class RewritePlan:
 
 
 def chosen_files(groups: Iterable[FileGroup]) -> Mapping[RewriteReason, int]:
-    """Return the number of files in groups by the reason for which each was chosen, in the order of `RewriteReason`."""
+    """Return the number of files in the groups for each reason of their choice, in the order of `RewriteReason`."""
     counts: Counter[RewriteReason] = Counter()
     for group in groups:
         counts.update(group.reasons)
@@ -146,10 +146,10 @@ def plan_rewrite(
     """Choose files of a scan plan and group them.
 
     Args:
-        plan: The plan of a scan without limit.
+        plan: The plan of a scan without a row limit.
         metadata: The table's metadata.
-        options: Thresholds and sizes.
-        overlaps: Returns, for sorts, which files of a part have bounds that overlap with those of many others.
+        options: The thresholds and sizes.
+        overlaps: For sorts: returns a mask of the files of a part whose bounds overlap with the bounds of many other files.
     """
     shares = delete_shares(plan)
     candidates = _candidates([_choose(part, shares, options, overlaps) for part in plan.parts])
@@ -164,35 +164,35 @@ def plan_rewrite(
     )
 
 
-# The most new files of one group. The size of a file is read from a manifest, and may be anything.
+# The maximum of new files in one group. A file's size comes from a manifest, and may be any number.
 MOST_OUTPUT_FILES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedFiles:
-    """Files that may be rewritten; the arrays have one element for each.
+    """Files that may be rewritten; the arrays have one element for each file.
 
     Attributes:
-        sizes: Bytes.
-        pays_alone: Whether the file is worth rewriting alone.
+        sizes: The sizes in bytes.
+        pays_alone: Whether rewriting this file alone pays.
     """
 
     sizes: Rows
     pays_alone: NDArray[np.bool_]
 
     def size(self, bundle: Rows) -> int:
-        """Return the bytes of some files. A manifest may state any sizes, so that the sum needs Python's integers."""
+        """Return the total size of some files in bytes. A manifest may state any size, so that the sum needs Python's integers."""
         return sum(self.sizes[bundle].tolist())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates(SizedFiles):
-    """The data files that may be rewritten, of all parts of a plan.
+    """The data files that may be rewritten, from all parts of a plan.
 
     Attributes:
-        parts: The number of the part of the plan.
-        rows: The row of the part.
-        reasons: The place in `RewriteReason` of the first reason for which the file may be rewritten.
+        parts: The index of each file's part in the plan.
+        rows: The index of each file in its part.
+        reasons: The index in `RewriteReason` of the first reason for rewriting the file.
     """
 
     parts: Rows
@@ -200,11 +200,11 @@ class Candidates(SizedFiles):
     reasons: Rows
 
 
-Chosen = tuple[Rows, NDArray[np.bool_]]  # the sizes of the files of a part, and a mask of these for each reason
+Chosen = tuple[Rows, NDArray[np.bool_]]  # the sizes of a part's files, and for each reason a mask of the files
 
 
 def _candidates(chosen_of: Sequence[Chosen]) -> Candidates:
-    """Return the chosen files of all parts."""
+    """Collect the chosen files of all parts."""
     rows_of = [np.flatnonzero(masks.any(axis=0)) for _, masks in chosen_of]
     alone = [place for place, reason in enumerate(RewriteReason) if reason in (RewriteReason.DELETES, RewriteReason.OVERLAP)]
     masks_of: list[NDArray[np.bool_]] = [masks[:, rows] for rows, (_, masks) in zip(rows_of, chosen_of, strict=True)]
@@ -222,7 +222,7 @@ def _join(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _by_partition(candidates: Candidates, parts: Sequence[PlannedFiles], metadata: TableMetadata, options: RewriteOptions) -> list[Rows]:
-    """Return the places of the candidates of each partition that receives rows, in their order."""
+    """Group the indexes of the candidates by the partition that receives their rows, in order."""
     output = metadata.spec_by_id(options.output_spec_id)
     numbers: dict[Hashable, int] = {}
     groups: list[NDArray[np.int64]] = []
@@ -230,7 +230,7 @@ def _by_partition(candidates: Candidates, parts: Sequence[PlannedFiles], metadat
         landing = _landing(metadata.spec_by_id(part.spec_id), output)
         columns = ["file_size_in_bytes", *(partition_column(field.field_id) for field in part.partition_type.fields)]
         tuples = part.partitions(part.entries.select(columns).take(positions_array(candidates.rows[candidates.parts == number])))
-        # Equal tuples are one object, and there are far fewer of them than files.
+        # Equal tuples are the same object, and there are far fewer tuples than files.
         of_object = {
             id(values): numbers.setdefault(landing(values), len(numbers)) for values in {id(values): values for values in tuples}.values()
         }
@@ -257,7 +257,7 @@ def _choose(
 
 
 def delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
-    """Return for each delete file of the plan how many rows it deletes of each data file that it applies to: its records, divided evenly among these."""
+    """Return for each delete file the mean number of rows that it deletes from a data file: its records divided by the data files that it applies to."""
     records = np.array([file.record_count for file in plan.delete_files], dtype=np.float64)
     indices = [part.delete_indices for part in plan.parts if part.delete_indices is not None]
     targets = np.bincount(np.concatenate(indices), minlength=len(records)) if indices else np.zeros(len(records), dtype=np.int64)
@@ -265,7 +265,7 @@ def delete_shares(plan: ScanPlan) -> NDArray[np.float64]:
 
 
 def deleted_rows(part: PlannedFiles, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each file of a part about how many of its rows are deleted, by `delete_shares`."""
+    """Return the estimated number of deleted rows of each file of a part, from the result of `delete_shares`."""
     records = numpy_of(array_of_chunks(part.entries["record_count"])).astype(np.float64)
     if part.delete_offsets is None or part.delete_indices is None:
         return np.zeros(len(part))
@@ -285,25 +285,25 @@ def _landing(spec: PartitionSpec, output: PartitionSpec) -> Callable[[tuple[Any,
     """Return a function from a file's partition to a key of the partition that receives its rows, as far as the file's partition determines it."""
     places = {(field.source_id, str(field.transform)): place for place, field in enumerate(spec.fields)}
     sources = [places.get((field.source_id, str(field.transform))) for field in output.fields]
-    # NaN is not equal to itself; the text of a value identifies it as well.
+    # The key has the text of values, because NaN is not equal to itself.
     return lambda values: tuple(None if place is None else repr(values[place]) for place in sources)
 
 
 def paying_bundles(members_of: Iterable[Rows], candidates: SizedFiles, options: GroupOptions) -> list[Rows]:
-    """Return the places of the files of each group that is worth rewriting.
+    """Return the indexes of the files of each group whose rewrite pays.
 
     Args:
-        members_of: The places of files that may be in one group, such as those of one partition.
-        candidates: The files.
-        options: Thresholds and sizes.
+        members_of: Lists of the indexes of files that may be in the same group, for example of one partition.
+        candidates: The files that may be rewritten.
+        options: The thresholds and sizes.
     """
     bundles = [bundle for members in members_of for bundle in _pack(members, candidates, options) if _pays(bundle, candidates, options)]
-    # The last group may have lost files to `max-files-to-rewrite`, and then no longer pay.
+    # The last group may have lost files because of `max-files-to-rewrite`, so that its rewrite does not pay any more.
     return [bundle for bundle in _within(bundles, options.max_files) if _pays(bundle, candidates, options)]
 
 
 def _pack(members: Rows, candidates: SizedFiles, options: GroupOptions) -> Iterator[Rows]:
-    """Yield files of one partition in groups of at most the greatest size and number."""
+    """Yield the files of one partition in groups within the maximum size and number of files."""
     if len(members) <= options.max_group_files and candidates.size(members) <= options.max_group_bytes:
         yield members
         return
@@ -317,7 +317,7 @@ def _pack(members: Rows, candidates: SizedFiles, options: GroupOptions) -> Itera
 
 
 def _pays(bundle: Rows, candidates: SizedFiles, options: GroupOptions) -> bool:
-    """Return whether a group is worth rewriting: it becomes fewer files, or files of the right size, or loses many deleted rows."""
+    """Return whether the rewrite of a group pays: it gets fewer files, or files within the size limits, or loses many deleted rows."""
     if options.rewrite_all or (1 < len(bundle) >= options.min_input_files):
         return True
     size = candidates.size(bundle)
@@ -327,7 +327,7 @@ def _pays(bundle: Rows, candidates: SizedFiles, options: GroupOptions) -> bool:
 
 
 def _within(bundles: Sequence[Rows], max_files: int | None) -> Iterator[Rows]:
-    """Yield groups of at most `max_files` files in all; the last one may lose files."""
+    """Yield groups with at most `max_files` files in total; the last group may be shortened."""
     left = max_files
     for bundle in bundles:
         if left is None:
@@ -361,7 +361,7 @@ def _group(bundle: Rows, files: tuple[PlannedFiles, ...], candidates: Candidates
 
 
 def order_groups(groups: list[G], order: str) -> list[G]:
-    """Return groups in the order of `rewrite-job-order`."""
+    """Sort the groups according to `rewrite-job-order`."""
     if order == "none":
         return groups
     what, _, direction = order.partition("-")

@@ -1,8 +1,8 @@
-"""`PositionDeleteRewrite`: position delete files and deletion vectors are written into fewer files, without the positions of data files that are gone.
+"""`PositionDeleteRewrite`: write position delete files and deletion vectors into fewer files, without the positions of data files that are not live any more.
 
-`position_delete_planner.py` decides what is rewritten. The new files keep the greatest data sequence number of those that they replace, so that they apply to
-no data file that was added since, and are committed as a `replace`: they delete no further row, so that no other writer has to look at them; for a vector that
-another writer replaces too, both writers' commits check that it is still the one they read.
+`position_delete_planner.py` chooses the files. A new file has the greatest data sequence number of the files that it replaces, so that it does not apply to
+newer data files. The commit is a `replace`: it deletes no additional rows, so that other writers need not check it. If two writers replace the same vector,
+each commit checks that the vector is still the one that was read.
 Spec: Position Delete Files; Deletion Vectors; Sequence Numbers; Snapshots (operation replace).
 """
 
@@ -33,19 +33,19 @@ _Written = WrittenGroup[DeleteGroup]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewritePositionDeleteFilesResult(GroupRewriteResult):
-    """The result of a rewrite of position deletes, or with `dry_run` what it would do. A deletion vector counts as one delete file, as in Java.
+    """The result of a rewrite of position deletes, or the expected one with `dry_run`. A deletion vector counts as one delete file, as in Java.
 
     Attributes:
-        rewritten_files: Delete files that were replaced or removed.
-        added_files: New delete files; of a dry run the greatest number that is expected.
-        rewritten_bytes: Bytes of the replaced and removed delete files; of a vector those of the vector.
-        added_bytes: Bytes of the new ones; 0 of a dry run.
-        upgraded_files: Position delete files, of the rewritten ones, that became vectors.
-        dangling_files: Delete files, of the rewritten ones, that applied to no data file and were only removed.
-        rewritten_puffin_files: Puffin files whose vectors were moved to others.
-        added_puffin_files: New Puffin files; of a dry run the expected number.
-        considered_files: Live position delete files and vectors of partitions that may have rows of the filter.
-        left_files: Delete files of the wrong size that were not rewritten, because a group of them would not pay.
+        rewritten_files: The number of delete files that were replaced or removed.
+        added_files: The number of new delete files; for a dry run the greatest expected number.
+        rewritten_bytes: The size of the replaced and removed delete files; for a vector its own size, not that of the Puffin file.
+        added_bytes: The size of the new delete files; 0 for a dry run.
+        upgraded_files: The number of rewritten position delete files that became vectors.
+        dangling_files: The number of rewritten delete files that applied to no data file, and were only removed.
+        rewritten_puffin_files: The number of Puffin files whose vectors were moved to other files.
+        added_puffin_files: The number of new Puffin files; for a dry run the expected number.
+        considered_files: The number of live position delete files and vectors in partitions that may contain rows of the filter.
+        left_files: The number of delete files outside of the size limits that were left, because rewriting a group of them would not pay.
     """
 
     subject = "position deletes"
@@ -77,7 +77,7 @@ class RewritePositionDeleteFilesResult(GroupRewriteResult):
 
 
 class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, RewritePositionDeleteFilesResult]):
-    """One rewrite of the position deletes of a table's branch."""
+    """A rewrite of the position deletes of a table's branch."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
 
         Args:
             table: The table.
-            row_filter: Delete files of partitions that can have no row of it are left out; None leaves out none.
-            options: Thresholds and sizes.
+            row_filter: Only delete files of partitions that may contain rows of this filter are rewritten; None for all.
+            options: The thresholds and sizes.
             branch: The branch whose delete files are rewritten.
             engine: `spark` or `in-process`; by default Spark if it runs already or the delete files are large.
             snapshot_properties: Entries for the snapshots' summaries.
@@ -104,10 +104,10 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
         self._options = options
 
     def plan(self) -> PositionDeletePlan:
-        """Return what would be rewritten now. Raises as `plan_position_deletes`."""
+        """Return the groups of delete files that would be rewritten now. Raises the errors of `plan_position_deletes`."""
         metadata = self._table.metadata
         scan = self._scan(AlwaysTrue() if self._row_filter is None else self._row_filter)
-        bind(scan.row_filter, metadata.schema())  # a wrong filter is refused for a table without deletes too
+        bind(scan.row_filter, metadata.schema())  # an invalid filter is refused even if the table has no deletes
         return plan_position_deletes(metadata, scan.snapshot(), scan.row_filter, self._options, self._table.io.read)
 
     def _groups(self, plan: PositionDeletePlan, lost: Sequence[DeleteGroup] | None = None) -> Sequence[DeleteGroup]:
@@ -125,7 +125,7 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
         engine = engine_choice().for_bytes(sum(group.size for group in batch), self._engine)
         target = write_target(self._table.handle, metadata)
         size = DELETE_FILE_PROPERTIES[TARGET_FILE_SIZE_BYTES.name].name
-        # A part has about the target size; a file is closed later, so that a part becomes one file.
+        # A part has about the target size. A file is closed only at a larger size, so that each part becomes one file.
         target = replace(target, properties={**target.properties, size: str(self._options.sizes.limit)})
         outcomes = engine.map(
             partial(merge_deletes, rows_of_files(metadata, target)),
@@ -139,11 +139,12 @@ class PositionDeleteRewrite(GroupRewrite[PositionDeletePlan, DeleteGroup, Rewrit
         return [WrittenGroup(group, files) for group, files in added.items()]
 
     def _check_rows(self, written: Sequence[_Written]) -> None:
-        """Refuse new files with other numbers of positions than can be right, and delete them: committed, they would restore deleted rows in silence."""
+        """Delete new files and raise `EngineError` if their numbers of positions are wrong: a commit would silently restore deleted rows."""
         for written_group in written:
             before = sum(file.record_count for file in written_group.group.files) if written_group.group.tasks else 0
             after = sum(file.record_count for file in written_group.added)
-            # Each vector has the positions of one that it replaces; position delete files may name a row twice, or data files that are gone.
+            # A vector has all positions of the vector that it replaces. Position delete files may contain a row twice, or rows of data files that are not live
+            # any more.
             is_moved = bool(written_group.group.tasks) and all(map(is_deletion_vector, written_group.group.files))
             if after > before or (is_moved and after < before):
                 self._delete(written)

@@ -1,6 +1,6 @@
-"""`rewrite_table_path`: a table is prepared for another place: files with other paths are staged, on request copied and compared. The table does not change.
+"""`rewrite_table_path`: prepare a table for a move: stage files with new paths, and on request copy and compare all files. The table itself does not change.
 
-The staged files are `staged_copy.py`, the copy `copied_files.py`, the comparison `copy_verification.py`. Spec: Paths in Metadata.
+`staged_copy.py` stages the files, `copied_files.py` copies them, and `copy_verification.py` compares them. Spec: Paths in Metadata.
 """
 
 import csv
@@ -33,24 +33,24 @@ FILE_LIST = "file-list"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewriteTablePathResult(OperationResult):
-    """The result of a run, or with `dry_run` what it would do.
+    """The result of a run; with `dry_run`, the result that the call would have.
 
     Attributes:
         table: The table.
         dry_run: Whether nothing was written.
-        copies: Whether the files were to be copied.
+        copies: Whether the caller requested the copy.
         latest_version: The name of the metadata file of the last version.
-        metadata_location: The location of that metadata file in the copy, by which the copy is registered.
+        metadata_location: The location of that metadata file in the copy, which is used to register the copy.
         staging_location: The folder of the rewritten files; None if they were deleted after they were copied.
-        file_list_location: The list of files to copy, as CSV of source and target; None without one.
-        rewritten_manifests: Manifests with new paths.
-        rewritten_delete_files: Position delete files and files of deletion vectors with new paths.
-        files: Files to copy, rewritten ones among them.
-        bytes: Their bytes.
-        missing_versions: Older metadata files that do not exist any more, and are left out of the copy's log.
-        copied_files: Files that were copied.
-        present_files: Files that were at the target already, with the same bytes.
-        verified: What was compared; None without a comparison.
+        file_list_location: The location of the list of files to copy, a CSV file of sources and targets; None without a list.
+        rewritten_manifests: The number of manifests with new paths.
+        rewritten_delete_files: The number of position delete files and Puffin files of deletion vectors with new paths.
+        files: The number of files to copy, including rewritten files.
+        bytes: The size of the files to copy.
+        missing_versions: Older metadata files that do not exist any more, and are not in the copy's log.
+        copied_files: The number of files that were copied.
+        present_files: The number of files that were at the target already, with the same bytes.
+        verified: The numbers of compared items; None without a comparison.
     """
 
     table: str
@@ -160,7 +160,7 @@ def rewrite_table_path(
 
 
 def _refuse_same_place(prefix: PathPrefix) -> None:
-    """Refuse prefixes that are one place, or one within the other, by another spelling or a symbolic link. Raises `InvalidInputError`."""
+    """Refuse prefixes that are the same place, or one inside the other, when links are resolved. Raises `InvalidInputError`."""
     source, target = place_of_folder(prefix.source), place_of_folder(prefix.target)
     if source is not None and target is not None and source.overlaps(target):
         raise InvalidInputError(
@@ -177,7 +177,7 @@ def _refuse_encrypted(version: Version) -> None:
 
 
 def _version(table: LoadedTable, name: str | None) -> Version | None:
-    """Return a version by the name or the location of its metadata file. Raises `InvalidInputError` if the table's log does not have it."""
+    """Find a version by the name or the location of its metadata file. Raises `InvalidInputError` if the table's log does not contain it."""
     if name is None:
         return None
     locations = [table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)]
@@ -204,7 +204,7 @@ def _staging(table: LoadedTable, location: str | None, prefix: PathPrefix) -> st
 
 
 def _write_list(staged: StagedCopy, parts: Sequence[Any]) -> str:
-    """Write the pairs of source and target as CSV, without a header; names with commas or quotes are quoted."""
+    """Write the pairs of source and target as CSV without a header; paths with commas or quotes are quoted."""
     location = staged.staging + FILE_LIST
     text = text_io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -222,7 +222,7 @@ def _write_list(staged: StagedCopy, parts: Sequence[Any]) -> str:
 
 @contextmanager
 def _says_what_remains(staged: StagedCopy, prefix: PathPrefix) -> Iterator[None]:
-    """Delete the staged files after an error. Files that were copied stay, so that another run continues; the error's next step names the folder."""
+    """Delete the staged files after an error. Copied files stay, so that another run can continue; the error's next step names their folder."""
     try:
         yield
     except BaseException as error:
@@ -235,5 +235,5 @@ def _says_what_remains(staged: StagedCopy, prefix: PathPrefix) -> Iterator[None]
 
 
 def _delete_staged(staged: StagedCopy) -> bool:
-    """Delete the files that this run staged, and return whether some could not be deleted."""
+    """Delete the files that this run staged. Return True if some could not be deleted."""
     return bool(delete_files(staged.io, staged.written))

@@ -1,7 +1,7 @@
-"""`StagedCopy`: the files of a table with the paths of its copy, written into a staging folder, and the list of all files to copy.
+"""`StagedCopy`: write the metadata and delete files of a table with the paths of its copy to a staging folder, and list all files to copy.
 
-A manifest has the sizes of delete files, whose content has paths too, a manifest list those of manifests. So files are rewritten from the bottom up.
-`rewrite_table_path.py` runs it. Spec: Paths in Metadata; Manifests; Manifest Lists.
+Files are rewritten from the bottom up: first delete files, which contain paths, then manifests, which contain the sizes of delete files, then manifest lists,
+which contain the sizes of manifests. `rewrite_table_path.py` runs it. Spec: Paths in Metadata; Manifests; Manifest Lists.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.path_prefix import PathPrefix
 from icefloe.spec.ports import FileIO
 
-# The files to copy: where each is, where it belongs, and its size; None where the metadata does not have it.
+# The files to copy: source, target, and size; the size is None if the metadata does not have it.
 COPIES = pa.schema([pa.field("source", pa.string()), pa.field("target", pa.string()), pa.field("size", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A metadata file: its location, and what it contains."""
+    """A metadata file: its location and its content."""
 
     location: str
     metadata: TableMetadata
@@ -43,11 +43,11 @@ class Version:
 
 @dataclass(slots=True)
 class StagedCopy:
-    """The rewritten files of one run.
+    """The rewritten files of a run.
 
     Attributes:
-        io: Storage of the table, the staging folder and, where an earlier copy is continued, the copy.
-        prefix: The prefix to replace.
+        io: The storage of the table, of the staging folder and, if an earlier copy is continued, of the copy.
+        prefix: The path prefix to replace, and the new prefix.
         staging: The staging folder, with a slash at its end.
         start: The version that was copied before; None for a copy of everything.
         end: The version to copy.
@@ -77,7 +77,7 @@ class StagedCopy:
             NoSuchFileError, FormatError: A file of the table is missing or damaged.
             StorageError: A file cannot be read or written.
         """
-        # Every path of the metadata is checked before any of the files is read: metadata may name files that are no table's.
+        # All paths in the metadata are checked before any of the files is read, because metadata may contain paths of files that belong to no table.
         moved_metadata(self.io.read(self.end.location), self.end.location, self.prefix, ())
         snapshots = self._new_snapshots()
         manifests: dict[str, ManifestFile] = {}
@@ -101,9 +101,9 @@ class StagedCopy:
         self._stage_versions()
 
     def copies(self) -> Sequence[Any]:
-        """Return the files to copy as tables of `COPIES`, each file once: files without paths, files with new paths, and metadata files, the newest last.
+        """Return the files to copy as tables with the schema `COPIES`, each file once: files without paths, files with new paths, then metadata files.
 
-        A reader of the copy that was made in this order never misses a file.
+        The newest metadata file is last. If the files are copied in this order, a reader of the copy never finds a missing file.
         """
         return [_distinct(pa.concat_tables(self._content, promote_options="none") if self._content else COPIES.empty_table())] + [
             _copies(rows) for rows in (self._staged, self._metadata)
@@ -114,7 +114,7 @@ class StagedCopy:
         return [snapshot for snapshot in self.end.metadata.snapshots if snapshot.snapshot_id not in known]
 
     def _is_new(self, manifest: ManifestFile) -> bool:
-        """Return whether a manifest belongs to this run. Commits of format version 1 have no sequence numbers; there the copy itself is looked at."""
+        """Return whether a manifest belongs to this run. For format version 1, which has no sequence numbers, the copy itself is checked."""
         if self.start is None:
             return True
         if self.start.metadata.format_version == 1:
@@ -122,7 +122,7 @@ class StagedCopy:
         return manifest.sequence_number > self.start.metadata.last_sequence_number
 
     def _size_in_copy(self, path: str) -> int:
-        """Return the size of a file that an earlier run copied. Raises `InvalidInputError` if it is not there."""
+        """Return the size of a file that an earlier run copied. Raises `InvalidInputError` if the file is not at the target."""
         location = self.prefix.move(path)
         try:
             return self.io.size(location)
@@ -146,7 +146,7 @@ class StagedCopy:
         return live & (numpy_of(numbers) > self.start.metadata.last_sequence_number)
 
     def _stage_deletes(self, manifests: Sequence[ManifestFile]) -> dict[str, int]:
-        """Write the delete files that contain paths; return their sizes in the copy by the paths of the originals."""
+        """Write the delete files that contain paths. Return their sizes in the copy, by the path of the original."""
         rewritten: dict[str, DataFile] = {}
         copied: set[str] = set()
         for entries in in_threads(self._entries, manifests):
@@ -198,16 +198,16 @@ class StagedCopy:
         return path, self._write(path, moved)
 
     def _list_statistics(self) -> None:
-        """List statistics files; they contain no paths."""
+        """Add the statistics files to the list; they contain no paths."""
         known = set() if self.start is None else {path for path, _ in statistics_files(self.start.metadata)}
         files = [(path, size) for path, size in statistics_files(self.end.metadata) if path not in known]
         self._content.append(_copies([(path, self.prefix.move(path), size) for path, size in files]))
 
     def _stage_versions(self) -> None:
-        """Write the metadata files since the start version. Older ones that do not exist any more are left out of the copy's log."""
+        """Write the metadata files since the start version. Older files that do not exist any more are removed from the copy's log."""
         older = [entry.metadata_file for entry in self.end.metadata.metadata_log]
         start = 0 if self.start is None else (*older, self.end.location).index(self.start.location) + 1
-        # Those up to the start version were copied before, if they existed then.
+        # Versions up to the start version were copied before, if they existed then.
         places = [*map(self.prefix.move, older[:start]), *older[start:]]
         self.missing_versions = tuple(path for path, there in zip(older, side_by_side(self.io.exists, places), strict=True) if not there)
         for path in (*(path for path in older[start:] if path not in self.missing_versions), self.end.location):
@@ -221,7 +221,7 @@ class StagedCopy:
         location = self._staged_location(path)
         if not self.is_dry:
             self.io.write(location, content)
-            # Only now is the file known to be of this run: a write that fails may have found another's.
+            # The file belongs to this run only after the write has succeeded: a failed write may have found a file of another run.
             self.written.append(location)
         (self._staged if listed is None else listed).append((location, self.prefix.move(path), len(content)))
         return len(content)
@@ -241,7 +241,7 @@ def _copies(rows: Sequence[tuple[str, str, int]]) -> Any:
 
 
 def _distinct(copies: Any) -> Any:
-    """Return the first row of each source."""
+    """Remove rows with a source that an earlier row has."""
     numbered = copies.append_column("row", pa.array(np.arange(len(copies))))
     firsts = numbered.group_by("source", use_threads=False).aggregate([("row", "min")])["row_min"]
     return copies.take(np.sort(numpy_of(firsts)))

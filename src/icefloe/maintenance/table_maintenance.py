@@ -1,4 +1,4 @@
-"""`TableMaintenance`, which is `table.maintenance`: compaction and copies; and expiry of snapshots under the names of PyIceberg.
+"""`TableMaintenance`, the class of `table.maintenance`: compaction and other maintenance, and the expiry of snapshots with PyIceberg's method names.
 
 Spec: Snapshots (operation replace); Snapshot Retention Policy.
 """
@@ -28,9 +28,9 @@ from icefloe.spec.partitioning.sort_order import SortOrder
 
 
 class ExpireSnapshotsBuilder:
-    """`table.maintenance.expire_snapshots().by_id(17).commit()`.
+    """A builder for an expiry of snapshots, as in `table.maintenance.expire_snapshots().by_id(17).commit()`.
 
-    Unlike PyIceberg, which changes only the metadata, this also deletes the files that nothing needs any more.
+    Unlike PyIceberg, which only changes the metadata, this also deletes the files that no remaining snapshot needs.
     """
 
     def __init__(self, table: LoadedTable) -> None:
@@ -39,10 +39,10 @@ class ExpireSnapshotsBuilder:
         self._older_than: datetime | int | None = None
 
     def by_id(self, snapshot_id: int) -> Self:
-        """Expire this snapshot.
+        """Expire a snapshot.
 
         Args:
-            snapshot_id: its id.
+            snapshot_id: the id of the snapshot.
 
         Returns:
             This builder.
@@ -50,10 +50,10 @@ class ExpireSnapshotsBuilder:
         return self.by_ids([snapshot_id])
 
     def by_ids(self, snapshot_ids: Iterable[int]) -> Self:
-        """Expire these snapshots.
+        """Expire several snapshots.
 
         Args:
-            snapshot_ids: their ids.
+            snapshot_ids: the ids of the snapshots.
 
         Returns:
             This builder.
@@ -77,10 +77,10 @@ class ExpireSnapshotsBuilder:
         """Expire the snapshots; without an id or a time, the retention policy alone decides.
 
         Returns:
-            What was removed.
+            The removed snapshots, refs and files.
 
         Raises:
-            IcefloeError: as for `table.expire_snapshots`.
+            IcefloeError: the errors of `table.expire_snapshots`.
         """
         return expire_snapshots(self._table, self._older_than, snapshot_ids=self._ids)
 
@@ -96,7 +96,7 @@ class TableMaintenance:
     """The maintenance operations of a table."""
 
     def __init__(self, table: LoadedTable) -> None:
-        """Create the operations of a table, which each commit changes when it is called."""
+        """Create the operations of a table. Each operation that commits also updates this table object."""
         self._table = table
 
     def expire_snapshots(self) -> ExpireSnapshotsBuilder:
@@ -119,27 +119,28 @@ class TableMaintenance:
         remove_orphan_files: bool | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> MaintenanceReport:
-        """Do what keeps the table quick to read, where it pays: expiry, deletes, compaction, manifests, statistics, in this order.
+        """Run all maintenance that pays off: expiry, deletes, compaction, manifests and statistics, in this order.
 
-        The table's properties `maintenance.*` are the policy; arguments override them. Partitions with young commits are left to their writers. An action that
-        fails is reported, and does not stop the others.
+        The table's properties `maintenance.*` configure it; arguments override them. Partitions with young commits are left to their writers. If an action
+        fails, the report has the error, and the other actions still run.
 
         Args:
-            dry_run: Return the decision with its figures, and change nothing.
-            max_bytes: Most bytes of files that are rewritten, or read for statistics; what pays most is done first.
+            dry_run: Return the planned work with its costs and benefits, and change nothing.
+            max_bytes: The maximum of bytes in files that are rewritten, or read for statistics; work with the highest worth is done first.
             max_minutes: Minutes after which no further work is started.
-            min_age_minutes: Partitions that younger commits changed are left alone.
-            branch: The branch.
+            min_age_minutes: Partitions with commits younger than this are left to their writers.
+            branch: The branch to maintain.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
-            remove_orphan_files: Also delete orphan files, in two steps: a run lists them, and one after seven days deletes those that still are orphans.
+            remove_orphan_files: Also delete orphan files, in two steps: one run lists them, and a run at least seven days later deletes those that are still
+                orphans.
             snapshot_properties: Entries for the snapshots' summaries.
 
         Returns:
-            What each action did, and what is left undone and why.
+            The result of each action, and the work that is left with the reasons.
 
         Raises:
             InvalidInputError: A limit is negative, the branch is a tag, or writes are staged.
-            EngineError, NotInstalledError: There is no such engine.
+            EngineError, NotInstalledError: The engine does not exist, or is not installed.
             InvalidPropertyError: A property of maintenance is unknown or has an invalid value.
             NoSuchSnapshotError: The branch does not exist.
             NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
@@ -170,20 +171,20 @@ class TableMaintenance:
         engine: str | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> RewriteDataFilesResult:
-        """Compact data files: small ones and those with many deletes become files of the target size with the same rows.
+        """Compact data files: replace small files, and files with many deletes, by files of the target size with the same rows.
 
-        Row ids and sequence numbers of rows are kept. Other writers never fail because of it: a group of files whose rows another writer deleted meanwhile is
-        planned again, and reported if it is given up. Options have the names and defaults of Java's action.
+        Row ids and sequence numbers of rows are kept. Other writers never fail because of a compaction: if another writer deletes rows of a group meanwhile,
+        the group is planned again, and reported if it is given up. Options have the names and defaults of Java's action.
 
         Args:
-            where: Only files that may have rows of this filter are rewritten.
+            where: Only files that may contain rows of this filter are rewritten.
             strategy: `binpack` keeps the order of rows; `sort` sorts them over all files of a group, and also chooses files whose ranges of the first sort
                 key overlap. By default `sort` if a sort order is given.
-            sort_order: The order, such as `day DESC NULLS LAST, id`; by default that of the table. `hilbert(day, id)` and `zorder(day, id)` place rows along a
-                curve, so that filters on any of the columns open few files.
+            sort_order: The order, such as `day DESC NULLS LAST, id`; by default the table's sort order. `hilbert(day, id)` and `zorder(day, id)` place rows
+                along a space-filling curve, so that filters on any of the columns open few files.
             options: Options by name, such as `{"min-input-files": 2}`.
             branch: The branch whose files are rewritten.
-            dry_run: Return what would be rewritten, and change nothing.
+            dry_run: Return the counts of files that would be rewritten, and change nothing.
             engine: `spark` or `in-process`; by default Spark if it runs already or the files are large.
             snapshot_properties: Entries for the snapshots' summaries.
 
@@ -191,7 +192,8 @@ class TableMaintenance:
             The number of files replaced and written, and the groups that were given up.
 
         Raises:
-            InvalidInputError: An option is unknown or has an invalid value; there is no such strategy; a sort has no order; or a curve does not take a column.
+            InvalidInputError: An option is unknown or has an invalid value; the strategy is unknown; a sort has no order; or a column's type does not support
+                the curve.
             InvalidFilterError: The filter cannot be parsed, or names an unknown column.
             NoSuchSnapshotError: The branch does not exist.
             NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and `partial-progress.enabled` is not set.
@@ -221,21 +223,21 @@ class TableMaintenance:
         engine: str | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> ConvertEqualityDeletesResult:
-        """Turn equality deletes into deletion vectors (format version 3) or position deletes (version 2). No row changes, and no data file is written.
+        """Convert equality deletes to deletion vectors (format version 3) or position deletes (version 2). No row changes, and no data file is written.
 
-        Only the key columns of the data files are read to which equality deletes apply. A second call has nothing to do, until new equality deletes are added.
+        Of the data files to which equality deletes apply, only the key columns are read. A second call does nothing until new equality deletes are added.
 
         Args:
-            where: Only data files that may have rows of this filter are searched. An equality delete file that applies to others too stays.
+            where: Only data files that may contain rows of this filter are searched. Equality delete files that also apply to other data files stay.
             options: `partial-progress.enabled`, `partial-progress.max-commits`, `partial-progress.max-failed-commits` and
                 `max-concurrent-file-group-rewrites`, as for `rewrite_data_files`.
             branch: The branch whose deletes are converted.
-            dry_run: Return what would be converted, and change nothing.
+            dry_run: Return the counts of files that would be converted, and change nothing.
             engine: `spark` or `in-process`; by default Spark if it runs already or the data files are large.
             snapshot_properties: Entries for the snapshots' summaries.
 
         Returns:
-            The number of delete files before, converted and added, and the data files that were given up.
+            The numbers of delete files before the conversion, converted and added, and the data files that were given up.
 
         Raises:
             InvalidInputError: An option is unknown or has an invalid value; or writes are staged.
@@ -266,14 +268,14 @@ class TableMaintenance:
         Small position delete files of a partition are merged. In format version 3 all position delete files become deletion vectors, and vectors in many
         small Puffin files are moved into fewer ones.
 
-        Deletes of data files that are gone are left out, and delete files that apply to no data file are removed. Options have the names and defaults of
-        Java's action.
+        Positions in data files that are not live any more are dropped, and delete files that apply to no data file are removed. Options have the names and
+        defaults of Java's action.
 
         Args:
-            where: Only delete files of partitions that may have rows of this filter are rewritten.
+            where: Only delete files of partitions that may contain rows of this filter are rewritten.
             options: Options by name, such as `{"min-input-files": 2}`.
             branch: The branch whose delete files are rewritten.
-            dry_run: Return what would be rewritten, and change nothing.
+            dry_run: Return the counts of files that would be rewritten, and change nothing.
             engine: `spark` or `in-process`; by default Spark if it runs already or the delete files are large.
             snapshot_properties: Entries for the snapshots' summaries.
 
@@ -306,7 +308,7 @@ class TableMaintenance:
 
         Args:
             branch: The branch whose delete files are removed.
-            dry_run: Return what would be removed, and change nothing.
+            dry_run: Return the counts of files that would be removed, and change nothing.
             snapshot_properties: Entries for the snapshot's summary.
 
         Returns:
@@ -334,32 +336,32 @@ class TableMaintenance:
         verify: bool = False,
         dry_run: bool = False,
     ) -> RewriteTablePathResult:
-        """Prepare a copy of the table at another place, and on request make and verify it. The table itself does not change.
+        """Prepare a copy of the table at another location; on request make the copy and verify it. The table itself does not change.
 
-        Files that contain paths are written with the paths of the copy into a staging folder: metadata files, manifest lists, manifests, position delete
-        files and deletion vectors. The list names all files to copy, as pairs of source and target. Names and meanings of the arguments are those in Java.
+        Files that contain paths (metadata files, manifest lists, manifests, position delete files and deletion vectors) are written with the new paths to a
+        staging folder. The list contains all files to copy, as pairs of source and target. The arguments have the names and meanings of the arguments in Java.
 
         Args:
             source_prefix: The prefix of all paths of the table, such as its location.
             target_prefix: The prefix that replaces it.
-            start_version: The name of a metadata file whose version is at the target already: only later files are copied.
+            start_version: The name of a metadata file whose version is at the target already; only files added later are copied.
             end_version: The name of the metadata file of the last version to copy; the current one by default.
             staging_location: The folder of the rewritten files; by default a new one in the table's metadata folder.
-            create_file_list: Whether to write the list.
-            copy: Copy the files, metadata files last. A file that is at the target already is left if it has the same bytes, and refused else.
-            verify: Compare the copy with the table: metadata, every manifest entry, the bytes of every file, and the positions of deletes. Without
-                `copy` nothing is staged or listed.
-            dry_run: Return what would be copied, and write nothing.
+            create_file_list: Whether to write the list of files to copy.
+            copy: Whether to copy the files, metadata files last. A file at the target is kept if it has the same bytes, otherwise it is an error.
+            verify: Whether to compare the copy with the table: metadata, every manifest entry, the bytes of every file, and the positions of deletes. Without
+                `copy`, nothing is staged or listed.
+            dry_run: Return the counts of files that would be copied, and write nothing.
 
         Returns:
-            The numbers of files, and where the staged files, the list and the copy's metadata file are.
+            The numbers of files, and the locations of the staged files, of the list and of the copy's metadata file.
 
         Raises:
-            InvalidInputError: A prefix is not a folder, or is within the other; a path of the table is not below the source prefix; there is no such
-                version; or the copy of the start version is not at the target.
+            InvalidInputError: A prefix is not a folder, or is inside the other prefix; a path of the table is not below the source prefix; a version does not
+                exist; or the copy of the start version is not at the target.
             NoSuchFileError: A file of the table does not exist.
-            FileAlreadyExistsError: Another file is at the target or in the staging folder.
-            FormatError: A file of the table is damaged; or the copy differs from the table, and the error lists where.
+            FileAlreadyExistsError: A different file is at the target or in the staging folder.
+            FormatError: A file of the table is damaged; or the copy differs from the table, and the error lists the differences.
             StorageError: A file cannot be read or written.
             UnsupportedFeatureError: The table is encrypted.
 
@@ -395,34 +397,36 @@ class TableMaintenance:
         force: bool = False,
         engine: str | None = None,
     ) -> RemoveOrphanFilesResult:
-        """Delete files in the table's folder that no snapshot and no metadata references, such as those of jobs that failed.
+        """Delete files in the table's folder that no snapshot and no metadata references, for example those of failed jobs.
 
-        The folder is listed first and the metadata is loaded afterwards, so that files of concurrent commits are never orphans once they are committed.
-        Files and folders whose names begin with `_` or `.` are left out, and so are folders of other tables.
+        The folder is listed before the metadata is loaded, so that committed files of concurrent writers never count as orphans. Files and folders whose names
+        begin with `_` or `.` are skipped, and so are folders of other tables.
 
         Args:
             older_than: Only files last modified before this time are orphans: a datetime with a time zone, or milliseconds since 1970-01-01 UTC; by default
                 three days ago.
             location: The folder to search; by default the table's location.
-            mode: `delete` deletes the files; `quarantine` writes a list of them to the table's metadata folder; `purge` deletes the files of lists that are
-                older than `purge_delay`, each after it was checked again; `undo` drops all lists.
-            dry_run: Return the orphans, and change nothing.
-            max_concurrent_deletes: Deletions under way at once.
-            stream_results: Return the paths of at most 20,000 orphans, and not of at most a million.
-            file_list_view: The files to check in place of a listing: a DataFrame of Spark, or Arrow data, with the columns `file_path` and `last_modified`.
-            equal_schemes: Schemes that name one storage, such as `{"s3a,s3n": "s3"}`, which is the default.
-            equal_authorities: Authorities that name one storage.
-            prefix_mismatch_mode: For files whose paths the table names with another scheme or authority: `ERROR`, `IGNORE` keeps them, `DELETE`.
-            purge_delay: The least age of a list that is purged; at least a day without `force`.
-            force: Allow files younger than 24 hours: only where no other program writes.
+            mode: `delete` deletes the files; `quarantine` writes a list of them to the table's metadata folder; `purge` checks the files in lists older than
+                `purge_delay` again and deletes them; `undo` deletes all lists, but not the files in them.
+            dry_run: Return the orphan files, and change nothing.
+            max_concurrent_deletes: The number of deletions that run at the same time.
+            stream_results: Return at most 20,000 paths of orphan files; without it, at most a million.
+            file_list_view: The files to check instead of a listing: a Spark DataFrame, or Arrow data, with the columns `file_path` and `last_modified`.
+            equal_schemes: Schemes that are aliases, by default `{"s3a,s3n": "s3"}`.
+            equal_authorities: Authorities that are aliases, in the same form.
+            prefix_mismatch_mode: What to do with a file if the table has its path with a different scheme or authority: `ERROR`; `IGNORE`, which keeps it; or
+                `DELETE`.
+            purge_delay: The minimum age of a list that is purged; at least a day without `force`.
+            force: Allow files younger than 24 hours; safe only while no other program writes.
             engine: `spark` or `in-process`; by default Spark if it runs already and the table is large. Lists are purged in this process.
 
         Returns:
-            The orphans, and what was deleted.
+            The orphan files, and the number of deleted files.
 
         Raises:
-            InvalidInputError: The table's property `gc.enabled` is false; less than 24 hours without `force`; an argument is invalid; or prefixes differ.
-            LocationNotAllowedError: The location is another table's too, or nothing but the table's metadata vouches for it. Nothing was deleted.
+            InvalidInputError: The table's property `gc.enabled` is false; `older_than` is less than 24 hours ago without `force`; an argument is invalid; or
+                prefixes differ and the mode is `ERROR`.
+            LocationNotAllowedError: The location is also another table's, or only the table's metadata states it. Nothing was deleted.
             NoSuchFileError, FormatError, StorageError: A folder cannot be listed, or a file that the table needs cannot be read. Nothing was deleted.
             UnsupportedFeatureError: The storage cannot be listed.
             EngineError: There is no such engine, or Spark's job failed.

@@ -1,4 +1,4 @@
-"""Actions of maintenance that rewrite no data: expiry of snapshots, statistics, orphan files.
+"""Maintenance actions that do not rewrite data: expiry of snapshots, statistics, orphan files.
 
 Spec: Snapshot Retention Policy; Table Statistics; Partition Statistics.
 """
@@ -56,9 +56,9 @@ class ExpireSnapshotsAction(WholeAction):
 
 
 def retention_of(state: TableState) -> Retention:
-    """Return the table's retention policy, with what maintenance keeps in any case.
+    """Return the table's retention policy, combined with the snapshots that maintenance always keeps.
 
-    Snapshots younger than `min_age_minutes` are kept: without them the next run would not know which partitions are young.
+    Snapshots younger than `min_age_minutes` are kept: without them the next run could not determine the partitions with young commits.
     """
     number = state.settings.min_snapshots
     kept_ms = int(max(state.settings.min_snapshot_age_minutes or 0, state.settings.min_age_minutes) * MINUTE_MS)
@@ -72,12 +72,12 @@ def retention_of(state: TableState) -> Retention:
 
 
 class ComputePartitionStatisticsAction(WholeAction):
-    """Write statistics of the partitions of the head of `main`."""
+    """Write partition statistics for the head of `main`."""
 
     name = MaintenanceAction.COMPUTE_PARTITION_STATS
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return whether the head of `main` has no statistics of its partitions."""
+        """Return the work, if the head of `main` has no partition statistics."""
         head = state.files.snapshot
         if head is None or state.settings.branch != MAIN or not table_partition_type(state.metadata).fields:
             return ActionPlan()
@@ -99,7 +99,7 @@ class ComputeTableStatisticsAction(WholeAction):
     name = MaintenanceAction.COMPUTE_TABLE_STATS
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return whether distinct values are to be counted, because there are no statistics or many rows changed since."""
+        """Return the work, if there are no statistics of distinct values, or if many rows changed since they were written."""
         head = state.files.snapshot
         if head is None or state.settings.branch != MAIN or not state.settings.table_stats or not state.files.plan.files_kept:
             return ActionPlan()
@@ -135,21 +135,21 @@ def _changed_records(snapshot: Snapshot) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanSteps:
-    """What is due of the two steps by which orphan files are removed: the files of old lists are deleted, and a new list is written."""
+    """The steps of the removal of orphan files that are due: deletion of the files in old lists, and writing of a new list."""
 
     purges: bool
     searches: bool
 
 
 class RemoveOrphanFilesAction(WholeAction):
-    """List orphan files, and delete those of lists that are old enough."""
+    """List orphan files, and delete the files in lists that are old enough."""
 
     name = MaintenanceAction.REMOVE_ORPHAN_FILES
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return whether the folder is to be searched for orphan files, and the lists of earlier searches that are old enough to be purged.
+        """Return whether the folder must be searched for orphan files, and the earlier lists that are old enough to be purged.
 
-        While a list is younger than the delay of the purge, the folder is not searched again: a listing costs more than the files that came since.
+        While a list is younger than the purge delay, the folder is not searched again, because a listing costs more than the few new orphan files.
         """
         if not state.settings.orphan_files:
             return ActionPlan()
@@ -172,7 +172,7 @@ class RemoveOrphanFilesAction(WholeAction):
         return "; ".join(self._steps(run, work)), ()
 
     def _steps(self, run: ActionRun, work: Sequence[PlannedWork]) -> Iterator[str]:
-        """Delete the files of old lists and write a new list, as far as each is due. Yield what was done, in words."""
+        """Purge old lists and write a new list, as far as each step is due. Yield a description of each step."""
         steps = [piece.payload for piece in work if isinstance(piece.payload, OrphanSteps)]
         now_ms = run.table.handle.clock.now_ms()
         if any(step.purges for step in steps):
