@@ -6,6 +6,7 @@ Clauses are in `test_row_level.py`. Expected rows are written by hand, and are t
 import math
 import secrets
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StructField, StructType
-from tests.combinations import combinations, repetitions
+from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run, append, stored
 
 from icefloe import SqlCatalog
@@ -218,10 +219,6 @@ KINDS = {
 }
 
 
-# Kinds whose values Icefloe converts as it does those of others here: in `make test-all` alone.
-ALIKE = ("STRING", "DATE", "TIMESTAMP")
-
-
 @pytest.fixture(scope="module")
 def keys(spark: SparkSession) -> pa.Table:
     """The keys of each kind for the ids 0 to 39, as Spark computes them."""
@@ -230,11 +227,11 @@ def keys(spark: SparkSession) -> pa.Table:
 
 @pytest.mark.parametrize(
     ("kind", "reading"),
-    [
-        pytest.param(kind, chosen.values[1], marks=(*chosen.marks, *([pytest.mark.slow] if kind in ALIKE else [])))
-        for chosen in combinations(list(KINDS), ["read first", "keys alone"])
-        if (kind := chosen.values[0])
-    ],
+    repetitions(
+        list(product(KINDS, ["read first", "keys alone"])),
+        *product(["INT", "DECIMAL(10, 2)", "BINARY", "BOOLEAN"], ["read first"]),
+        *product(["TIMESTAMP_NTZ", "FLOAT", "STRUCT<a: INT>"], ["keys alone"]),
+    ),
     indirect=["reading"],
 )
 def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: SqlCatalog, reading: str, kind: str, keys: pa.Table) -> None:
