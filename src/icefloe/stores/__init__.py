@@ -1,1 +1,1 @@
-"""Catalog stores: names of namespaces, tables and views, and the one metadata location of each table and view. Spec: Metastore Tables."""
+"""Catalog stores: backends that store the names of namespaces, tables and views, and the metadata location of each table and view. Spec: Metastore Tables."""

@@ -1,8 +1,8 @@
 """`CatalogStore`: the contract of a store of namespaces and tables, and of the one metadata location of each table.
 
-Iceberg's atomicity rests on `commit`: the updates of one or several tables under their requirements, all or none. There are two kinds of stores. Most keep a
-metadata location: the caller applies the updates and writes the next metadata file, and the store compares and swaps the location in one step; it reads no
-metadata file. A store that `writes_metadata`, such as a REST catalog, receives the updates and the requirements, and writes the file itself.
+Iceberg's atomicity depends on `commit`: it applies the updates of one or several tables if their requirements are met, either all or none. There are two kinds
+of stores. Most keep a metadata location: the caller applies the updates and writes the next metadata file, and the store compares and swaps the location in one
+step, without reading the file. A store that `writes_metadata`, such as a REST catalog, receives the updates and the requirements, and writes the file itself.
 Spec: Optimistic Concurrency; Metastore Tables; REST catalog, CommitTableRequest.
 """
 
@@ -22,12 +22,12 @@ from icefloe.spec.view.view_metadata import ViewMetadata
 from icefloe.spec.view.view_updates import AssertViewUUID, ViewUpdate
 from icefloe.stores.namespace_tree import namespaces_below
 
-# The property by which a SQL catalog adds the column that views need. Origin: Java's JDBC catalog.
+# The property that lets a SQL catalog add the column which views need. Origin: Java's JDBC catalog.
 SCHEMA_VERSION = "jdbc.schema-version"
 
 
 def only_in_this_process(catalog: str) -> UnsupportedFeatureError:
-    """Return the error for pickling a catalog, or a table of it, that no other process can open."""
+    """Return the error for pickling a catalog, or one of its tables, that other processes cannot open."""
     return UnsupportedFeatureError(
         f"catalog {catalog!r} is in the memory of this process: neither it nor a table of it can be pickled for another one",
         next_step="pass a scan of the table or its rows, or keep the catalog in a database file, on a server or in a folder",
@@ -36,18 +36,18 @@ def only_in_this_process(catalog: str) -> UnsupportedFeatureError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocation:
-    """A table's or view's row in its catalog.
+    """The entry of a table or view in its catalog.
 
     Attributes:
-        identifier: its name.
-        metadata_location: its metadata file.
-        previous_metadata_location: the one before, where the catalog keeps it.
-        lookup: returns the text of the query that found it, for users who trace a load.
-        metadata: the metadata, of a store that returns it with the location; else None, and the file has to be read.
-        access: the access to the table's files, of a store that gives it.
-        planner: plans the scans of the table; None for a table whose scans are planned here.
-        folder: its location, where its metadata was sent and is not used; else empty.
-        unreadable: why its metadata is not used; None for every table that a caller loads by its name.
+        identifier: the name of the table or view.
+        metadata_location: the location of its metadata file.
+        previous_metadata_location: the location of the metadata file before; None if the catalog does not keep it.
+        lookup: returns the text of the query that found the entry, for users who trace a load.
+        metadata: the metadata, if the store returns it with the location; else None, and the file has to be read.
+        access: the credentials, or the signer of requests, for the table's files, if the store provides them.
+        planner: plans the scans of the table; None if scans are planned in this process.
+        folder: the table's location, if the store sent metadata that is not used; else empty.
+        unreadable: the reason why the metadata is not used; None for every table that a caller loads by its name.
     """
 
     identifier: Identifier
@@ -63,15 +63,15 @@ class TableLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """One table or view in a commit.
+    """The change of one table or view in a commit.
 
     Attributes:
-        identifier: its name.
+        identifier: the name of the table or view.
         expected: the metadata location that the commit is based on; None for a name that must not exist yet.
-        new: the metadata file that the caller has written, to swap the location to; empty for a store that writes metadata itself.
-        requirements: what must be true of the metadata; a store that swaps locations need not read them, since `expected` implies them.
-        updates: the changes to the metadata; of a name that must not exist yet, all that make up its first metadata.
-        key: identifies the request where it is sent again to a store that writes metadata itself; empty for other stores.
+        new: the location of the metadata file that the caller has written; empty for a store that writes metadata itself.
+        requirements: the conditions on the current metadata; a store that swaps locations need not check them, since `expected` implies them.
+        updates: the changes to the metadata; for a name that must not exist yet, all updates that make up its first metadata.
+        key: the idempotency key of the request, for a store that writes metadata itself; empty for other stores.
     """
 
     identifier: Identifier
@@ -111,16 +111,16 @@ class CatalogStore(Protocol):
         """Return the location of a table. Raises `NoSuchTableError`."""
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """Return the locations of several tables as they were at one moment, in the order of the names. Raises `NoSuchTableError`."""
+        """Return the locations of several tables at the same moment, in the order of the names. Raises `NoSuchTableError`."""
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        """Check that the name can have this metadata at `location`, before it is written there. Raises `InvalidInputError`."""
+        """Check, before metadata is written to `location`, that the name can have that metadata location. Raises `InvalidInputError`."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """Create a name with the location of its metadata file.
+        """Create a table name with the location of its metadata file.
 
         Returns:
-            The location of the file, which is another one if the store publishes it under a name of its own.
+            The location of the file. It differs from the argument if the store publishes the file under a name of its own.
 
         Raises:
             NoSuchNamespaceError, TableAlreadyExistsError: the name was not created.
@@ -128,25 +128,25 @@ class CatalogStore(Protocol):
         """
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Commit the changes of one or several tables, all or none. Never raises for a lost race or a lost reply: see `Outcome`.
+        """Commit the changes of one or several tables, all or none. A lost race or a lost reply is returned as an `Outcome`, not raised.
 
         Raises:
             UnsupportedFeatureError: the store cannot commit several tables together.
         """
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Return how a commit ended whose outcome was unknown.
+        """Determine how a commit ended whose outcome was unknown.
 
         Returns:
-            `Committed` if a table has its change; `Conflicted` if the commit cannot happen any more, or another writer changed the tables since, who may
-            have built on it; `Unknown` as long as it cannot be determined.
+            `Committed` if a table has its change. `Conflicted` if the commit cannot happen any more, or if another writer has changed the tables since,
+            possibly on top of it. `Unknown` as long as the outcome cannot be determined.
         """
 
     def rename(self, source: Identifier, target: Identifier) -> None:
         """Rename a table. Raises `NoSuchTableError`, `NoSuchNamespaceError`, `TableAlreadyExistsError`."""
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """Remove a name; with `expected` only if it has that location, in one step. Files stay, unless `drops_files`.
+        """Remove a name; with `expected` only if it has that metadata location, in one step. Files are not deleted, unless `drops_files` is true.
 
         Returns:
             Whether the name was removed.
@@ -157,9 +157,9 @@ class CatalogStore(Protocol):
 
 
 class ViewStore(Protocol):
-    """Names of views and their metadata locations, beside the tables of a store: a name is a table's or a view's. May raise `StorageError` like the store."""
+    """The names of views and their metadata locations; no table of the store has the name of a view. Methods may raise `StorageError`."""
 
-    name: str  # of the catalog
+    name: str  # the name of the catalog
     writes_metadata: bool  # as in `CatalogStore`
 
     def names(self, namespace: Identifier) -> list[Identifier]:
@@ -169,7 +169,7 @@ class ViewStore(Protocol):
         """Return the location of a view. Raises `NoSuchViewError`."""
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """Create a name with the location of its metadata file. Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
+        """Create a view name with its metadata location. Raises `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
         """Commit the change of one view. See `CatalogStore.commit`."""
@@ -181,20 +181,20 @@ class ViewStore(Protocol):
         """Rename a view. Raises `NoSuchViewError`, `NoSuchNamespaceError`, `ViewAlreadyExistsError`, `TableAlreadyExistsError`."""
 
     def drop(self, identifier: Identifier) -> None:
-        """Remove a name. Files stay. Raises `NoSuchViewError`."""
+        """Remove a name. Files are not deleted. Raises `NoSuchViewError`."""
 
 
 @runtime_checkable
 class ListsOtherTables(Protocol):
-    """A store that lists the locations of all its tables at once; a store without this method is listed namespace by namespace."""
+    """A store that can list the locations of all its tables at once; other stores are listed namespace by namespace."""
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> Iterable[TableLocation]:
-        """Return the locations of all other tables whose metadata location contains the text `naming`."""
+        """Return the locations of all tables except one, where the metadata location contains the text `naming`."""
 
 
 @runtime_checkable
 class KeepsFolders(Protocol):
-    """A store in which a table's name determines its folder, whatever its metadata contains."""
+    """A store in which the name of a table determines its folder, whatever its metadata contains."""
 
     def table_location(self, identifier: Identifier) -> str:
         """Return the folder of a table."""
@@ -202,22 +202,22 @@ class KeepsFolders(Protocol):
 
 @runtime_checkable
 class CreatesViews(Protocol):
-    """A store of views that writes their first metadata file itself."""
+    """A store of views that writes the first metadata file of a view itself."""
 
     def create_view(self, identifier: Identifier, metadata: ViewMetadata, *, location: str | None) -> TableLocation:
-        """Create a view from its first metadata, in a folder or where the store puts it. Raises as `ViewStore.create`."""
+        """Create a view from its first metadata, in the given folder, or in a folder that the store chooses. Raises the errors of `ViewStore.create`."""
 
 
 @runtime_checkable
 class KeepsViews(Protocol):
-    """A store that keeps views too; one without this keeps tables alone."""
+    """A store that also has views; a store without this method has only tables."""
 
     def views(self) -> ViewStore:
-        """Return the store's views. Raises `UnsupportedFeatureError` if the store could have views and is not set up for them."""
+        """Return the store of the views. Raises `UnsupportedFeatureError` if the backend supports views but is not set up for them."""
 
 
 def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-    """Return the locations of all other tables whose metadata location contains the text `naming`. Raises `StorageError`."""
+    """Return the locations of all tables except one, where the metadata location contains the text `naming`. Raises `StorageError`."""
     if isinstance(store, ListsOtherTables):
         return list(store.other_tables(identifier, naming))
     return [

@@ -1,25 +1,25 @@
-"""The URI of a catalog's database for messages, without its secrets. SQLAlchemy is not needed, so that commands can show a URI without it."""
+"""Handling of a catalog's database URI as text: removal of secrets for messages, and conversion of Java's URIs. SQLAlchemy is not needed."""
 
 import re
 from urllib.parse import quote, unquote_plus
 
 from icefloe.io.storage_errors import HIDDEN
 
-# One setting of a URI's query, and its name.
+# A parameter in a URI's query, and its name.
 _SETTING = re.compile(r"((?:^|[&;])[^=&;]*=)[^&;]+")
 
 
-# The beginning of a URI of Java's drivers.
+# The prefix of URIs for Java's drivers.
 JDBC = "jdbc:"
 
 
 def uri_of_jdbc(uri: str, user: str | None, password: str | None) -> str:
-    """Return the URI of a database in SQLAlchemy's form for one of a Java driver, such as `jdbc:postgresql://host/lake`, `jdbc:sqlite:/lake/catalog.db`.
+    """Convert a URI of a Java driver, such as `jdbc:postgresql://host/lake` or `jdbc:sqlite:/lake/catalog.db`, to SQLAlchemy's form.
 
     Args:
-        uri: Java's URI. Its settings `user` and `password` are moved to their place in the new one; others stay.
-        user: The property `jdbc.user`, which takes precedence; None where it is not set.
-        password: The property `jdbc.password`.
+        uri: Java's URI. Its parameters `user` and `password` are moved to their place in the new URI; other parameters stay.
+        user: The property `jdbc.user`, which overrides the parameter; None if it is not set.
+        password: The property `jdbc.password`, which overrides the parameter; None if it is not set.
     """
     dialect, _, rest = uri.removeprefix(JDBC).partition(":")
     if not rest.startswith("//"):
@@ -35,21 +35,21 @@ def uri_of_jdbc(uri: str, user: str | None, password: str | None) -> str:
 
 
 def without_password(uri: str) -> str:
-    """Return the URI without its password, for messages. It may be malformed, since malformed URIs are shown most often.
+    """Return the URI without its password, for messages. The URI may be malformed, because malformed URIs are shown most often.
 
-    A password may hold `@`, `/` and `?` although it should not, so everything up to the last `@` is hidden but for a plain user name. Values of the query are
-    hidden, because drivers take passwords there under many names.
+    A password may contain `@`, `/` and `?` although it should not. So everything before the last `@` is hidden, except a plain user name. All values in the
+    query are hidden too, because drivers accept passwords there under many names.
     """
     scheme, separator, rest = uri.partition("://")
     if not separator or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+._-]*", scheme):
         return HIDDEN
-    user, at, place = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")  # a path of SQLite's may hold an @
+    user, at, place = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")  # the path of an SQLite file may contain an @
     name, colon, _ = user.partition(":")
     hidden = f"{name if re.fullmatch(r'[A-Za-z0-9._%-]*', name) else HIDDEN}{f':{HIDDEN}' if colon else ''}{at}" if at else ""
     place, question, query = place.partition("?")
     host, slash, path = place.partition("/")
     machine, colon, port = host.rpartition(":")
-    if colon and port and not port.isdigit() and not port.endswith("]"):  # SQLAlchemy quotes what it takes for a port
+    if colon and port and not port.isdigit() and not port.endswith("]"):  # SQLAlchemy's error quotes the text that it parses as a port
         host = f"{machine}:{HIDDEN}"
     settings = _SETTING.sub(lambda match: f"{match[1]}{HIDDEN}", query)
     return f"{scheme}://{hidden}{host}{slash}{path}{question}{settings}"

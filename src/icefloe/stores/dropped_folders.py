@@ -1,11 +1,11 @@
-"""`DroppedFolders`: the folders of dropped tables of a file-system catalog, until their files are deleted.
+"""`DroppedFolders`: the folders of dropped tables in a file-system catalog, from the drop until their files are deleted.
 
-A drop renames the table's folder to `.dropped/<table>/<uuid>` in the folder of its namespace, in one step. From then on no name leads to it: no name has a dot,
-and Java's HadoopCatalog sees no table of the namespace in it. Files that a process left there because it ended early are deleted by the next drop, purge or
-creation of the name, or by the drop of the namespace.
+A drop renames the table's folder to `.dropped/<table>/<uuid>` in the folder of its namespace, in one step. From then on no table name leads to the folder,
+because names do not contain dots, and Java's HadoopCatalog does not list it as a table. If a process ends before it has deleted the files, they are deleted by
+the next drop, purge or creation of the name, or by the drop of the namespace.
 
-The folder of the namespace is held open, and the folders below it are opened without following links: a link that another user puts in the place of one of them
-is not followed. Spec: File System Tables.
+The folder of the namespace is held open, and the folders below it are opened without following symbolic links, because another user could replace one of them
+by a link. Spec: File System Tables.
 """
 
 import uuid
@@ -16,9 +16,9 @@ from icefloe.errors import NoSuchFileError, StorageError
 from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.store_folders import Folders, OpenFolder
 
-# No table and no namespace can have the name, because of its dot.
+# No table and no namespace can have this name, because it contains a dot.
 DROPPED = ".dropped"
-# How often a folder is moved again after another process has removed the empty target folder.
+# The number of attempts to move a folder if another process removes the empty target folder at the same time.
 TRIES = 20
 
 
@@ -34,18 +34,18 @@ class DroppedFolders:
         return f"{self._location_of(identifier[:-1])}/{DROPPED}/{identifier[-1]}"
 
     def holds(self, identifier: Identifier) -> bool:
-        """Return whether files of a dropped table of this name remain."""
+        """Return whether there are still files of a dropped table of this name."""
         return self._folders.names(self.folder(identifier)) is not None
 
     def add(self, identifier: Identifier, version: str) -> bool:
-        """Move the folder of a table here in one step.
+        """Move the folder of a table to the dropped folders in one step.
 
         Args:
-            identifier: the table.
-            version: the metadata file that was read; a folder without it is not the table's.
+            identifier: the name of the table.
+            version: the metadata file that was read; a folder without this file belongs to another table.
 
         Returns:
-            False if there is no such folder.
+            False if the table's folder does not exist.
 
         Raises:
             StorageError: the folder cannot be moved.
@@ -66,7 +66,7 @@ class DroppedFolders:
         )
 
     def delete(self, identifier: Identifier) -> None:
-        """Delete the remaining files of dropped tables of a name, also while another process does the same. Raises `StorageError`."""
+        """Delete the remaining files of dropped tables of a name, even if another process does the same. Raises `StorageError`."""
         *_, name = identifier
         with self._folders.open_folder(self._location_of(identifier[:-1])) as namespace:
             if namespace is None:
@@ -83,7 +83,7 @@ class DroppedFolders:
                     path=error.path,
                     next_step=f"{error.next_step or 'remove the cause'}; drop_table({dotted(identifier)!r}) then deletes the rest",
                 ) from error
-            with suppress(StorageError, NoSuchFileError):  # another drop has a folder in it
+            with suppress(StorageError, NoSuchFileError):  # another drop has put a folder into it
                 with namespace.inner(DROPPED) as parent:
                     if parent is not None:
                         parent.remove(name)
@@ -102,7 +102,7 @@ class DroppedFolders:
 
     @contextmanager
     def _open_folder(self, namespace: OpenFolder, name: str, *, make: bool = False) -> Iterator[OpenFolder | None]:
-        """Hold the folder of dropped tables of a name open; None where there is none. Raises `StorageError` for a link in its place."""
+        """Open the folder for dropped tables of a name; return None if it does not exist. Raises `StorageError` if it is a symbolic link."""
         with namespace.inner(DROPPED, make=make) as parent:
             if parent is None:
                 yield None

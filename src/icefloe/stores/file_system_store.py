@@ -1,10 +1,11 @@
-"""`FileSystemCatalogStore`: tables as folders, whose newest `metadata/v<N>.metadata.json` is the current one; as in Java's HadoopCatalog.
+"""`FileSystemCatalogStore`: each table is a folder, and its newest `metadata/v<N>.metadata.json` is the current metadata, as in Java's HadoopCatalog.
 
 A commit publishes a metadata file under the next version's name, which only one writer can create. `version-hint.text` is written afterwards, for other
-readers; it is never read, since it may be old or ahead: the newest version in the folder is the table.
+readers. Icefloe never reads it, since it may be outdated or ahead: the newest version in the folder is the current one.
 
-A writer that was slow may create a version that others have made, passed and cleaned up (`write.metadata.delete-after-commit.enabled`). So it looks afterwards:
-where there are newer versions, the times in the log of the newest one show whether they were built on this one (`outcome_of_version`).
+A slow writer may create a version that others have already created, superseded and deleted (`write.metadata.delete-after-commit.enabled`). So a writer lists
+the versions after its commit. If there are newer versions, the times in the metadata log of the newest show whether they were built on this one
+(`outcome_of_version`).
 
 A drop removes the name from the folder in one step, and then deletes the folder: `dropped_folders.py`. Spec: File System Tables.
 """
@@ -43,16 +44,16 @@ from icefloe.stores.name_errors import namespace_exists, namespace_missing, name
 from icefloe.stores.store_folders import Folders, OpenFolder
 
 HINT = "version-hint.text"
-# Hadoop keeps checksums of the files it writes beside them; one that is older than the hint makes Java call the hint damaged.
+# Hadoop writes a checksum file beside each file. If it is older than the hint, Java reports a damaged hint.
 HINT_CHECKSUM = f".{HINT}.crc"
 LOG = logging.getLogger(__name__)
-# The hint of some writers: the metadata file of a catalog's table, with or without its ending.
+# A hint of some other writers: the name of a metadata file, as other catalogs name it, with or without its extension.
 _HINTED_FILE = re.compile(r"\d+-[\w-]+(?:\.gz)?(\.metadata\.json(?:\.gz)?)?", re.ASCII)
 _VERSION = re.compile(r"v(\d+)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 
 class FileSystemCatalogStore:
-    """Namespaces and tables under the folder `warehouse`."""
+    """A catalog store whose namespaces and tables are folders below the folder `warehouse`."""
 
     drops_files = True
     writes_metadata = False
@@ -65,11 +66,11 @@ class FileSystemCatalogStore:
         self._dropped = DroppedFolders(self.table_location, folders)
 
     def table_location(self, identifier: Identifier) -> str:
-        """Return the folder that a namespace or table must have."""
+        """Return the folder that a namespace or table of this name has."""
         return "/".join((self.warehouse, *identifier))
 
     def _is_same(self, location: str, other: str) -> bool:
-        """Return whether two locations name one folder, whatever their spelling."""
+        """Return whether two locations are the same folder, however they are spelled."""
         return self._folders.is_same(location, other)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
@@ -86,7 +87,7 @@ class FileSystemCatalogStore:
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
         self._refuse_properties(properties)
         for table in (namespace[:depth] for depth in range(1, len(namespace))):
-            if self._versions(table):  # whose drop would delete the namespace and its tables
+            if self._versions(table):  # dropping such a table would delete the namespace and its tables
                 raise NamespaceAlreadyExistsError(
                     f"namespace {dotted(namespace)!r} cannot be made: {dotted(table)!r} is a table of catalog {self.name!r}",
                     next_step="choose another name",
@@ -134,17 +135,17 @@ class FileSystemCatalogStore:
         )
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """Load one table after another: a file system has no view of several tables at one moment, and commits none of them together."""
+        """Load one table after another: a file system cannot show several tables at the same moment, and commits change only one table."""
         return [self.load(identifier) for identifier in identifiers]
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  it is published under another
-        """Check that the metadata fits the folder.
+        """Check that the location and the metadata fit the folder of the name.
 
         Raises:
             NoSuchNamespaceError: there is no folder for the namespace.
-            InvalidInputError: the table or its metadata is elsewhere, or the compression is another one than before.
+            InvalidInputError: the location is not the folder of the name, or the compression of metadata files would change.
         """
-        self._require(identifier[:-1])  # before writing makes its folder
+        self._require(identifier[:-1])  # checked before the write, which would create the folder
         folder = self.table_location(identifier)
         if not self._is_same(metadata.location, folder):
             raise InvalidInputError(
@@ -161,7 +162,7 @@ class FileSystemCatalogStore:
         if newest is not None and (".gz" in newest.rpartition("/")[2]) != (
             table_properties.METADATA_CODEC.read(metadata.properties) == "gzip"
         ):
-            # Two writers who disagree on the ending of the next version's name would both win.
+            # Two writers with different file extensions would create different names for the next version, and both would win.
             raise InvalidInputError(
                 f"the compression of metadata files of table {dotted(identifier)!r} cannot change in a file-system catalog",
                 next_step=f"leave the property {table_properties.METADATA_CODEC.name} as it is",
@@ -200,12 +201,12 @@ class FileSystemCatalogStore:
         try:
             self._dropped.delete(identifier)
         except StorageError as error:
-            LOG.warning("%s", error)  # the new table is there
+            LOG.warning("%s", error)  # the new table exists
         return f"{self._metadata(identifier)}/{published}"
 
     def _publish(self, identifier: Identifier, expected: str, new: str) -> Outcome:
         """Publish the metadata file `new` as the version after `expected`."""
-        # The folder is held open: a drop in between moves it away, and the version must not be written to a new table's folder.
+        # The folder is held open, because a drop may move it away in between, and the version must not be written to the folder of a new table.
         with self._folders.open_folder(self._metadata(identifier)) as folder:
             newest = _newest(folder)
             if folder is None or newest is None or f"{self._metadata(identifier)}/{newest}" != expected:
@@ -213,10 +214,10 @@ class FileSystemCatalogStore:
             version = (metadata_version(expected) or 0) + 1
             published = f"v{version}{_ending(expected)}"
             try:
-                content = self._io.read(new)  # not there where a drop has moved it away
+                content = self._io.read(new)  # missing if a drop has moved the folder away
                 if not self._is_of_table(identifier, folder, content, new):
-                    return Conflicted(current_location=expected)  # another table has the name by now
-                if (latest := _newest(folder)) != newest:  # a version that others have passed cannot always be distinguished afterwards
+                    return Conflicted(current_location=expected)  # a new table has the name already
+                if (latest := _newest(folder)) != newest:  # a version that others have superseded may not be distinguishable afterwards
                     return Conflicted(current_location=None if latest is None else f"{self._metadata(identifier)}/{latest}")
                 folder.write(published, content)
                 outcome = self._outcome_in(folder, identifier, published, content)
@@ -233,21 +234,21 @@ class FileSystemCatalogStore:
         return outcome
 
     def _outcome_in(self, folder: OpenFolder, identifier: Identifier, published: str, content: bytes) -> Outcome:
-        """Return the outcome of a commit whose version is in the folder: whether it is the newest, or newer ones were built on it."""
+        """Return the outcome of a commit whose version is in the folder: committed if the version is the newest, or if newer versions were built on it."""
         newest = _newest(folder)
         location = f"{self._metadata(identifier)}/{published}"
         if newest is None or (metadata_version(newest) or 0) <= (metadata_version(published) or 0):
             return Committed(stored=(Stored(location=location),))
         try:
             newest_content = folder.read(newest)
-        except NoSuchFileError as error:  # still newer versions have been made, and this one cleaned up
+        except NoSuchFileError as error:  # even newer versions were created meanwhile, and this one was deleted
             return Unknown(reason=error.message)
         return outcome_of_version(location, content, f"{self._metadata(identifier)}/{newest}", newest_content)
 
     def _is_of_table(self, identifier: Identifier, folder: OpenFolder, content: bytes, location: str) -> bool:
-        """Return whether a metadata file is of the table whose folder is open: by the uuid of the newest version that can be read.
+        """Return whether a metadata file belongs to the table in the open folder, by the uuid of the newest readable version.
 
-        A newer one that is damaged is no reason to refuse: a repair is the version after it. Its undo publishes the damaged file again.
+        Damaged newer versions are ignored, because a repair is committed as the version after them. Undoing the repair publishes the damaged file again.
         """
         uuid = _uuid(content, location)
         above, _, name = location.rpartition("/")
@@ -258,7 +259,7 @@ class FileSystemCatalogStore:
         return next((known_uuid for known_uuid in uuids if known_uuid is not None), uuid) == uuid
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
+        """Commit the change of one table. See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
         if len(requests) == 1:
             request = requests[0]
             return self._create(request) if request.expected is None else self._publish(request.identifier, request.expected, request.new)
@@ -276,7 +277,7 @@ class FileSystemCatalogStore:
             return Refused(error=error)
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the file of the next version with the attempt's; where there are newer versions, see whether they were built on it."""
+        """Compare the file of the next version with the file of the attempt. If there are newer versions, determine whether they were built on it."""
         request = requests[0]
         version = (metadata_version(request.expected) or 0) + 1 if request.expected is not None else 1
         name = self._versions(request.identifier).get(version)
@@ -297,21 +298,21 @@ class FileSystemCatalogStore:
         return Conflicted(current_location=self._newest(request.identifier))
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """Refuse: a folder cannot be renamed without its metadata. Raises `UnsupportedFeatureError`."""
+        """Refuse to rename: a folder cannot be renamed without changing its metadata. Raises `UnsupportedFeatureError`."""
         raise UnsupportedFeatureError(
             f"catalog {self.name!r} cannot rename {dotted(source)!r} to {dotted(target)!r}: a table's folder is its name, and its files name the folder",
             next_step="register the table in a SQL catalog, which can",
         )
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """Remove the table's name in one step, then delete its folder with every file in it, as Java does; `expected` is compared just before.
+        """Remove the table's name in one step, then delete its folder with all files, as Java does; `expected` is compared just before.
 
-        If no table has the name, but files of a dropped table of the name remain, they are deleted.
+        If no table has the name, but there are files of a dropped table of this name, they are deleted.
 
         Raises:
-            NoSuchTableError
+            NoSuchTableError: the table does not exist.
             InvalidInputError: `gc.enabled` is false.
-            StorageError: the table is dropped, and not all of its files could be deleted.
+            StorageError: the table is dropped, but not all of its files could be deleted.
         """
         try:
             location = self.load(identifier).metadata_location
@@ -341,7 +342,7 @@ class FileSystemCatalogStore:
         return f"{self.table_location(identifier)}/metadata"
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
-        """Return the file of each version."""
+        """Return the metadata file of each version."""
         names = self._folders.names(self._metadata(identifier))
         return version_files(names[1] if names else ())
 
@@ -350,17 +351,17 @@ class FileSystemCatalogStore:
         return f"{self._metadata(identifier)}/{versions[max(versions)]}" if versions else None
 
     def _refuse_other_files(self, identifier: Identifier) -> None:
-        """Refuse a table whose hint names a file `00003-<uuid>.metadata.json`: no later commit to it could be found by its name.
+        """Refuse a table whose hint contains a file name such as `00003-<uuid>.metadata.json`: later commits could not be found by such names.
 
         Raises:
-            UnsupportedFeatureError: It is such a table.
+            UnsupportedFeatureError: The table has such a hint.
         """
         names = (self._folders.names(self._metadata(identifier)) or ([], []))[1]
         if HINT not in names or version_files(names):
             return
         try:
             file = file_of_hint(self._io.read(f"{self._metadata(identifier)}/{HINT}"))
-        except NoSuchFileError:  # a drop has just moved it away
+        except NoSuchFileError:  # a drop has just moved the folder away
             return
         if file in names:
             location = f"{self._metadata(identifier)}/{file}"
@@ -390,22 +391,22 @@ def version_files(names: Iterable[str]) -> dict[int, str]:
 
 
 def file_of_hint(hint: bytes) -> str | None:
-    """Return the name of the metadata file that a version hint names instead of a number; None for any other text."""
+    """Return the metadata file whose name a version hint contains in place of a number; None for any other text."""
     match = _HINTED_FILE.fullmatch(hint.decode("utf-8", "replace").strip())
     return None if match is None else match[0] if match[1] else f"{match[0]}.metadata.json"
 
 
 def outcome_of_version(published: str, content: bytes, newest: str, newest_content: bytes) -> Outcome:
-    """Return the outcome of a commit whose version a writer created, where there is a newer version.
+    """Determine the outcome of a commit that created a version, if there is a newer version now.
 
-    Others may have made and cleaned up a version of this number before. The newest metadata then has another time for it in its log, or times that are older
-    than this attempt alone.
+    Others may have created and deleted a version with this number before. Then the metadata log in the newest file has a different time for this version, or
+    has only times before this attempt.
 
     Args:
         published: The version that was created.
-        content: Its content.
+        content: The content of its metadata file.
         newest: The newest version.
-        newest_content: The content of the newest.
+        newest_content: The content of the newest version's metadata file.
     """
     log = list(read_table_metadata(newest_content, newest).metadata_log)
     made_ms = read_table_metadata(content, published).last_updated_ms
@@ -415,7 +416,9 @@ def outcome_of_version(published: str, content: bytes, newest: str, newest_conte
         return Committed(stored=(Stored(location=published),)) if times[-1] == made_ms else Conflicted(current_location=newest)
     if log and log[0].timestamp_ms < made_ms:
         return Conflicted(current_location=newest, reason="newer versions were made before")
-    return Conflicted(current_location=newest, is_reply_lost=True)  # whether they were built on this one, their history shows
+    return Conflicted(
+        current_location=newest, is_reply_lost=True
+    )  # the history of the newer versions shows whether they were built on this one
 
 
 def _newest(folder: OpenFolder | None) -> str | None:
@@ -424,7 +427,7 @@ def _newest(folder: OpenFolder | None) -> str | None:
 
 
 def _write_hint(folder: OpenFolder, version: int) -> None:
-    with suppress(StorageError, NoSuchFileError):  # the version is valid whatever the hint contains
+    with suppress(StorageError, NoSuchFileError):  # the version is valid even if the hint is wrong
         folder.delete(HINT_CHECKSUM)
         folder.write(HINT, str(version).encode(), overwrite=True)
 
@@ -434,7 +437,7 @@ class _Identity(msgspec.Struct):
 
 
 def _uuid(content: bytes, location: str) -> str | None:
-    """Return the uuid of a metadata file; None for a file without, or one that is damaged."""
+    """Return the uuid of the table in a metadata file; None if the file is damaged or has no uuid."""
     try:
         if content[:1] != b"{":
             return read_table_metadata(content, location).table_uuid

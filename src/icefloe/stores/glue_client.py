@@ -1,4 +1,4 @@
-"""`GlueClient`: requests to AWS Glue by boto3; their settings and their failures."""
+"""`GlueClient`: requests to AWS Glue by boto3, with the catalog properties that configure them, and their errors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from icefloe.errors import IcefloeError, InvalidInputError, StorageError, Storag
 from icefloe.io.storage_errors import cause_without_secrets, without_secrets
 from icefloe.optional_packages import optional_module
 
-# Property -> argument of boto3's session or client; of the names for one argument the first that is set counts.
+# Property -> argument of boto3's session or client; if several properties set an argument, the first one counts.
 _SESSION_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "profile_name": ("glue.profile-name", "client.profile-name"),
     "region_name": ("glue.region", "client.region"),
@@ -26,9 +26,9 @@ SECRETS = (
     "client.session-token",
 )
 ENDPOINT, CATALOG_ID, MAX_RETRIES = "glue.endpoint", "glue.id", "glue.max-retries"
-# Codes of errors that the store handles itself.
+# Error codes that the store handles itself.
 EXISTS, MISSING, MODIFIED = "AlreadyExistsException", "EntityNotFoundException", "ConcurrentModificationException"
-# Codes by the error that they are raised as.
+# Error codes by the Icefloe error to raise.
 _DENIED = frozenset(
     {"AccessDeniedException", "AccessDenied", "UnrecognizedClientException", "ExpiredTokenException", "InvalidSignatureException"}
 )
@@ -41,9 +41,9 @@ class GlueError(Exception):
     """A failed request.
 
     Attributes:
-        code: Glue's code; empty without a response.
-        status: HTTP's status of the response.
-        was_repeated: whether boto3 had sent the request more than once.
+        code: Glue's error code; empty without a response.
+        status: The HTTP status of the response.
+        was_repeated: Whether boto3 sent the request more than once.
     """
 
     def __init__(self, code: str, text: str, status: int = 0, *, was_repeated: bool = False) -> None:
@@ -54,18 +54,18 @@ class GlueError(Exception):
 
     @property
     def is_denial(self) -> bool:
-        """Whether Glue certainly did not carry the request out. Where it was repeated, it may have carried the first one out, whose reply was lost."""
+        """Whether Glue certainly did not carry out the request. False if boto3 repeated it: an earlier attempt may have succeeded with a lost reply."""
         if not self.code or self.was_repeated:
             return False
         return self.status < 500 and self.code not in ("OperationTimeoutException", "InternalServiceException")
 
     @property
     def is_throttled(self) -> bool:
-        """Whether Glue took the request as one too many, so that it can be sent again later."""
+        """Whether Glue refused the request because of its rate limit, so that it can be sent again later."""
         return "Throttl" in self.code
 
     def as_icefloe_error(self, failure: str) -> IcefloeError:
-        """Return the error to raise for a failure that has no meaning of its own."""
+        """Return the error to raise for a failure that the store does not handle itself."""
         if self.code in _DENIED:
             return StoragePermissionError(
                 f"{failure}: AWS denied it: {self}",
@@ -83,7 +83,7 @@ class GlueError(Exception):
 
 @contextmanager
 def glue_errors(failure: str) -> Iterator[None]:
-    """Raise a `GlueError` of the block as an error of Icefloe."""
+    """Raise a `GlueError` from the block as an error of Icefloe."""
     try:
         yield
     except GlueError as error:
@@ -91,17 +91,17 @@ def glue_errors(failure: str) -> Iterator[None]:
 
 
 class GlueClient:
-    """One Glue catalog. It holds only settings, so that it can be pickled; each process connects for itself."""
+    """The client for a Glue catalog. It holds only settings, so that it can be pickled; each process connects for itself."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = {key: text for key, text in properties.items() if key.startswith(("glue.", "client."))}
 
     def call(self, operation: str, **arguments: Any) -> Mapping[str, Any]:
-        """Send a request, as often as boto3 repeats it. Raises `GlueError`."""
+        """Send a request, with boto3's usual repeats. Raises `GlueError`."""
         return self._send(_client(self._key()), operation, arguments)
 
     def call_once(self, operation: str, **arguments: Any) -> Mapping[str, Any]:
-        """Send a request that boto3 must not repeat, as it has no condition and another process may have changed the catalog meanwhile. Raises `GlueError`."""
+        """Send a request without repeats: it has no condition, and another process may have changed the catalog between two attempts. Raises `GlueError`."""
         return self._send(_client(self._key(), is_repeated=False), operation, arguments)
 
     def _key(self) -> tuple[tuple[str, str], ...]:
@@ -128,7 +128,7 @@ class GlueClient:
             )
 
     def pages(self, operation: str, field: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield what a listing returns, page after page. Raises `GlueError`."""
+        """Yield the items of a listing, from all its pages. Raises `GlueError`."""
         token: dict[str, str] = {}
         while True:
             page = self.call(operation, **arguments, **token)
@@ -140,7 +140,7 @@ class GlueClient:
 
 @lru_cache(maxsize=64)
 def _client(properties: tuple[tuple[str, str], ...], *, is_repeated: bool = True) -> Any:
-    """Return boto3's client, which repeats failed requests or not; one of each per process and set of properties. Raises `NotInstalledError`."""
+    """Return boto3's client, with or without repeats of failed requests; it is cached by process and set of properties. Raises `NotInstalledError`."""
     boto3 = optional_module("boto3", extra="glue", feature="a catalog in AWS Glue")
     config = optional_module("botocore.config", extra="glue", feature="a catalog in AWS Glue")
     values = dict(properties)

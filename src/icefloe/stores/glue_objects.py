@@ -1,7 +1,7 @@
-"""Tables and databases of AWS Glue, as its API has them, and the Iceberg tables and namespaces that they represent.
+"""Conversion between tables and databases in the API of AWS Glue, and the Iceberg tables and namespaces that they represent.
 
-A table has the metadata location among its parameters. Columns, folder and description follow the metadata for consoles; nothing reads them back. Parameters
-that others have set stay. The names are those of Java's GlueCatalog. Spec: Metastore Tables.
+The metadata location is a parameter of the table. Columns, folder and description are copied from the metadata for display in consoles, and never read back.
+Parameters that other programs have set are kept. The names are the same as in Java's GlueCatalog. Spec: Metastore Tables.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,16 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.stores.hive_columns import hive_type
 from icefloe.stores.metastore_store import ICEBERG, LOCATION, PREVIOUS_LOCATION, TABLE_TYPE
 
-# The parameter of a table that is being dropped or renamed: which process does it. Such a table has no metadata location, and is no Iceberg table any more.
+# The parameter of a table that is being dropped or renamed, with the process that does it. Such a table has no metadata location and is not an Iceberg table
+# any more.
 DROPPED_BY = "icefloe.dropped-by"
-# The parameter of such a table that is being renamed: its new name, with dots.
+# The parameter with the new name, with dots, of a table that is being renamed.
 RENAMED_TO = "icefloe.renamed-to"
-# The property of a table that Glue shows as its description.
+# The table property that Glue shows as the description.
 COMMENT = "comment"
-# Properties of a namespace that Glue has fields for.
+# Namespace properties for which Glue has fields.
 _NAMESPACE_FIELDS = {"location": "LocationUri", "comment": "Description"}
-# Fields of a table that an update may send; Glue returns more of them.
+# Fields of a table that an update may contain; Glue returns additional fields.
 _TABLE_INPUT = (
     "Name",
     "Description",
@@ -33,18 +34,18 @@ _TABLE_INPUT = (
     "TableType",
     "Parameters",
 )
-# Longest texts that Glue takes, in characters.
+# The maximum lengths of texts in Glue, in characters.
 _MAX_DESCRIPTION, _MAX_COMMENT = 2048, 255
 
 
 def namespace_properties(database: Mapping[str, Any]) -> dict[str, str]:
-    """Return the properties of a namespace from Glue's database."""
+    """Return the properties of a namespace from its Glue database."""
     properties = {str(key): str(text) for key, text in (database.get("Parameters") or {}).items()}
     return properties | {key: str(database[field]) for key, field in _NAMESPACE_FIELDS.items() if database.get(field)}
 
 
 def database_input(name: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return Glue's database for a namespace."""
+    """Return the Glue database for a namespace."""
     fields = {field: properties[key] for key, field in _NAMESPACE_FIELDS.items() if properties.get(key)}
     rest = {key: text for key, text in properties.items() if key not in _NAMESPACE_FIELDS}
     return {"Name": name, **fields, "Parameters": rest}
@@ -56,7 +57,7 @@ def parameters_of(table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_iceberg(table: Mapping[str, Any]) -> bool:
-    """Return True for an Iceberg table, of whichever case Glue has the type in."""
+    """Return True for an Iceberg table; Glue may have the type in upper or lower case."""
     return parameters_of(table).get(TABLE_TYPE, "").upper() == ICEBERG
 
 
@@ -66,13 +67,13 @@ def metadata_location_of(table: Mapping[str, Any]) -> str:
 
 
 def new_table(name: str, metadata_location: str, metadata: TableMetadata) -> dict[str, Any]:
-    """Return Glue's table for a new Iceberg table."""
+    """Return the Glue table for a new Iceberg table."""
     parameters = {"EXTERNAL": "TRUE", TABLE_TYPE: ICEBERG, LOCATION: metadata_location}
     return {"Name": name, "TableType": "EXTERNAL_TABLE", "Parameters": parameters, **shown_fields({}, metadata)}
 
 
 def as_input(table: Mapping[str, Any], parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return a table as an update takes it, with other parameters if these are given."""
+    """Return a table in the form of an update request, optionally with different parameters."""
     fields = {field: table[field] for field in _TABLE_INPUT if field in table}
     return fields if parameters is None else {**fields, "Parameters": dict(parameters)}
 
@@ -84,7 +85,7 @@ def committed_parameters(table: Mapping[str, Any], metadata_location: str) -> di
 
 
 def dropped_parameters(table: Mapping[str, Any], process: str, renamed_to: str = "") -> dict[str, str]:
-    """Return the parameters of a table that a process drops or renames; the last metadata location stays, as the previous one."""
+    """Return the parameters of a table that a process drops or renames. The last metadata location is kept as the previous metadata location."""
     location = {PREVIOUS_LOCATION: metadata_location_of(table)} if metadata_location_of(table) else {}
     target = {RENAMED_TO: renamed_to} if renamed_to else {}
     rest = {key: text for key, text in parameters_of(table).items() if key not in (TABLE_TYPE, LOCATION)}
@@ -92,7 +93,7 @@ def dropped_parameters(table: Mapping[str, Any], process: str, renamed_to: str =
 
 
 def shown_fields(table: Mapping[str, Any], metadata: TableMetadata) -> dict[str, Any]:
-    """Return the fields of a table that follow its metadata: the columns, the folder and the comment."""
+    """Return the fields of a table that are copied from its metadata: the columns, the folder and the comment."""
     descriptor = {**(table.get("StorageDescriptor") or {}), "Location": metadata.location, "Columns": _columns(metadata.schema())}
     comment = metadata.properties.get(COMMENT)
     return {"StorageDescriptor": descriptor, **({"Description": comment[:_MAX_DESCRIPTION]} if comment else {})}

@@ -1,10 +1,9 @@
-"""`GlueCatalogStore`: names in the AWS Glue Data Catalog, shared with Java's GlueCatalog, PyIceberg, Athena and EMR.
+"""`GlueCatalogStore`: a catalog store in the AWS Glue Data Catalog, shared with Java's GlueCatalog, PyIceberg, Athena and EMR.
 
-A commit reads the table, compares the metadata location, and updates the table on the condition that its version is still the one that was read, so that of
-several writers one wins. Glue deletes without a condition, so that a table is dropped in two steps: such an update takes its metadata location away, after
-which no commit succeeds and no table of the name can be created; then the name is deleted. A rename creates the new name between the two steps, so that of
-both names never more than one opens.
-Errors of Glue and Lake Formation are passed on with their text. Spec: Metastore Tables.
+A commit reads the table, compares the metadata location, and updates the table on the condition that its version has not changed, so that only one of several
+writers wins. Glue has no conditional deletion, so that a drop takes two steps: a conditional update removes the metadata location, after which no commit
+succeeds and no table of this name can be created; then the name is deleted. A rename creates the new name between these two steps, so that never both names can
+be opened. Errors of Glue and Lake Formation are passed on with their text. Spec: Metastore Tables.
 """
 
 from collections.abc import Mapping
@@ -39,16 +38,16 @@ from icefloe.stores.metastore_store import PREVIOUS_LOCATION, MetastoreStore
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 
 SKIP_ARCHIVE = "glue.skip-archive"
-# Times that a drop reads the table again after another writer has changed it.
+# The number of times that a drop reads the table again after another writer has changed it.
 TRIES = 10
-# Times that a deletion is sent, and seconds before the second time; each further wait is twice as long.
+# The number of attempts of a deletion, and the seconds before the second attempt; each further wait is twice as long.
 DELETIONS, FIRST_WAIT_S = 6, 0.1
 
 
 class GlueCatalogStore(MetastoreStore):
-    """The databases and tables of one Glue catalog. It holds only settings, so that it can be pickled.
+    """A catalog store for the databases and tables of a Glue catalog. It holds only settings, so that it can be pickled.
 
-    Args of the constructor: `properties` are those of the catalog; `io` reads metadata files, for the columns that Glue shows.
+    Args of the constructor: `properties` are the catalog properties; `io` reads metadata files to get the columns that Glue shows.
     """
 
     service = "AWS Glue"
@@ -59,7 +58,7 @@ class GlueCatalogStore(MetastoreStore):
         self._skips_archive = properties.get(SKIP_ARCHIVE, "true").strip().lower() != "false"
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`. Glue's databases do not nest."""
+        """List the databases, which are the namespaces; they do not nest. See `CatalogStore.list_namespaces`."""
         if parent:
             self._database(parent)
             return []
@@ -70,7 +69,7 @@ class GlueCatalogStore(MetastoreStore):
         return glue_objects.namespace_properties(self._database(namespace))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name of several levels."""
+        """Create a namespace. See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name with several levels."""
         if len(namespace) != 1:
             raise self._nesting_error(namespace)
         _refuse_upper_case(namespace)
@@ -83,7 +82,7 @@ class GlueCatalogStore(MetastoreStore):
                 raise
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`. Tables of other formats are in a namespace too."""
+        """Drop a namespace. See `CatalogStore.drop_namespace`. Tables of other formats count as content of a namespace too."""
         self._database(namespace)
         with glue_errors(f"namespace {dotted(namespace)!r} was not dropped"):
             if tables := [table["Name"] for table in self._tables(namespace)]:
@@ -97,14 +96,14 @@ class GlueCatalogStore(MetastoreStore):
             self._glue.call("update_database", Name=namespace[0], DatabaseInput=database)
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`. Tables of other formats are left out. Raises `InvalidIdentifierError` for a name that no database can have."""
+        """List the Iceberg tables of a namespace. See `CatalogStore.list_tables`. Raises `InvalidIdentifierError` for a name that no database can have."""
         _refuse_upper_case(namespace)
         self._database(namespace)
         with glue_errors(f"catalog {self.name!r} could not be listed"):
             return sorted((*namespace, table["Name"]) for table in self._tables(namespace) if glue_objects.is_iceberg(table))
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`. Raises `NoSuchTableError` also for a table of another format."""
+        """Load a table. See `CatalogStore.load`. Raises `NoSuchTableError` also for a table in another format."""
         table = self._table(identifier)
         return TableLocation(
             identifier=identifier,
@@ -131,12 +130,12 @@ class GlueCatalogStore(MetastoreStore):
         return metadata_location
 
     def _create(self, identifier: Identifier, table: Mapping[str, Any], failure: str) -> None:
-        """Create a table.
+        """Create the Glue table.
 
         Raises:
             TableAlreadyExistsError: another table has the name.
-            CommitUnknownError: it may be created.
-            IcefloeError: it is not created.
+            CommitUnknownError: the table may have been created.
+            IcefloeError: the table was not created.
         """
         try:
             self._glue.call("create_table", DatabaseName=identifier[0], TableInput=table)
@@ -152,7 +151,7 @@ class GlueCatalogStore(MetastoreStore):
                 raise table_exists(self.name, identifier) from error
 
     def _swap(self, request: CommitRequest) -> Outcome:
-        """Change the location on the condition that the table's version is the one whose location was compared."""
+        """Change the location on the condition that the table still has the version whose location was compared."""
         try:
             table = self._table(request.identifier)
             if (current := metadata_location_of(table)) != request.expected:
@@ -174,28 +173,28 @@ class GlueCatalogStore(MetastoreStore):
 
     def _outcome(self, request: CommitRequest, error: GlueError) -> Outcome:
         if error.code == MODIFIED:
-            # It may have been this request's own: boto3 sends a request again whose reply was lost.
+            # The other update may be this request's own: boto3 repeats a request if the reply was lost.
             return self.commit_status([request])
         if error.code == MISSING:
-            # After a lost reply another process may have renamed the table with this commit in it.
+            # If the reply was lost, another process may have renamed the table meanwhile, with this commit in it.
             return Conflicted(current_location=None, reason="the table was dropped", is_reply_lost=error.was_repeated)
         if error.is_denial:
             return Refused(error=error.as_icefloe_error(f"Glue refused the commit to {dotted(request.identifier)}"))
         return Unknown(reason=str(error))
 
     def _update(self, identifier: Identifier, table: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-        """Update a table on the condition that its version is that of `table`. Raises `GlueError`."""
+        """Update a table on the condition that it still has the version of `table`. Raises `GlueError`."""
         version = {"VersionId": str(table["VersionId"])} if table.get("VersionId") is not None else {}
         self._glue.call("update_table", DatabaseName=identifier[0], TableInput=changed, SkipArchive=self._skips_archive, **version)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `CatalogStore.rename`. Glue has no rename: the drop of the old name is begun, the new name created, then the old one deleted.
+        """Rename a table. See `CatalogStore.rename`. Glue has no rename: the drop of the old name begins, the new name is created, the old name is deleted.
 
         Raises:
             NoSuchTableError, NoSuchNamespaceError, TableAlreadyExistsError: nothing was changed.
-            CommitUnknownError: it may have either name, or no name; the error has its metadata location.
-            UnfinishedDropError: it has neither name, and its metadata location could not be given back to the old one.
-            StorageUnavailableError: nothing was changed, or it has its new name and the old one may still be taken; the error states which.
+            CommitUnknownError: the table may have either name, or no name; the error has its metadata location.
+            UnfinishedDropError: the table has neither name, and its metadata location could not be restored under the old name.
+            StorageUnavailableError: nothing was changed; or the table has its new name, but the old name may still be taken. The error states which.
         """
         _refuse_upper_case(target)
         table = self._table(source)
@@ -220,7 +219,7 @@ class GlueCatalogStore(MetastoreStore):
             ) from error
 
     def _create_renamed(self, source: Identifier, target: Identifier, table: Mapping[str, Any], marked: Mapping[str, str]) -> None:
-        """Create the new name of a table whose old one does not open any more; where Glue did not create it, restore the old one. Raises as `rename`."""
+        """Create the new name of a table whose old name cannot be opened any more; if that fails, restore the old name. Raises the errors of `rename`."""
         try:
             self._create(
                 target,
@@ -235,10 +234,10 @@ class GlueCatalogStore(MetastoreStore):
             raise
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """See `CatalogStore.drop`. Without `expected` a drop of the name that has not ended is ended."""
+        """Drop a table. See `CatalogStore.drop`. Without `expected`, also finish a drop of this name that another process has not finished."""
         failure = f"table {dotted(identifier)!r} was not dropped"
         if expected is not None:
-            # Another writer that drops or renames the table may need its files.
+            # Another writer that is dropping or renaming the table may need its files.
             table = self._table(identifier)
             return metadata_location_of(table) == expected and self._drop_version(identifier, table, failure)
         for _ in range(TRIES):
@@ -255,16 +254,16 @@ class GlueCatalogStore(MetastoreStore):
         )
 
     def _drop_version(self, identifier: Identifier, table: Mapping[str, Any], failure: str) -> bool:
-        """Drop a table if it is still of the version that was read.
+        """Drop a table if it still has the version that was read.
 
         Returns:
             False if another writer has changed it.
 
         Raises:
-            NoSuchTableError: another writer has dropped it.
-            UnfinishedDropError: it is dropped, but its name may still be taken.
-            CommitUnknownError: it may be dropped.
-            IcefloeError: it is not dropped.
+            NoSuchTableError: another writer has dropped the table.
+            UnfinishedDropError: the table is dropped, but its name may still be taken.
+            CommitUnknownError: the table may have been dropped.
+            IcefloeError: the table was not dropped.
         """
         marked = glue_objects.dropped_parameters(table, uuid4().hex)
         if not self._begin_drop(identifier, table, marked, failure):
@@ -277,7 +276,7 @@ class GlueCatalogStore(MetastoreStore):
         return True
 
     def _begin_drop(self, identifier: Identifier, table: Mapping[str, Any], marked: Mapping[str, str], failure: str) -> bool:
-        """Take the metadata location of a table away, if it is still of the version that was read. Raises as `_drop_version`."""
+        """Remove the metadata location of a table if it still has the version that was read. Raises the errors of `_drop_version`."""
         try:
             self._update(identifier, table, glue_objects.as_input(table, marked))
         except GlueError as error:
@@ -289,7 +288,7 @@ class GlueCatalogStore(MetastoreStore):
         return True
 
     def _is_drop_begun(self, identifier: Identifier, table: Mapping[str, Any], marked: Mapping[str, str], failure: GlueError) -> bool:
-        """Return whether an update that failed has begun a drop; False if another writer came first. Raises `CommitUnknownError`."""
+        """Return whether a failed update has begun a drop nevertheless; False if another writer came first. Raises `CommitUnknownError`."""
         unknown = CommitUnknownError(
             f"table {dotted(identifier)!r} may have been dropped from catalog {self.name!r}, or its drop begun: {failure}",
             table=dotted(identifier),
@@ -301,15 +300,15 @@ class GlueCatalogStore(MetastoreStore):
             current = self._raw_table(identifier)
         except IcefloeError as error:
             raise unknown from error
-        if _is_marked(current, marked):  # the reply was lost
+        if _is_marked(current, marked):  # the update succeeded, and only its reply was lost
             return True
-        # Once another version is there, an update that is still on its way is refused.
+        # Once there is a newer version, Glue refuses an update that is still in transit.
         if failure.is_denial or (current is not None and current.get("VersionId") != table.get("VersionId")):
             return False
         raise unknown from failure
 
     def _end_drop(self, identifier: Identifier, marked: Mapping[str, str]) -> None:
-        """Delete a name while it is that of the drop that was begun: another process may have ended the drop, and created a table of the name.
+        """Delete a name if it still belongs to the drop that was begun: another process may have finished the drop, and created a new table of this name.
 
         Raises:
             UnfinishedDropError: the name may still be taken.
@@ -338,13 +337,13 @@ class GlueCatalogStore(MetastoreStore):
         raise self._unfinished_drop_error(identifier, marked) from failures[-1]
 
     def _restore(self, identifier: Identifier, table: Mapping[str, Any], marked: Mapping[str, str]) -> bool:
-        """Give the metadata location back to a table whose drop was begun.
+        """Restore the metadata location of a table whose drop was begun.
 
         Returns:
-            False if another process has ended the drop.
+            False if another process has finished the drop.
 
         Raises:
-            UnfinishedDropError: it may not have been given back.
+            UnfinishedDropError: the location may not have been restored.
         """
         try:
             current = self._raw_table(identifier)
@@ -352,12 +351,12 @@ class GlueCatalogStore(MetastoreStore):
                 return False
             self._update(identifier, current, glue_objects.as_input(table))
         except (GlueError, IcefloeError) as error:
-            if not self._has_table(identifier, metadata_location_of(table)):  # else the reply was lost
+            if not self._has_table(identifier, metadata_location_of(table)):  # otherwise only the reply was lost
                 raise self._unfinished_drop_error(identifier, marked) from error
         return True
 
     def _database(self, namespace: Identifier) -> Mapping[str, Any]:
-        """Return Glue's description of a database. Raises `NoSuchNamespaceError`."""
+        """Return the Glue database of a namespace. Raises `NoSuchNamespaceError`."""
         if len(namespace) != 1:
             raise namespace_missing(self.name, namespace)
         with glue_errors(f"namespace {dotted(namespace)!r} could not be loaded"):
@@ -367,23 +366,23 @@ class GlueCatalogStore(MetastoreStore):
                 if error.code == MISSING:
                     raise namespace_missing(self.name, namespace) from error
                 raise
-        if database["Name"] != namespace[0]:  # Glue ignores upper and lower case
+        if database["Name"] != namespace[0]:  # Glue ignores the case of names
             raise namespace_missing(self.name, namespace)
         return database
 
     def _tables(self, namespace: Identifier) -> list[Mapping[str, Any]]:
-        """Return all tables of a database, of every format. Raises `GlueError`."""
+        """Return all tables of a database, in every format. Raises `GlueError`."""
         return list(self._glue.pages("get_tables", "TableList", DatabaseName=namespace[0]))
 
     def _table(self, identifier: Identifier) -> Mapping[str, Any]:
-        """Return Glue's description of an Iceberg table. Raises `NoSuchTableError`."""
+        """Return the Glue table of an Iceberg table. Raises `NoSuchTableError`."""
         table = self._table_or_dropped(identifier)
         if DROPPED_BY in parameters_of(table):
             raise self._unfinished_drop_error(identifier, parameters_of(table))
         return table
 
     def _table_or_dropped(self, identifier: Identifier) -> Mapping[str, Any]:
-        """Return an Iceberg table, or what is left of one whose drop has not ended. Raises `NoSuchTableError`."""
+        """Return an Iceberg table, or the entry of a table whose drop is not finished. Raises `NoSuchTableError`."""
         table = self._raw_table(identifier)
         if table is None:
             raise self._missing(identifier)
@@ -392,7 +391,7 @@ class GlueCatalogStore(MetastoreStore):
         return table
 
     def _raw_table(self, identifier: Identifier) -> Mapping[str, Any] | None:
-        """Return a table of any format; None if Glue does not have one of exactly this name."""
+        """Return a table in any format; None if Glue has no table of exactly this name."""
         if len(identifier) != 2:
             return None
         with glue_errors(f"table {dotted(identifier)!r} could not be loaded"):
@@ -405,7 +404,7 @@ class GlueCatalogStore(MetastoreStore):
         return table if table["Name"] == identifier[1] else None
 
     def _has_table(self, identifier: Identifier, location: str) -> bool | None:
-        """Return whether a name is that of the table with this metadata file, whose writers may have committed since; None if that is not known."""
+        """Return whether the table of this name has, or had before later commits, this metadata file; None if that is unknown."""
         try:
             current = metadata_location_of(self._table(identifier))
             uuids = () if current == location else (self._metadata(current).table_uuid, self._metadata(location).table_uuid)
@@ -443,19 +442,19 @@ class GlueCatalogStore(MetastoreStore):
 
 
 def _is_marked(table: Mapping[str, Any] | None, marked: Mapping[str, str]) -> bool:
-    """Return whether a table is still that whose drop was begun with these parameters."""
+    """Return whether a table is still the one whose drop was begun with these parameters."""
     return table is not None and parameters_of(table).get(DROPPED_BY) == marked[DROPPED_BY]
 
 
 def _changes_shown_fields(update: Update | ViewUpdate) -> bool:
-    """Return whether an update may change what Glue shows of a table: its columns, its folder or its comment."""
+    """Return whether an update may change the fields that Glue shows of a table: columns, folder or comment."""
     return isinstance(update, AddSchema | SetCurrentSchema | SetLocation) or (
         isinstance(update, SetProperties) and glue_objects.COMMENT in update.updates
     )
 
 
 def _removes_comment(update: Update | ViewUpdate) -> bool:
-    """Return whether an update removes the comment. A description that only a console has set stays."""
+    """Return whether an update removes the comment. A description that was only set in a console is kept."""
     return isinstance(update, RemoveProperties) and glue_objects.COMMENT in update.removals
 
 

@@ -1,6 +1,6 @@
-"""`hive_type`: types of columns as Hive and Glue write them, for catalogs that show the columns of a table.
+"""`hive_type`: the types of columns in the syntax of Hive and Glue, for metastores that show the columns of a table.
 
-Readers of Iceberg take the schema from the metadata file. Origin: Java's `HiveSchemaUtil` and `IcebergToGlueConverter`, which agree.
+Readers of Iceberg tables use the schema in the metadata file instead. Origin: Java's `HiveSchemaUtil` and `IcebergToGlueConverter`, which agree.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _NAMES: Mapping[type, str] = {
     FixedType: "binary",
     BinaryType: "binary",
 }
-# Hive has no type for times, uuids, variants, shapes and unknown values.
+# Hive has no equivalents for times, uuids, variants, geometries and unknown values.
 _OTHERS = "string"
 
 
@@ -48,11 +48,11 @@ ZONED_TIMESTAMP = "timestamp with local time zone"
 
 
 def hive_type(kind: IcebergType, *, has_zoned_timestamps: bool = False) -> str:
-    """Return the type's text in Hive's syntax.
+    """Return the text of a type in Hive's syntax.
 
     Args:
-        kind: A type of Iceberg.
-        has_zoned_timestamps: The reader has Hive's type of instants, as Hive has from version 3 on; Glue has not.
+        kind: The Iceberg type.
+        has_zoned_timestamps: Whether the metastore supports timestamps with local time zone: Hive does from version 3 on, Glue does not.
     """
     inner = partial(hive_type, has_zoned_timestamps=has_zoned_timestamps)
     if has_zoned_timestamps and isinstance(kind, TimestamptzType | TimestamptzNanoType):

@@ -1,8 +1,8 @@
-"""`MetastoreLock`: the exclusive lock of one table in a Hive metastore, which Java's Iceberg, PyIceberg and Hive itself wait for.
+"""`MetastoreLock`: the exclusive lock of a table in a Hive metastore. Java's Iceberg, PyIceberg and Hive itself wait for it too.
 
-Hive changes a table without a condition, so no other writer may change it between a read of the metadata location and the change. A lock that is not
-renewed ends after some minutes (`hive.txn.timeout`), so a thread sends a heartbeat while the lock is held. Names and defaults of the settings are those of
-Java's Hive catalog. Spec: Metastore Tables.
+Hive has no conditional change of a table, so that no other writer may change it between reading the metadata location and the change. A lock ends after some
+minutes without a heartbeat (`hive.txn.timeout`), so that a thread sends heartbeats while the lock is held. The settings have the names and defaults of Java's
+Hive catalog. Spec: Metastore Tables.
 """
 
 import platform
@@ -33,16 +33,16 @@ class LockError(Exception):
 
 
 class MetastoreLock:
-    """`with MetastoreLock(session, properties, ("db", "t")) as lock:` waits for the lock, holds it in the block, and releases it.
+    """A context manager that waits for the lock, holds it in the block, and releases it: `with MetastoreLock(session, properties, ("db", "t")) as lock:`.
 
-    Raises at the start of the block: `LockError` where another writer holds the lock for too long, `MetastoreError` for other failures.
+    Raises at the start of the block: `LockError` if another writer holds the lock for too long, `MetastoreError` for other failures.
     """
 
     def __init__(self, session: MetastoreSession, properties: Mapping[str, str], identifier: Identifier) -> None:
         self._session = session
         self._properties = properties
         self._identifier = identifier
-        # Threads of this process wait here, which needs no polling of the metastore.
+        # Threads of this process wait for this lock, so that they need not poll the metastore.
         self._local = _local_lock(properties.get("uri", ""), identifier)
         self._agent = f"Icefloe-{uuid4()}"
         self._id: int | None = None
@@ -66,7 +66,7 @@ class MetastoreLock:
         self._release()
 
     def require_held(self) -> None:
-        """Raise `LockError` if a heartbeat has failed: another writer may hold the lock."""
+        """Raise `LockError` if a heartbeat has failed, because another writer may hold the lock then."""
         if self._failure:
             raise LockError(f"the lock of table {dotted(self._identifier)!r} was lost: {self._failure}")
 
@@ -84,7 +84,7 @@ class MetastoreLock:
             raise LockError(f"the metastore did not give the lock of table {dotted(self._identifier)!r}: state {state}")
 
     def _request(self) -> Any:
-        """Request the lock, and return its state. A request whose response is lost is looked up by its agent, as no other process releases the lock."""
+        """Request the lock, and return its state. If the response is lost, the lock is looked up by its agent, because no other process would release it."""
         types = hive_types()
         database, table = self._identifier
         component = types.LockComponent(type=types.LockType.EXCLUSIVE, level=types.LockLevel.TABLE, dbname=database, tablename=table)
@@ -101,7 +101,7 @@ class MetastoreLock:
         return response.state
 
     def _find(self) -> Any:
-        """Return this lock as the metastore lists it; None if it has not."""
+        """Return this lock from the metastore's list of locks; None if the list does not contain it."""
         request = hive_types().ShowLocksRequest(dbname=self._identifier[0], tablename=self._identifier[1])
         locks = self._session.call("show_locks", request).locks or ()
         return next((lock for lock in locks if lock.agentInfo == self._agent), None)
@@ -121,7 +121,7 @@ class MetastoreLock:
         self._ended.set()
         try:
             if self._id is not None:
-                with suppress(MetastoreError):  # the metastore ends a lock without heartbeats by itself
+                with suppress(MetastoreError):  # without heartbeats, the metastore ends the lock itself
                     self._session.call("unlock", hive_types().UnlockRequest(lockid=self._id))
         finally:
             self._local.release()

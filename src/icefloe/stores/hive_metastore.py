@@ -1,7 +1,7 @@
-"""`MetastoreSession`: one connection to a Hive metastore, by Thrift; its settings and its failures.
+"""`MetastoreSession`: a Thrift connection to a Hive metastore, with its settings and its errors.
 
-The classes of the messages are generated from Hive's own interface and are those of the package `pymetastore`, which the extra `hive` brings. What a metastore
-sends is limited in size. Connections are plain TCP: a metastore that requires Kerberos is refused by name.
+The message classes, which are generated from Hive's interface definition, come from the package `pymetastore`, which the extra `hive` installs. The size of
+responses is limited. Connections are plain TCP; if a metastore requires Kerberos, the error states this.
 """
 
 import getpass
@@ -26,12 +26,12 @@ from icefloe.optional_packages import optional_module
 
 URI, USER, KERBEROS = "uri", "ugi", "hive.kerberos-authentication"
 DEFAULT_PORT = 9083  # Origin: Hive's `metastore.thrift.port`.
-# Seconds to connect, and to wait for a response: Hive's own default for its clients, as a slow change of a table may take minutes.
+# The timeout in seconds for connecting and for a response: the default of Hive's clients, because a slow change of a table may take minutes.
 CONNECT_S, RESPONSE_S = 20, 600
-# Largest text and longest list of a response, in bytes and entries; and how much of an error is shown, in characters.
+# The limits of a response: bytes of a text, entries of a list, and characters of an error that are shown.
 MAX_TEXT, MAX_ENTRIES, MAX_ERROR_TEXT = 1 << 27, 1 << 20, 2000
 _FEATURE = "a catalog in a Hive metastore"
-# Errors after which a request was certainly not carried out; after any other one, such as a lost connection or a failed database, it may have been.
+# Errors after which a request was certainly not carried out. After any other error, such as a lost connection, it may have been.
 _DENIALS = frozenset(
     {"InvalidOperationException", "InvalidObjectException", "InvalidInputException", "NoSuchObjectException", "AlreadyExistsException"}
 )
@@ -39,27 +39,27 @@ _NOT_CONNECTED = "NotConnected"
 
 
 def hive_types() -> ModuleType:
-    """Return the module with the classes of the messages. Raises `NotInstalledError`."""
+    """Return the module with the message classes. Raises `NotInstalledError`."""
     return optional_module("pymetastore.hive_metastore.ttypes", extra="hive", feature=_FEATURE)
 
 
 def user_of(properties: Mapping[str, str]) -> str:
-    """Return the user name that is sent to the metastore: of the property `ugi`, or of this process."""
+    """Return the user name for the metastore: from the property `ugi`, or the user of this process."""
     if name := properties.get(USER, "").partition(":")[0]:
         return name
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may have a user without a name
+    except (KeyError, OSError):  # a user in a container may have no name
         return "unknown"
 
 
 def setting(properties: Mapping[str, str], name: str) -> str | None:
-    """Return a setting that Java reads from Hadoop's configuration: a catalog has it under its own name or after `hadoop.`."""
+    """Return a setting that Java reads from Hadoop's configuration; the catalog property has the same name, or the prefix `hadoop.`."""
     return properties.get(name, properties.get(f"hadoop.{name}"))
 
 
 class MetastoreError(Exception):
-    """A failed call: the name of Hive's exception, which is empty where there is no response, and its text."""
+    """A failed call, with the name of Hive's exception (empty if there was no response) and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -67,11 +67,11 @@ class MetastoreError(Exception):
 
     @property
     def is_denial(self) -> bool:
-        """Whether the metastore certainly did not carry the request out."""
+        """Whether the metastore certainly did not carry out the request."""
         return self.kind in _DENIALS or self.kind == _NOT_CONNECTED
 
     def as_icefloe_error(self, failure: str) -> IcefloeError:
-        """Return the error to raise for a failure that has no meaning of its own."""
+        """Return the error to raise for a failure that the store does not handle itself."""
         if "Permission denied" in str(self) or "AccessControlException" in str(self):
             return StoragePermissionError(
                 f"{failure}: the metastore denied it: {self}", next_step="grant the right to this user, or set another one (ugi)"
@@ -91,9 +91,9 @@ class MetastoreError(Exception):
 
 
 class MetastoreSession:
-    """A connection, opened at the first call and again after a lost one. One thread uses it at a time.
+    """A connection to a metastore, opened at the first call and again after it was lost. Only one thread uses it at a time.
 
-    Args of the constructor: `properties` are those of the catalog.
+    Args of the constructor: `properties` are the catalog properties.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -116,7 +116,7 @@ class MetastoreSession:
         self._transport = self._client = None
 
     def call(self, operation: str, *arguments: Any) -> Any:
-        """Call an operation of the metastore once. Raises `MetastoreError`."""
+        """Call a method of the metastore once, without repeats. Raises `MetastoreError`."""
         thrift = optional_module("thrift.Thrift", extra="hive", feature=_FEATURE)
         self._connect()
         try:
@@ -125,7 +125,7 @@ class MetastoreSession:
             raise self._failure(type(error).__name__, error) from cause_without_secrets(error, self._secrets)
         except thrift.TException as error:
             if not hasattr(error, "thrift_spec"):
-                # An error of the transport or the protocol: the rest of the response would be read as the next one.
+                # After an error in the transport or protocol, the rest of the response would be read as the next response.
                 self.close()
                 raise self._failure("", error) from cause_without_secrets(error, self._secrets)
             raise self._failure(type(error).__name__, error) from cause_without_secrets(error, self._secrets)
@@ -169,7 +169,7 @@ class MetastoreSession:
 
 @lru_cache(maxsize=32)
 def addresses(uri: str) -> tuple[tuple[str, int], ...]:
-    """Return host and port of each metastore of a `uri`, which are separated by commas. Raises `InvalidInputError`."""
+    """Return the host and port of each metastore in a `uri`, which separates them by commas. Raises `InvalidInputError`."""
     uris = []
     for text in filter(None, (part.strip() for part in uri.split(","))):
         try:
@@ -190,7 +190,7 @@ def addresses(uri: str) -> tuple[tuple[str, int], ...]:
 
 
 def check_settings(properties: Mapping[str, str]) -> None:
-    """Refuse an invalid address, and Kerberos. Raises `InvalidInputError`, `UnsupportedFeatureError`."""
+    """Refuse an invalid address or Kerberos. Raises `InvalidInputError`, `UnsupportedFeatureError`."""
     addresses(properties.get(URI, ""))
     if properties.get(KERBEROS, "").strip().lower() == "true":
         raise UnsupportedFeatureError(

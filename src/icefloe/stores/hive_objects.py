@@ -1,7 +1,7 @@
-"""Tables and databases of a Hive metastore, and the Iceberg tables and namespaces that they represent.
+"""Conversion between tables and databases of a Hive metastore, and the Iceberg tables and namespaces that they represent.
 
-A table has the metadata location among its parameters. The other parameters, the columns and the storage descriptor follow the metadata for Hive and for
-consoles; nothing reads them back. Parameters that others have set stay. The names are those of Java's Hive catalog. Spec: Metastore Tables.
+The metadata location is a parameter of the table. The other parameters, the columns and the storage descriptor are copied from the metadata for Hive and for
+consoles, and never read back. Parameters that other programs have set are kept. The names are the same as in Java's Hive catalog. Spec: Metastore Tables.
 """
 
 import json
@@ -22,18 +22,18 @@ from icefloe.stores.metastore_store import ICEBERG, LOCATION, PREVIOUS_LOCATION,
 
 HIVE2 = "hive.hive2-compatible"
 MAX_PARAMETER = "iceberg.hive.table-property-max-size"
-DEFAULT_MAX_PARAMETER = 32672  # Origin: Java; the longest text of Derby, in characters
+DEFAULT_MAX_PARAMETER = 32672  # Origin: Java; the maximum length of a text in Derby, in characters
 TABLE_OWNER = "hive.metastore.table.owner"
-# Properties of a namespace that Hive has fields for.
+# Namespace properties for which Hive has fields.
 NAMESPACE_LOCATION, _NAMESPACE_COMMENT = "location", "comment"
 _OWNER, _OWNER_TYPE = "hive.metastore.database.owner", "hive.metastore.database.owner-type"
 _STORAGE_HANDLER = "storage_handler"
-# Properties of Iceberg that Hive has under another name.
+# Iceberg properties with a different name in Hive.
 _TRANSLATED = {"gc.enabled": "external.table.purge"}
-# Parameters that Hive counts with -> the counts in the summary of a snapshot.
+# Hive's parameters with counts -> the counts in the summary of a snapshot.
 _COUNTS = {"numFiles": "total-data-files", "numRows": "total-records", "totalSize": "total-files-size"}
 _MAX_RETENTION = (1 << 31) - 1
-# Formats of a table's storage descriptor: the ones that Hive reads Iceberg with, and ones that read nothing.
+# Formats in a table's storage descriptor: those by which Hive reads Iceberg tables, and those for tables that Hive cannot read.
 _FORMATS = {
     True: (
         "org.apache.iceberg.mr.hive.HiveIcebergInputFormat",
@@ -54,7 +54,7 @@ def new_table(identifier: Identifier, metadata_location: str, metadata: TableMet
 
     Args:
         identifier: Database and table.
-        metadata_location: Its metadata file.
+        metadata_location: The location of its metadata file.
         metadata: The content of the file.
         settings: The properties of the catalog.
     """
@@ -77,11 +77,11 @@ def new_table(identifier: Identifier, metadata_location: str, metadata: TableMet
 def update_table(
     table: Any, metadata_location: str, metadata: TableMetadata, settings: Mapping[str, str], removed: Collection[str] = ()
 ) -> None:
-    """Change a table of the metastore to match its metadata.
+    """Change a table of the metastore so that it matches its metadata.
 
     Args:
-        table: The table, which is changed.
-        metadata_location: The metadata file, whose predecessor is the table's present one.
+        table: The table of the metastore, which is modified.
+        metadata_location: The location of the new metadata file. The table's current location becomes the previous one.
         metadata: The content of the file.
         settings: The properties of the catalog.
         removed: Properties that the commit removes from the table.
@@ -105,7 +105,7 @@ def update_table(
 
 
 def _set_content(parameters: dict[str, str], metadata: TableMetadata, settings: Mapping[str, str]) -> None:
-    """Set the parameters about schema, layout and current snapshot; a text that is longer than the metastore can store is left out."""
+    """Set the parameters for schema, layout and current snapshot; texts that are too long for the metastore are left out."""
     snapshot = metadata.current_snapshot()
     spec, order = metadata.spec(), metadata.sort_order()
     texts: dict[str, str | None] = {
@@ -162,23 +162,23 @@ def _descriptor(metadata: TableMetadata, *, has_engine: bool, has_zoned_timestam
 
 
 def is_enabled(name: str, table_properties: Mapping[str, str], settings: Mapping[str, str], *, default: bool) -> bool:
-    """Return a switch that a table has as its property, and a catalog after `iceberg.`."""
+    """Return a boolean setting: a table property, or the catalog property with the prefix `iceberg.`."""
     text = table_properties.get(name) or setting(settings, f"iceberg.{name}")
     return default if text is None else text.strip().lower() == "true"
 
 
 def is_iceberg(table: Any) -> bool:
-    """Return whether a table of the metastore is one of Iceberg."""
+    """Return whether a table of the metastore is an Iceberg table."""
     return str((table.parameters or {}).get(TABLE_TYPE, "")).upper() == ICEBERG
 
 
 def metadata_location_of(table: Any) -> str:
-    """Return the metadata location of a table; empty for another table."""
+    """Return the metadata location of a table; empty if it is not an Iceberg table."""
     return str((table.parameters or {}).get(LOCATION, ""))
 
 
 def namespace_properties(database: Any) -> dict[str, str]:
-    """Return the properties of the namespace that a database is."""
+    """Return the properties of the namespace that a database represents."""
     properties = {str(key): str(text) for key, text in (database.parameters or {}).items()}
     if database.locationUri:
         properties[NAMESPACE_LOCATION] = str(database.locationUri)
@@ -192,7 +192,7 @@ def namespace_properties(database: Any) -> dict[str, str]:
 
 
 def set_namespace_properties(database: Any, properties: Mapping[str, str], settings: Mapping[str, str]) -> None:
-    """Give a database the properties of its namespace. Raises `InvalidInputError`."""
+    """Set the properties of a namespace in its database. Raises `InvalidInputError`."""
     types = hive_types()
     kind = properties.get(_OWNER_TYPE, "USER")
     if kind not in types.PrincipalType._NAMES_TO_VALUES:

@@ -1,8 +1,8 @@
-"""`HiveCatalogStore`: names in a Hive metastore, shared with Java's HiveCatalog, PyIceberg, Trino and Hive itself.
+"""`HiveCatalogStore`: a catalog store in a Hive metastore, shared with Java's HiveCatalog, PyIceberg, Trino and Hive itself.
 
-A commit takes the metastore's exclusive lock of the table (`hive_lock.py`), compares the metadata location, changes the table, releases the lock. Each change
-also carries the expected location, which one of Hive 4 compares itself; that is the only protection without locks.
-`hive_objects.py` has what a table of the metastore contains. Spec: Metastore Tables.
+A commit takes the metastore's exclusive lock of the table (`hive_lock.py`), compares the metadata location, changes the table, and releases the lock. Each
+change also contains the expected location, which a metastore of Hive 4 compares itself. If locks are disabled, that is the only protection. `hive_objects.py`
+defines the content of the metastore's tables. Spec: Metastore Tables.
 """
 
 import re
@@ -36,22 +36,23 @@ from icefloe.stores.name_errors import namespace_exists, namespace_missing, name
 
 _MISSING = "NoSuchObjectException"
 _EXISTS = "AlreadyExistsException"
-# Names that every metastore takes; it would change upper case, and refuses other characters in a database. Origin: Hive's `MetaStoreUtils.validateName`.
+# Names that every metastore accepts unchanged: upper case would be changed, and other characters are refused in databases. Origin: Hive's
+# `MetaStoreUtils.validateName`.
 _DATABASE_NAME = re.compile(r"[a-z0-9_]+")
 _TABLE_NAME = re.compile(r"[a-z0-9_\-$ #%&+:;=@!~,]+")
 _ENCRYPTION_KEY = "encryption.key-id"
-# Tables that one request returns.
+# The number of tables that one request returns.
 _PAGE = 300
-# Text of the error by which Hive 4 refuses a change whose expected parameter is another one.
+# Text in the error of Hive 4 for a change whose expected parameter does not match.
 _MODIFIED = "The table has been modified"
 
 
 class HiveCatalogStore(MetastoreStore):
-    """The databases and tables of one Hive metastore. It holds only settings, so that it can be pickled; each operation connects for itself.
+    """A catalog store for the databases and tables of a Hive metastore. It holds only settings, so that it can be pickled; each operation opens a connection.
 
-    Args of the constructor: `properties` are those of the catalog; `io` reads metadata files, which the metastore's tables follow.
+    Args of the constructor: `properties` are the catalog properties; `io` reads metadata files, whose content is copied to the metastore's tables.
 
-    Raises of the constructor: `InvalidInputError` for an address that is not valid, `UnsupportedFeatureError` for a metastore with Kerberos.
+    Raises of the constructor: `InvalidInputError` for an invalid address, `UnsupportedFeatureError` for a metastore with Kerberos.
     """
 
     service = "Hive"
@@ -62,7 +63,7 @@ class HiveCatalogStore(MetastoreStore):
         self._properties = dict(properties)
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
-        """See `CatalogStore.list_namespaces`. Hive's databases do not nest."""
+        """List the databases, which are the namespaces; they do not nest. See `CatalogStore.list_namespaces`."""
         with self._session(f"catalog {self.name!r} could not be listed") as session:
             if parent:
                 self._database(session, parent)
@@ -74,11 +75,11 @@ class HiveCatalogStore(MetastoreStore):
             return hive_objects.namespace_properties(self._database(session, namespace))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name of several levels."""
+        """Create a namespace. See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name with several levels."""
         if len(namespace) != 1:
             raise self._nesting_error(namespace)
         _check_name(namespace[0], _DATABASE_NAME)
-        # Without a warehouse the metastore chooses a folder in its own.
+        # Without a warehouse, the metastore chooses a folder in its own warehouse.
         database = hive_types().Database(name=namespace[0], locationUri=folder_of_database(self._properties, namespace[0]))
         hive_objects.set_namespace_properties(database, properties, self._properties)
         with self._session(f"namespace {namespace[0]!r} was not created") as session:
@@ -90,7 +91,7 @@ class HiveCatalogStore(MetastoreStore):
                 raise
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`. Tables of other formats are in a namespace too. The folder of the database stays."""
+        """Drop a namespace. See `CatalogStore.drop_namespace`. Tables of other formats count as content too. The folder of the database is not deleted."""
         with self._session(f"namespace {dotted(namespace)!r} was not dropped") as session:
             self._database(session, namespace)
             if tables := session.call("get_all_tables", namespace[0]):
@@ -110,13 +111,13 @@ class HiveCatalogStore(MetastoreStore):
             session.call("alter_database", namespace[0], database)
 
     def list_tables(self, namespace: Identifier) -> list[Identifier]:
-        """See `CatalogStore.list_tables`. Tables of other formats are left out. Raises `InvalidIdentifierError` for a name that no database can have."""
+        """List the Iceberg tables of a namespace. See `CatalogStore.list_tables`. Raises `InvalidIdentifierError` for a name that no database can have."""
         _check_name(namespace[0], _DATABASE_NAME)
         with self._session(f"catalog {self.name!r} could not be listed") as session:
             return self._tables(session, namespace)
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`. Raises `NoSuchTableError` also for a table of another format."""
+        """Load a table. See `CatalogStore.load`. Raises `NoSuchTableError` also for a table in another format."""
         with self._session(f"table {dotted(identifier)!r} could not be loaded") as session:
             table = self._table(session, identifier)
         return TableLocation(
@@ -127,7 +128,7 @@ class HiveCatalogStore(MetastoreStore):
         )
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:  # noqa: ARG002  it may be anywhere
-        """Check that the metastore has the namespace and can have the name. Raises `NoSuchNamespaceError`, `InvalidIdentifierError`."""
+        """Check that the namespace exists and that the metastore accepts the name. Raises `NoSuchNamespaceError`, `InvalidIdentifierError`."""
         _check_name(identifier[-1], _TABLE_NAME)
         with self._session(f"table {dotted(identifier)!r} was not created") as session:
             self._database(session, identifier[:-1])
@@ -149,7 +150,7 @@ class HiveCatalogStore(MetastoreStore):
         return metadata_location
 
     def _swap(self, request: CommitRequest) -> Outcome:
-        """Change the location under the table's lock. Nothing is sent that changes the table before the location was compared under it."""
+        """Change the location under the table's lock. No change is sent before the location was compared under the lock."""
         failure = f"the commit to {dotted(request.identifier)!r} failed"
         with MetastoreSession(self._properties) as session:
             try:
@@ -166,13 +167,13 @@ class HiveCatalogStore(MetastoreStore):
                 return Refused(error=error)
 
     def _swap_locked(self, session: MetastoreSession, lock: MetastoreLock | None, request: CommitRequest) -> Outcome:
-        """Compare and change. Raises `MetastoreError` and `LockError` only for failures before the change was sent."""
+        """Compare the location and change it. Raises `MetastoreError` and `LockError` only for failures before the change was sent."""
         table = self._table(session, request.identifier)
         if (current := metadata_location_of(table)) != request.expected:
             return Conflicted(current_location=current)
         if _ENCRYPTION_KEY in (
             table.parameters or {}
-        ):  # the metastore is trusted with this, not the metadata file, from which it may have been removed
+        ):  # read from the metastore, which is trusted with this decision, and not from the metadata file, which may lack the property
             raise UnsupportedFeatureError(
                 f"table {dotted(request.identifier)!r} is encrypted: its metastore has {_ENCRYPTION_KEY}",
                 next_step="write it with Java's Iceberg",
@@ -191,7 +192,7 @@ class HiveCatalogStore(MetastoreStore):
                 return Conflicted(current_location=None, reason="another writer committed without the lock")
             if error.kind == _MISSING:
                 return Conflicted(current_location=None, reason="the table was dropped")
-            # With a response the call has ended, so that the location decides; without one it may still run.
+            # With a response the call has ended, so that the current location decides. Without a response it may still be running.
             if error.is_denial or (error.kind and self._location(session, request.identifier) == request.expected):
                 return Refused(error=error.as_icefloe_error(f"the commit to {dotted(request.identifier)!r} failed"))
             return Unknown(reason=str(error))
@@ -206,7 +207,7 @@ class HiveCatalogStore(MetastoreStore):
         session.call("alter_table_with_environment_context", identifier[0], identifier[-1], table, context)
 
     def rename(self, source: Identifier, target: Identifier) -> None:
-        """See `CatalogStore.rename`. The lock of the old name is held meanwhile."""
+        """Rename a table while holding the lock of its old name. See `CatalogStore.rename`."""
         _check_name(target[-1], _TABLE_NAME)
         with self._session(f"table {dotted(source)!r} was not renamed") as session:
             self._database(session, target[:-1])
@@ -222,7 +223,7 @@ class HiveCatalogStore(MetastoreStore):
                     raise
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """See `CatalogStore.drop`. The location is compared under the table's lock."""
+        """Drop a table. See `CatalogStore.drop`. The location is compared under the table's lock."""
         with self._session(f"table {dotted(identifier)!r} was not dropped") as session:
             table = self._table(session, identifier)
             with self._lock(session, table):
@@ -238,7 +239,7 @@ class HiveCatalogStore(MetastoreStore):
 
     @contextmanager
     def _session(self, failure: str) -> Iterator[MetastoreSession]:
-        """Connect, and translate the failures that the caller does not."""
+        """Connect, and translate the errors that the caller does not handle."""
         with MetastoreSession(self._properties) as session:
             try:
                 yield session
@@ -253,7 +254,7 @@ class HiveCatalogStore(MetastoreStore):
         return MetastoreLock(session, self._properties, (table.dbName, table.tableName))
 
     def _database(self, session: MetastoreSession, namespace: Identifier) -> Any:
-        """Return a database of the metastore. Raises `NoSuchNamespaceError`."""
+        """Return the database of a namespace. Raises `NoSuchNamespaceError`."""
         missing = namespace_missing(self.name, namespace)
         if len(namespace) != 1:
             raise missing
@@ -263,7 +264,7 @@ class HiveCatalogStore(MetastoreStore):
             if error.kind == _MISSING:
                 raise missing from error
             raise
-        if database.name != namespace[0]:  # Hive ignores upper and lower case
+        if database.name != namespace[0]:  # Hive ignores the case of names
             raise missing
         return database
 
@@ -294,7 +295,7 @@ class HiveCatalogStore(MetastoreStore):
         return table
 
     def _location(self, session: MetastoreSession, identifier: Identifier) -> str | None:
-        """Return the metadata location of a table; None for no table. Raises `MetastoreError`."""
+        """Return the metadata location of a table; None if there is no such table. Raises `MetastoreError`."""
         try:
             return metadata_location_of(self._table(session, identifier))
         except NoSuchTableError:
@@ -305,7 +306,7 @@ class HiveCatalogStore(MetastoreStore):
 
 
 def _check_name(name: str, allowed: re.Pattern[str]) -> None:
-    """Refuse a name that a metastore changes or does not take. Raises `InvalidIdentifierError`."""
+    """Refuse a name that a metastore would change or refuse. Raises `InvalidIdentifierError`."""
     if name != name.lower():
         raise InvalidIdentifierError(
             f"{name!r} cannot be a name in a Hive metastore, which keeps names in lower case", next_step=f"write it as {name.lower()!r}"

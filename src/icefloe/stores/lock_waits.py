@@ -1,7 +1,7 @@
-"""`LockWaits`: a message where a block of code takes longer than it should, such as a transaction that waits for the lock of another process.
+"""`LockWaits`: a report if a block of code takes longer than it should, for example a transaction that waits for the lock of another process.
 
-One thread watches all blocks of the process: a thread of its own for each transaction took a tenth of the time of a commit. It ends where there is nothing to
-watch, and begins again with the next block, also in a forked process.
+One thread watches all blocks of the process, because a thread for each transaction would take a tenth of the time of a commit. The thread ends if there is
+nothing to watch, and is started again by the next block, also in a forked process.
 """
 
 import math
@@ -10,15 +10,16 @@ import threading
 import time
 from collections.abc import Callable
 
-# Seconds between two looks of the thread at most, and without a block until it ends.
+# The maximum of seconds between two checks of the thread, and the seconds without a block after which it ends.
 LOOK_S = 5.0
 _IDLE_S = 600.0
 
 
 class LockWaits:
-    """The blocks that run, by an object of their own: when each is to be reported, in the time of `time.monotonic`, and by what.
+    """The running blocks, each with the `time.monotonic` at which it is to be reported, and the function that reports it.
 
-    A caller that adds a block which is due before `wakes_s`, or while it is infinite, calls `wake`: then the thread does not run, or would look too late.
+    A caller that adds a block calls `wake` if the block is due before `wakes_s`, because the thread would check it too late, or if `wakes_s` is infinite,
+    because the thread may not be running.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class LockWaits:
         self._wake = threading.Event()
 
     def wake(self) -> None:
-        """Let the thread look at the blocks now; it is started if it does not run."""
+        """Make the thread check the blocks now, and start it if it is not running."""
         with self._lock:
             if not self._is_running:
                 self._is_running = True
@@ -40,7 +41,7 @@ class LockWaits:
         idle_since_s = time.monotonic()
         while True:
             self._wake.clear()
-            self.wakes_s = math.inf  # a block that is added while the time is computed wakes the thread
+            self.wakes_s = math.inf  # a block that is added during the next two statements calls `wake`
             now_s = time.monotonic()
             self.wakes_s = min([now_s + LOOK_S, *(due_s for due_s, _ in list(self.blocks.values()))])
             self._wake.wait(max(self.wakes_s - now_s, 0.0))
@@ -54,15 +55,15 @@ class LockWaits:
                 return
 
     def _ends(self) -> bool:
-        """Return whether the thread may end: no block relies on it."""
+        """Return whether the thread may end, because there are no blocks."""
         with self._lock:
-            self.wakes_s = math.inf  # from here on a new block starts a thread
+            self.wakes_s = math.inf  # from now on a new block starts a thread
             self._is_running = bool(self.blocks)
             return not self._is_running
 
 
 class Process:
-    """The waits of this process."""
+    """The watcher of this process."""
 
     waits = LockWaits()
 
@@ -72,5 +73,5 @@ def _begin_anew() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
-    # The blocks of the parent's other threads never end in the child, and one of these threads may have held the lock.
+    # In a forked child, the blocks of the parent's other threads never end, and one of these threads may have held the lock.
     os.register_at_fork(after_in_child=_begin_anew)

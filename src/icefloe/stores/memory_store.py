@@ -1,6 +1,6 @@
-"""`MemoryCatalogStore`: a catalog store in this process: names and metadata locations under one lock.
+"""`MemoryCatalogStore`: a catalog store in the memory of this process, with one lock.
 
-For tests, notebooks and tables that need not last. Spec: Metastore Tables.
+For tests, notebooks and temporary tables. Spec: Metastore Tables.
 """
 
 import threading
@@ -17,7 +17,7 @@ from icefloe.stores.name_errors import namespace_exists, namespace_missing, name
 
 
 class MemoryCatalogStore:
-    """The tables and namespaces of catalog `name`, kept as long as this object exists. Any number of threads may use it."""
+    """The tables and namespaces of the catalog `name`, which exist as long as this object. Any number of threads may use it."""
 
     drops_files = False
     writes_metadata = False
@@ -33,7 +33,7 @@ class MemoryCatalogStore:
         raise only_in_this_process(self.name)
 
     def views(self) -> MemoryViews:
-        """Return the names of views."""
+        """Return the store of the views."""
         return self._views
 
     def list_namespaces(self, parent: Identifier = ()) -> list[Identifier]:
@@ -122,7 +122,7 @@ class MemoryCatalogStore:
             return Committed()
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the current locations. No reply is lost within a process, so only stores that simulate faults need this."""
+        """Compare the current locations. Replies are never lost within a process, so that only stores which simulate faults need this."""
         with self._lock:
             locations = {request.identifier: self._tables.get(request.identifier) for request in requests}
         for request in requests:

@@ -1,4 +1,4 @@
-"""`MemoryViews`: the names of views in this process, beside the tables of a `MemoryCatalogStore`: a name is one or the other.
+"""`MemoryViews`: the views of a `MemoryCatalogStore`. A name is either a table or a view.
 
 Spec: View spec, Metadata Location.
 """
@@ -14,7 +14,11 @@ from icefloe.stores.catalog_store import CommitRequest, TableLocation, only_in_t
 
 
 class MemoryViews:
-    """See `ViewStore`. `lock` is the store's; `require_free` raises if the name is taken or has no namespace; `is_table` returns whether it is a table's."""
+    """The views of a store in memory. See `ViewStore`.
+
+    Args of the constructor: `lock` is the lock of the store; `require_free` raises an error if the name is taken or its namespace is missing; `is_table`
+    returns whether a name belongs to a table.
+    """
 
     writes_metadata = False
 
@@ -45,7 +49,7 @@ class MemoryViews:
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """Return the locations of several views as they were at one moment. Raises `NoSuchViewError`."""
+        """Return the locations of several views at the same moment. Raises `NoSuchViewError`."""
         with self._lock:
             for identifier in identifiers:
                 if identifier not in self.locations:
@@ -68,7 +72,7 @@ class MemoryViews:
             return Committed()
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the current location. No reply is lost within a process, so only stores that simulate faults need this."""
+        """Compare the current location. Replies are never lost within a process, so that only stores which simulate faults need this."""
         request = requests[0]
         with self._lock:
             current = self.locations.get(request.identifier)

@@ -1,7 +1,7 @@
-"""`MetastoreStore`: what a store in AWS Glue and one in a Hive metastore have in common.
+"""`MetastoreStore`: the base class of the stores in AWS Glue and in a Hive metastore.
 
-Both keep tables of other formats too, and the metadata location is a parameter of the table. Namespaces have one level, and one commit changes one table.
-Java's core has the same pair: BaseMetastoreCatalog and BaseMetastoreTableOperations. Spec: Metastore Tables.
+Both metastores may also contain tables in other formats, and have the metadata location in a parameter of the table. Namespaces have one level, and a commit
+changes one table. The corresponding classes in Java are BaseMetastoreCatalog and BaseMetastoreTableOperations. Spec: Metastore Tables.
 """
 
 from abc import ABC, abstractmethod
@@ -14,23 +14,23 @@ from icefloe.spec.identifier import Identifier, dotted
 from icefloe.spec.ports import FileIO
 from icefloe.stores.catalog_store import CommitRequest, TableLocation
 
-# Parameters of a table in a metastore, and the value of the first for an Iceberg table.
+# Parameters of a table in a metastore, and the value of the first parameter for an Iceberg table.
 TABLE_TYPE, LOCATION, PREVIOUS_LOCATION = "table_type", "metadata_location", "previous_metadata_location"
 ICEBERG = "ICEBERG"
 
 
 def folder_of_database(properties: Mapping[str, str], name: str) -> str | None:
-    """Return the folder of a database that has no other location, as Hive, Java's GlueCatalog and PyIceberg name it; None without a warehouse."""
+    """Return the default folder of a database, with the name that Hive, Java's GlueCatalog and PyIceberg choose; None without a warehouse."""
     warehouse = properties.get("warehouse", "").rstrip("/")
     return f"{warehouse}/{name}.db" if warehouse else None
 
 
 class MetastoreStore(ABC):
-    """The tables of a metastore. Args of the constructor: `io` reads metadata files, whose columns and properties the metastore shows."""
+    """The tables of a metastore. Args of the constructor: `io` reads metadata files to get the columns and properties that the metastore shows."""
 
     drops_files = False
     writes_metadata = False
-    service: ClassVar[str]  # the metastore's name in errors
+    service: ClassVar[str]  # the name of the metastore in errors
 
     def __init__(self, name: str, io: FileIO) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class MetastoreStore(ABC):
 
     @abstractmethod
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`. Raises `NoSuchTableError` also for a table of another format."""
+        """Load a table. See `CatalogStore.load`. Raises `NoSuchTableError` also for a table in another format."""
 
     @abstractmethod
     def create(self, identifier: Identifier, metadata_location: str) -> str:
@@ -46,14 +46,14 @@ class MetastoreStore(ABC):
 
     @abstractmethod
     def _swap(self, request: CommitRequest) -> Outcome:
-        """Change a table's metadata location if it is the expected one."""
+        """Change a table's metadata location if it is the expected location."""
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """Load one table after another: a metastore shows no several tables at one moment."""
+        """Load one table after another, because a metastore cannot show several tables at the same moment."""
         return [self.load(identifier) for identifier in identifiers]
 
     def commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
+        """Commit the change of one table. See `CatalogStore.commit`. Raises `UnsupportedFeatureError` for more than one table."""
         if len(requests) != 1:
             raise UnsupportedFeatureError(
                 f"catalog {self.name!r} is in {self.service}, which cannot commit several tables at once",
@@ -71,11 +71,11 @@ class MetastoreStore(ABC):
         return Committed()
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """See `CatalogStore.commit_status`. Where nothing has changed the request is sent again: it cannot be carried out twice."""
+        """Determine how a commit ended. See `CatalogStore.commit_status`. If nothing has changed, the conditional request is sent again."""
         request = requests[0]
         try:
             current = self.load(request.identifier).metadata_location
-        except UnfinishedDropError as error:  # of a table that this very request may have created
+        except UnfinishedDropError as error:  # this very request may have created the table
             return Unknown(reason=error.message)
         except NoSuchTableError:
             return self.commit(requests) if request.expected is None else Conflicted(current_location=None, is_reply_lost=True)

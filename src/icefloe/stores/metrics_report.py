@@ -1,6 +1,6 @@
-"""Metrics reports: what a scan planned and what a commit changed, in the form in which a catalog's server takes them; and the port that sends them.
+"""Metrics reports of scans and commits, in the form of the REST catalog protocol; and the interfaces that send them.
 
-Values of filters are not sent: each literal is replaced by the name of its type. Spec: REST catalog, ScanReport, CommitReport. JAVA: ScanMetricsResult,
+The values in filters are not sent: each literal is replaced by the name of its type. Spec: REST catalog, ScanReport, CommitReport. JAVA: ScanMetricsResult,
 CommitMetricsResult, ExpressionUtil.sanitize.
 """
 
@@ -18,7 +18,7 @@ from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.schema.schema import Schema
 from icefloe.version import __version__
 
-# Metric of a commit report -> entry of the snapshot's summary that has its value.
+# Metric in a commit report -> entry of the snapshot's summary with its value.
 _SUMMARY_ENTRY_OF_METRIC = {
     "added-data-files": "added-data-files",
     "removed-data-files": "deleted-data-files",
@@ -52,15 +52,15 @@ _SUMMARY_ENTRY_OF_METRIC = {
 
 
 class MetricsReporter(Protocol):
-    """Sends the reports of one table. It must pickle, because scans are sent to other processes."""
+    """An object that sends the reports of one table. It must support pickling, because scans are sent to other processes."""
 
     def report(self, content: Mapping[str, Any]) -> None:
-        """Send a report, later and elsewhere. Never raises: a report that cannot be sent is lost."""
+        """Send a report in the background. Never raises an error: if a report cannot be sent, it is lost."""
 
 
 @runtime_checkable
 class TakesReports(Protocol):
-    """A catalog store whose server takes metrics reports."""
+    """A catalog store whose server accepts metrics reports."""
 
     def reporter(self, identifier: Identifier) -> MetricsReporter | None:
         """Return the reporter of a table; None if the server does not accept reports, or the user has turned them off."""
@@ -71,10 +71,10 @@ def scan_report(table_name: str, plan: ScanPlan, projection: Schema, *, schema_i
 
     Args:
         table_name: The table, with the name of its catalog.
-        plan: What was planned.
+        plan: The plan of the scan, with its counts.
         projection: The columns that are read.
-        schema_id: The schema of the filter.
-        duration_ns: Nanoseconds of planning.
+        schema_id: The id of the schema to which the filter is bound.
+        duration_ns: The duration of planning in nanoseconds.
     """
     deletes = plan.delete_files
     data_manifests = plan.manifests_total - plan.delete_manifests_total
@@ -122,8 +122,8 @@ def commit_report(table_name: str, snapshot: Snapshot, *, attempts: int, duratio
     Args:
         table_name: The table, with the name of its catalog.
         snapshot: The snapshot.
-        attempts: How often the commit was tried.
-        duration_ns: Nanoseconds of all tries.
+        attempts: The number of attempts.
+        duration_ns: The duration of all attempts in nanoseconds.
     """
     metrics: dict[str, Any] = {"total-duration": _timer(duration_ns), **_counters({"attempts": attempts}, "count")}
     for name, entry in _SUMMARY_ENTRY_OF_METRIC.items():
@@ -142,7 +142,7 @@ def commit_report(table_name: str, snapshot: Snapshot, *, attempts: int, duratio
 
 
 def without_values(row_filter: BooleanExpression) -> Any:
-    """Return a bound filter as JSON in which each literal is the name of its type in parentheses."""
+    """Return a bound filter as JSON, with each literal replaced by the name of its type in parentheses."""
     match row_filter:
         case AlwaysTrue() | AlwaysFalse():
             return isinstance(row_filter, AlwaysTrue)

@@ -1,4 +1,4 @@
-"""Errors about names of namespaces and tables, in the same words for every store."""
+"""Errors about names of namespaces and tables, with the same wording for every store."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,12 +12,12 @@ from icefloe.errors import (
 )
 from icefloe.spec.identifier import Identifier, dotted
 
-# Names that an error lists: tables of a namespace, and what makes it not empty.
+# The maximum of names in an error, of tables or of a namespace's content.
 _SHOWN_TABLES, _SHOWN_CONTENT = 10, 5
 
 
 def namespace_missing(catalog: str, namespace: Identifier, existing: Iterable[Identifier] | None = None) -> NoSuchNamespaceError:
-    """Return the error for a namespace that does not exist; `existing` are those that do, to list them."""
+    """Return the error for a namespace that does not exist. It lists `existing`, the namespaces that do."""
     message = f"namespace {dotted(namespace)!r} does not exist in catalog {catalog!r}"
     if existing is None:
         return NoSuchNamespaceError(message, next_step=f"create it with create_namespace({dotted(namespace)!r})")
@@ -33,7 +33,7 @@ def namespace_exists(catalog: str, namespace: Identifier) -> NamespaceAlreadyExi
 
 
 def namespace_not_empty(namespace: Identifier, content: Iterable[str]) -> NamespaceNotEmptyError:
-    """Return the error for a namespace that cannot be dropped, with some of its content."""
+    """Return the error for a namespace that cannot be dropped, which lists some of its content."""
     names = ", ".join(sorted(content)[:_SHOWN_CONTENT])
     return NamespaceNotEmptyError(f"namespace {dotted(namespace)!r} is not empty: it holds {names}", next_step="drop these first")
 
@@ -41,7 +41,7 @@ def namespace_not_empty(namespace: Identifier, content: Iterable[str]) -> Namesp
 def table_missing(
     catalog: str, identifier: Identifier, list_tables: Callable[[Identifier], Iterable[Identifier]], why: str = ""
 ) -> NoSuchTableError:
-    """Return the error for a table that does not exist, with the tables of its namespace; `why` states the cause."""
+    """Return the error for a table that does not exist. It lists the tables of the namespace, and gives the reason `why`."""
     return NoSuchTableError(
         f"table {dotted(identifier)!r} does not exist in catalog {catalog!r}{f': {why}' if why else ''}",
         next_step=_tables_hint(identifier[:-1], list_tables),
@@ -49,7 +49,7 @@ def table_missing(
 
 
 def table_exists(catalog: str, identifier: Identifier) -> TableAlreadyExistsError:
-    """Return the error for a name that another table has."""
+    """Return the error for a name that an existing table has."""
     return TableAlreadyExistsError(
         f"table {dotted(identifier)!r} already exists in catalog {catalog!r}", next_step="load it, drop it, or choose another name"
     )

@@ -1,4 +1,4 @@
-"""`namespaces_below`: the namespaces in a namespace and in each other, of a catalog whose server may list them without end.
+"""`namespaces_below`: all namespaces below a namespace, with a limit for servers whose listing never ends.
 
 Spec: REST catalog, listNamespaces.
 """
@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from icefloe.errors import MetadataFormatError
 from icefloe.spec.identifier import Identifier, dotted
 
-# Levels of a namespace, and namespaces in one, after which a catalog is taken for one that never ends.
+# The maximum of levels, and of namespaces in one namespace; with more, the listing counts as endless.
 MOST_LEVELS, MOST_NAMESPACES = 64, 100_000
 
 
 def namespaces_below(list_namespaces: Callable[[Identifier], Sequence[Identifier]], parent: Identifier = ()) -> Iterator[Identifier]:
-    """Yield the namespaces in a namespace, each before those in it.
+    """Yield all namespaces below a namespace, each before the namespaces inside it.
 
     Args:
-        list_namespaces: Returns the namespaces directly in one.
+        list_namespaces: Returns the namespaces directly inside a namespace.
         parent: The namespace; empty for the whole catalog.
 
     Raises:
-        NoSuchNamespaceError, StorageError: As `list_namespaces`.
-        MetadataFormatError: They do not end.
+        NoSuchNamespaceError, StorageError: Errors of `list_namespaces`.
+        MetadataFormatError: The listing exceeds the limits.
     """
     waiting = [*reversed(list_namespaces(parent))]
     count = 0

@@ -1,15 +1,15 @@
-"""`ObjectStoreTables`: the file-system catalog in an object store, which has no folders, and renames nothing in one step.
+"""`ObjectStoreTables`: the file-system catalog for object stores, which have no folders and no atomic rename.
 
-Its commits are safe by three rules, which all need that the store creates an object only if its name is free (`If-None-Match: *` in S3 and Azure, generation 0
-in Google Cloud Storage). A store that ignores this is detected before the first write, and refused.
+Three rules make its commits safe. They all require that the store can create an object only if it does not exist (`If-None-Match: *` in S3 and Azure,
+generation 0 in Google Cloud Storage). If a store ignores this condition, that is detected before the first write, and the store is refused.
 
-- The newest version in a table's folder is the table. A commit creates the next one, so that of several writers one wins, and the store decides which.
-- A writer that was slow may create a version that others have made, passed and cleaned up. So it looks afterwards: where there are newer versions, the times in
-  the log of the newest one show whether they were built on this one.
-- A drop creates the next version too, as a tombstone, so that it wins or loses against commits like any other. The tombstone stays for ever, and a new table of
-  the name counts on from it: no version number is ever used twice, whatever a slow writer still tries.
+- The newest version in a table's folder is the current metadata. A commit creates the next version, so that only one of several writers wins.
+- A slow writer may create a version that others have already created, superseded and deleted. So a writer lists the versions after its commit. If there are
+  newer versions, the times in the metadata log of the newest show whether they were built on this one.
+- A drop also creates the next version, as a tombstone, so that it wins or loses against commits as a commit does. The tombstone stays for ever, and a new table
+  of this name continues its numbers: no version number is ever used twice, even if a slow writer tries to.
 
-An empty object represents a namespace. Java's HadoopCatalog reads these tables, and cannot write them at the same time. Spec: File System Tables.
+An empty object represents a namespace. Java's HadoopCatalog can read these tables, but must not write them at the same time. Spec: File System Tables.
 """
 
 import uuid
@@ -40,19 +40,19 @@ from icefloe.stores.file_system_store import HINT, FileSystemCatalogStore, outco
 from icefloe.stores.name_errors import namespace_exists, namespace_missing, namespace_not_empty, table_exists, table_missing
 from icefloe.stores.store_folders import StoredObjects
 
-# The object that represents a namespace; no table and no namespace can have the name, because of its dot.
+# The object that represents a namespace; no table and no namespace can have this name, because it contains a dot.
 NAMESPACE_MARKER = ".icefloe-namespace"
 PROBE = ".icefloe-exclusive-creation"
-# No metadata file is so short, so that a listing shows which version is a tombstone.
+# Every metadata file is longer than this, so that a listing shows whether a version is a tombstone.
 MOST_TOMBSTONE_BYTES = 128
-# Listings under way at once.
+# The number of listings that run at the same time.
 THREADS = 16
-# How often a drop is tried again because of commits.
+# The number of attempts of a drop that loses to commits.
 TRIES = 20
 
 
 class ObjectStoreTables(FileSystemCatalogStore):
-    """Namespaces and tables under a location in an object store."""
+    """A catalog store whose namespaces and tables are below a location in an object store."""
 
     def __init__(self, name: str, warehouse: str, io: FileIO, objects: StoredObjects) -> None:
         self.name = name
@@ -85,7 +85,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         self._io.write(f"{self.table_location(namespace)}/{NAMESPACE_MARKER}", b"", overwrite=True)
 
     def drop_namespace(self, namespace: Identifier) -> None:
-        """See `CatalogStore.drop_namespace`. Tombstones of dropped tables stay."""
+        """Drop a namespace. See `CatalogStore.drop_namespace`. The tombstones of dropped tables stay."""
         self._require(namespace)
         folders, files = self._objects.entries(self.table_location(namespace))
         content = [name for name in folders if self._versions((*namespace, name)) or self._is_namespace((*namespace, name))]
@@ -101,10 +101,10 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return [name for name, versions in zip(names, threads.map(self._versions, names), strict=True) if versions]
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        """See `FileSystemCatalogStore.check`. Raises `InvalidInputError` also for the first version of a table that is compressed."""
+        """Check a location as `FileSystemCatalogStore.check` does. Raises `InvalidInputError` also if the first version of a table is compressed."""
         super().check(identifier, location, metadata)
         if ".gz" in location.rpartition("/")[2] and not self._versions(identifier):
-            # Two writers who create a table with and without compression would create objects of two names, and both win.
+            # Two writers that create a table with and without compression would create objects with different names, and both would win.
             raise InvalidInputError(
                 f"the metadata files of table {dotted(identifier)!r} cannot be compressed: catalog {self.name!r} is in an object store",
                 next_step="leave the property write.metadata.compression-codec out",
@@ -115,7 +115,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         self._require_exclusive_creation()
         taken = table_exists(self.name, identifier)
         content = self._io.read(metadata_location)
-        names, is_table = self._list_versions(identifier)  # once, as another creation may come between two listings
+        names, is_table = self._list_versions(identifier)  # listed only once, because another creation may come between two listings
         if is_table:
             raise taken
         version = max(names, default=0) + 1
@@ -155,7 +155,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return Conflicted(current_location=None, reason="the table was dropped")
         except (StoragePermissionError, StorageFullError) as error:
             return Refused(error=error)
-        except StorageError as error:  # the request may have been carried out
+        except StorageError as error:  # the request may have been carried out nevertheless
             return Unknown(reason=error.message)
         outcome = self._outcome_of_published(identifier, published, content)
         if isinstance(outcome, Committed):
@@ -163,7 +163,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         return outcome
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Send the request again where its version is still free: it cannot be carried out twice. Else compare that version's object with the attempt's."""
+        """Send the conditional request again if its version does not exist. Else compare the object of that version with the attempt's."""
         request = requests[0]
         names, is_table = self._list_versions(request.identifier)
         if request.expected is None:
@@ -178,7 +178,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         return self._outcome_of_published(request.identifier, location, content)
 
     def _creation_status(self, request: CommitRequest, newest: str) -> Outcome:
-        """Compare the identity of the table that has the name with that of the attempt: others may have committed to the new table since."""
+        """Compare the uuid of the table that has the name with the uuid of the attempt: others may have committed to the new table meanwhile."""
         location = f"{self._metadata(request.identifier)}/{newest}"
         try:
             metadata = read_table_metadata(self._io.read(location), location)
@@ -190,7 +190,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         return Committed(stored=(Stored(location=location, metadata=metadata),))
 
     def _outcome_of_published(self, identifier: Identifier, published: str, content: bytes) -> Outcome:
-        """Return the outcome of a commit whose version was created: whether it is the newest, or newer ones were built on it."""
+        """Return the outcome of a commit that created its version: committed if the version is the newest, or if newer versions were built on it."""
         names, is_table = self._list_versions(identifier)
         newest = max(names, default=0)
         if newest <= (metadata_version(published) or 0):
@@ -204,12 +204,12 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return Unknown(reason=error.message)
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """Remove the table's name by a tombstone, then delete the objects that were in its folder before; see the module.
+        """Remove the table's name by a tombstone, then delete the objects that were in its folder before the tombstone.
 
         Raises:
-            NoSuchTableError
+            NoSuchTableError: the table does not exist.
             InvalidInputError: `gc.enabled` is false.
-            StorageError: the table is dropped, and not all of its files could be deleted.
+            StorageError: the table is dropped, but not all of its files could be deleted.
         """
         self._require_exclusive_creation()
         for _ in range(TRIES):
@@ -223,7 +223,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
             try:
                 self._io.write(tombstone, f'{{"dropped": "{uuid.uuid4()}"}}\n'.encode())
             except FileAlreadyExistsError:
-                continue  # a commit or another drop was first
+                continue  # a commit or another drop came first
             self._delete(identifier, [name for name in objects if name != tombstone])
             return True
         raise StorageError(
@@ -263,23 +263,23 @@ class ObjectStoreTables(FileSystemCatalogStore):
         )
 
     def _list_versions(self, identifier: Identifier) -> tuple[dict[int, str], bool]:
-        """Return the object of each version, and whether they are a table: the newest is no tombstone."""
+        """Return the object of each version, and whether there is a table: the newest version is not a tombstone."""
         sizes = self._objects.entries(self._metadata(identifier))[1]
         names = version_files(sizes)
         return names, bool(names) and sizes[names[max(names)]] > MOST_TOMBSTONE_BYTES
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
-        """Return the object of each version; none where the newest is a tombstone."""
+        """Return the object of each version; empty if the newest version is a tombstone."""
         names, is_table = self._list_versions(identifier)
         return names if is_table else {}
 
     def _is_namespace(self, namespace: Identifier) -> bool:
-        """Return True if a marker is there, or a table or namespace below; another writer may make tables without a marker."""
+        """Return True if there is a marker object, or a table or namespace below: other writers may create tables without markers."""
         folders, files = self._objects.entries(self.table_location(namespace))
         if NAMESPACE_MARKER in files:
             return True
         if "metadata" in folders and self._list_versions(namespace)[0]:
-            return False  # a table, or the rest of one
+            return False  # a table, or its remaining objects
         return any(self._versions((*namespace, name)) or self._is_namespace((*namespace, name)) for name in folders)
 
     def _require(self, namespace: Identifier) -> None:
@@ -293,11 +293,11 @@ class ObjectStoreTables(FileSystemCatalogStore):
             return None
 
     def _write_hint_of(self, identifier: Identifier, version: int) -> None:
-        with suppress(StorageError):  # the version is valid whatever the hint contains
+        with suppress(StorageError):  # the version is valid even if the hint is wrong
             self._io.write(f"{self._metadata(identifier)}/{HINT}", str(version).encode(), overwrite=True)
 
     def _require_exclusive_creation(self) -> None:
-        """Create an object twice, once in the life of this value. Raises `UnsupportedFeatureError` if the store lets both happen."""
+        """Try to create an object twice, once for each store object. Raises `UnsupportedFeatureError` if the store allows both."""
         if self._creates_exclusively:
             return
         probe = f"{self.warehouse}/{PROBE}-{uuid.uuid4().hex}"

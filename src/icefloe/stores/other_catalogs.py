@@ -1,4 +1,4 @@
-"""`OtherCatalogs`: the catalogs of other names in a database. Each has tables of its own, and one that is opened by a wrong name seems to have lost them."""
+"""`OtherCatalogs`: the other catalogs in the same database, which messages mention, because a catalog that is opened by a wrong name has no tables."""
 
 import logging
 
@@ -8,36 +8,36 @@ from icefloe.errors import in_one_line
 from icefloe.stores.sql_schema import ICEBERG_TABLES, NAMESPACE_PROPERTIES
 
 LOG = logging.getLogger(__name__)
-# Names in a message at most.
+# The maximum of names in a message.
 _SHOWN = 10
 
 
 def catalog_names(connection: Connection) -> list[str]:
-    """Return the names of all catalogs in a database that have a table, a view or a namespace, sorted."""
+    """Return the sorted names of all catalogs in a database that have a table, a view or a namespace."""
     columns = (ICEBERG_TABLES.c.catalog_name, NAMESPACE_PROPERTIES.c.catalog_name)
     return sorted({row[0] for column in columns for row in connection.execute(select(column).distinct())})
 
 
 class OtherCatalogs:
-    """The catalogs beside one, of which its user is warned once."""
+    """The other catalogs in the database of a catalog. The user is warned of them once."""
 
     def __init__(self, name: str) -> None:
-        """Make the object of the catalog `name`."""
+        """Create the object for the catalog `name`."""
         self._name = name
         self._has_warned = False
 
     def suffix(self, connection: Connection) -> str:
-        """Return the end of an error about a missing name, and warn as `warn` of an empty catalog; empty text if there are no others."""
+        """Return a text about other catalogs, to append to an error about a missing name, and warn as `warn` does. The text is empty if there are none."""
         listed = self._names_of_others(catalog_names(connection))
         self.warn(connection)
         return f"; other catalogs in this database: {listed}" if listed else ""
 
     def warn(self, connection: Connection, *, of_full_ones: bool = False) -> None:
-        """Log once that there are other catalogs, where this one is empty: its name is probably wrong.
+        """Log once that there are other catalogs, if this catalog is empty, because its name is probably wrong.
 
         Args:
             connection: A connection to the database.
-            of_full_ones: Whether to warn where this one has tables too.
+            of_full_ones: Whether to warn even if this catalog has tables.
         """
         if self._has_warned:
             return

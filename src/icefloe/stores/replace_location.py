@@ -1,4 +1,4 @@
-"""`replace_location`: another metadata file for a table that exists, by one compare-and-swap: `register_table(..., overwrite=True)`.
+"""`replace_location`: replace the metadata file of an existing table by a compare-and-swap, for `register_table(..., overwrite=True)`.
 
 Spec: Metastore Tables.
 """
@@ -10,16 +10,16 @@ from icefloe.stores.catalog_store import CatalogStore, CommitRequest
 
 
 def replace_location(store: CatalogStore, name: Identifier, metadata_location: str, *, expected: str | None = None) -> str:
-    """Replace the metadata location of a table that exists.
+    """Replace the metadata location of an existing table.
 
     Args:
         store: the catalog store.
         name: the table's name.
-        metadata_location: the metadata file that the table has from now on.
-        expected: the metadata file that it has so far; by default whichever it is.
+        metadata_location: the new metadata location.
+        expected: the metadata location that the table must have; by default its current one.
 
     Returns:
-        The metadata location as the store keeps it.
+        The new metadata location in the form that the store keeps.
 
     Raises:
         NoSuchTableError: the table does not exist.

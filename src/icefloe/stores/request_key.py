@@ -1,11 +1,11 @@
-"""`new_key`: a key by which a store recognizes a request that is sent again. Spec: REST catalog, Idempotency-Key."""
+"""`new_key`: an idempotency key, by which a server recognizes a request that is sent again. Spec: REST catalog, Idempotency-Key."""
 
 import secrets
 import time
 
 
 def new_key() -> str:
-    """Return a new UUID of version 7, whose first digits are the time."""
+    """Return a new UUID of version 7, which begins with the time."""
     milliseconds = time.time_ns() // 1_000_000
     number = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
     digits = f"{number:032x}"

@@ -17,9 +17,9 @@ from icefloe.stores.database_uri import without_password
 from icefloe.stores.sql_errors import shown_cause, shown_text
 
 LOG = logging.getLogger(__name__)
-# Seconds a writer waits for SQLite's lock before it gives up; a commit holds it for milliseconds.
+# The seconds that a writer waits for SQLite's lock before it fails; a commit holds the lock for milliseconds.
 SQLITE_LOCK_WAIT_S = 30
-# Options of libpq unless the URI sets them, so that a lost server is noticed: seconds to connect; seconds until a silent connection is probed, seconds between
+# Default options of libpq, by which a lost server is noticed: seconds to connect; seconds until a silent connection is probed, seconds between
 # two probes, and their number; milliseconds that sent bytes (such as a COMMIT) may remain without an acknowledgement.
 POSTGRES_OPTIONS = {
     "connect_timeout": "10",
@@ -29,15 +29,15 @@ POSTGRES_OPTIONS = {
     "tcp_user_timeout": "30000",
     "application_name": "icefloe",
 }
-# PostgreSQL drivers in the order in which they are looked for.
+# PostgreSQL drivers, in order of preference.
 POSTGRES_DRIVERS = ("psycopg", "psycopg2")
 
-# A child that used its parent's connections would mix its bytes with the parent's.
+# Connections are not shared with forked children, because both processes would write to the same connection.
 _ENGINES: WeakSet[Engine] = WeakSet()
 
 
 def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
-    """Return the engine for a catalog's URI, without connecting.
+    """Create the engine for a catalog's URI, without connecting.
 
     Raises:
         InvalidPropertyError: the URI does not name a database.
@@ -53,13 +53,13 @@ def open_engine(catalog: str, uri: str, *, echo: bool) -> Engine:
             f"catalog {catalog!r}: uri {without_password(uri)!r} names no database: {shown_text(str(error), uri)}",
             next_step="write it as sqlite:////folder/catalog.db or postgresql://user:password@host/database",
         ) from shown_cause(error, uri)
-    if not _is_in_memory(url):  # that one is copied with the process
+    if not _is_in_memory(url):  # such an in-memory database is copied with the process
         _ENGINES.add(engine)
     return engine
 
 
 def check_database_file(catalog: str, url: URL) -> None:
-    """Refuse an SQLite file that does not exist, because the first connection would create an empty one. Raises `StorageUnavailableError`."""
+    """Refuse an SQLite file that does not exist, because the first connection would create an empty file. Raises `StorageUnavailableError`."""
     if is_database_file(url) and not os.path.exists(str(url.database)):
         raise StorageUnavailableError(
             f"catalog {catalog!r}: there is no database file {url.database} on this machine",
@@ -69,7 +69,7 @@ def check_database_file(catalog: str, url: URL) -> None:
 
 
 def uri_elsewhere(catalog: str, uri: str, url: URL) -> str:
-    """Return the URI by which another process, with another working directory, opens the same database.
+    """Return the URI by which a process with another working directory can open the same database.
 
     Raises:
         UnsupportedFeatureError: the database is in the memory of this process.
@@ -80,20 +80,20 @@ def uri_elsewhere(catalog: str, uri: str, url: URL) -> str:
 
 
 def _absolute(url: URL) -> URL:
-    """Return the URL with the absolute path of a database file, since the working directory can change after the engine was made."""
+    """Return the URL with the absolute path of a database file, because the working directory can change later."""
     return url.set(database=os.path.abspath(str(url.database))) if is_database_file(url) else url
 
 
 def is_database_file(url: URL) -> bool:
-    """Return whether the database is a file of SQLite, which processes lock as a whole."""
+    """Return whether the database is an SQLite file, which processes lock as a whole."""
     return url.get_backend_name() == "sqlite" and not _is_in_memory(url) and not str(url.database).startswith("file:")
 
 
 def with_driver(url: URL) -> URL:
-    """Add an installed driver to a PostgreSQL URL: `psycopg`, or `psycopg2` if that one is installed; return any other URL unchanged.
+    """Add an installed driver to a PostgreSQL URL, `psycopg` or else `psycopg2`; return any other URL unchanged.
 
     Raises:
-        ModuleNotFoundError: neither is installed.
+        ModuleNotFoundError: neither driver is installed.
     """
     dialect, _, driver = url.drivername.partition("+")
     if dialect not in ("postgresql", "postgres") or driver not in ("", *POSTGRES_DRIVERS):
@@ -109,13 +109,13 @@ def _engine(url: URL, *, echo: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, echo=echo)
     options = {key: value for key, value in POSTGRES_OPTIONS.items() if key not in url.query} if "+psycopg" in url.drivername else {}
-    # A connection that the server closed meanwhile is found and replaced before a statement is lost on it.
+    # A connection that the server has closed meanwhile is detected and replaced before a statement fails on it.
     return create_engine(url, echo=echo, pool_pre_ping=True, connect_args=options)
 
 
 def _sqlite(url: URL, *, echo: bool) -> Engine:
     if _is_in_memory(url):
-        # The connection is the database. Threads take it in turns, or one would commit what another has half done.
+        # The in-memory database is this one connection. Threads use it in turns, because one thread would otherwise commit the unfinished work of another.
         return create_engine(url, echo=echo, poolclass=QueuePool, pool_size=1, max_overflow=0, connect_args={"check_same_thread": False})
     engine = create_engine(url, echo=echo, connect_args={"timeout": SQLITE_LOCK_WAIT_S})
     event.listen(engine, "connect", _full_sync)
@@ -127,7 +127,7 @@ def _is_in_memory(url: URL) -> bool:
 
 
 def _full_sync(connection: Any, _record: object) -> None:
-    # A commit that was acknowledged must outlive a power cut.
+    # An acknowledged commit must survive a power failure.
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()

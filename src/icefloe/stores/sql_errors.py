@@ -1,6 +1,6 @@
-"""Database errors as errors of Icefloe, and whether an error only means a conflict with another transaction.
+"""Translation of database errors into errors of Icefloe, and detection of errors that only mean a conflict with another transaction.
 
-PostgreSQL identifies errors by SQLSTATE, SQLite by the name of its result code; an unreachable server, or one that refuses a user, has only a message.
+PostgreSQL identifies errors by SQLSTATE, SQLite by the name of its result code. If a server cannot be reached, or refuses the user, there is only a message.
 """
 
 import re
@@ -34,10 +34,10 @@ _LOCKED = _Case(
     StorageUnavailableError, "another process holds the lock of the database: find it, such as by lsof, let it end, then repeat"
 )
 _DISK = _Case(StorageUnavailableError, "check the disk of the database file, then repeat")
-# Bytes that a disk must have free for SQLite to commit: its shared memory is 32 KiB, and its journal some pages of 4 KiB.
+# The free bytes that SQLite needs on the disk for a commit: 32 KiB of shared memory, and some pages of 4 KiB for its journal.
 ROOM_OF_A_COMMIT = 64 * 1024
 
-# By SQLSTATE. Origin: appendix A of PostgreSQL's manual; the classes are those of the SQL standard.
+# By SQLSTATE. Origin: appendix A of PostgreSQL's manual; the classes are from the SQL standard.
 _BY_STATE: dict[str, _Case] = {
     "28P01": _SIGN_IN,
     "28000": _SIGN_IN,
@@ -53,7 +53,7 @@ _BY_STATE: dict[str, _Case] = {
     "40P01": _BUSY,
     "55P03": _BUSY,
 }
-# By the beginning of SQLite's name of the result code.
+# By the prefix of the name of SQLite's result code.
 _BY_SQLITE_NAME: dict[str, _Case] = {
     "SQLITE_READONLY": _Case(StoragePermissionError, "make the database file and its folder writable"),
     "SQLITE_PERM": _Case(StoragePermissionError, "make the database file and its folder writable"),
@@ -67,7 +67,7 @@ _BY_SQLITE_NAME: dict[str, _Case] = {
     "SQLITE_BUSY": _LOCKED,
     "SQLITE_LOCKED": _BUSY,
 }
-# By words, in this order, for errors that carry no code.
+# By words in the message, in this order, for errors without a code.
 _BY_WORDS: tuple[tuple[str, _Case], ...] = (
     ("password authentication failed", _SIGN_IN),
     ("no password supplied", _SIGN_IN),
@@ -84,7 +84,7 @@ _BY_WORDS: tuple[tuple[str, _Case], ...] = (
 
 
 def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
-    """Return the error to raise (from `error`); it names the catalog, the database without its password, and the next step."""
+    """Return the error to raise from `error`. It has the catalog, the database URI without its password, and the next step."""
     text = " ".join(str(error.orig).split()) or type(error.orig).__name__
     case = _case(error)
     if case is _DISK and _is_disk_full(uri):
@@ -93,7 +93,7 @@ def database_error(error: DBAPIError, catalog: str, uri: str) -> IcefloeError:
 
 
 def may_be_tried_again(error: DBAPIError) -> bool:
-    """Return whether a transaction that failed before its commit may be repeated: a connection was lost, or another transaction held a lock."""
+    """Return whether a transaction that failed before its commit may be repeated: the connection was lost, or another transaction held a lock."""
     case = _case(error)
     return case in (_BUSY, _LOCKED) or (case in (_AWAY, _BY_STATE["57P03"]) and error.connection_invalidated)
 
@@ -104,9 +104,9 @@ def shown_text(text: str, uri: str) -> str:
 
 
 def shown_cause(error: BaseException, uri: str) -> BaseException | None:
-    """Return the driver's error as the cause of the raised one, or None if it quotes a secret in the URI.
+    """Return the driver's error as the cause of the raised error, or None if it quotes a secret from the URI.
 
-    For an error of a database, this is the error that SQLAlchemy received, without its traceback: every frame there is in SQLAlchemy.
+    For a database error, this is the original error that SQLAlchemy has wrapped. Its traceback is removed, because it has only frames of SQLAlchemy.
     """
     if cause_without_secrets(error, _secrets_of(uri)) is None:
         return None
@@ -118,7 +118,7 @@ def shown_cause(error: BaseException, uri: str) -> BaseException | None:
 
 
 def _secrets_of(uri: str) -> set[str]:
-    """Return every text that may be a password in the URI, or a part of one: a driver that parses a malformed URI otherwise quotes the parts."""
+    """Return every text that may be a password in the URI or a part of it: a driver that parses a malformed URI differently quotes such parts."""
     rest = uri.partition("://")[2] or uri
     user, at, place = rest.rpartition("@")
     password = user.partition(":")[2] if at else ""
@@ -137,7 +137,7 @@ def _secrets_of(uri: str) -> set[str]:
 
 
 def _is_disk_full(uri: str) -> bool:
-    """Return True if the disk of an SQLite file is full, which SQLite reports as an I/O error if its shared memory or its journal does not fit."""
+    """Return True if the disk of an SQLite file is full. SQLite reports an I/O error if there is no space for its shared memory or its journal."""
     try:
         path = Path((make_url(uri).database or "").removeprefix("file:").partition("?")[0])
         return shutil.disk_usage(path.parent).free < ROOM_OF_A_COMMIT

@@ -1,14 +1,14 @@
-"""The two tables of the SQL catalog, as the Java and Python implementations share them: their columns, and statements that create and inspect them.
+"""The two tables of the SQL catalog, which the Java and Python implementations share: their columns, and statements that create and inspect them.
 
-A catalog made before views existed (V0) lacks `iceberg_type` and is used as it is. Spec: Metastore Tables.
+A catalog from before views existed (V0) lacks `iceberg_type`, and is used without it. Spec: Metastore Tables.
 """
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, text
 
-# The values of `iceberg_type`; null means a table.
+# The values of `iceberg_type`; null also means a table.
 TABLE_TYPE = "TABLE"
 VIEW_TYPE = "VIEW"
-# The property of a namespace without properties. Origin: Java's JDBC catalog.
+# The property of a namespace that has no other properties. Origin: Java's JDBC catalog.
 NAMESPACE_EXISTS = "exists"
 
 TABLES = MetaData()
@@ -24,7 +24,7 @@ ICEBERG_TABLES = Table(
     Column("iceberg_type", String(5)),
 )
 
-# What a name's location is read with: its parts too, as a database may compare text without regard to case or accents.
+# The columns that are read with a location: also the parts of the name, because a database may compare text without regard to case or accents.
 LOCATION_COLUMNS = (
     ICEBERG_TABLES.c.metadata_location,
     ICEBERG_TABLES.c.previous_metadata_location,
@@ -43,7 +43,7 @@ NAMESPACE_PROPERTIES = Table(
 
 
 def missing_tables(connection: Connection) -> list[str]:
-    """Return the names of the tables that the database lacks, sorted."""
+    """Return the sorted names of the tables that the database lacks."""
     return sorted(set(TABLES.tables).difference(inspect(connection).get_table_names()))
 
 
@@ -54,7 +54,7 @@ def create_missing_tables(connection: Connection) -> None:
 
 
 def column_lengths(connection: Connection) -> dict[tuple[str, str], int | None]:
-    """Return the length of each column, by table and column; a column that another implementation made may have none."""
+    """Return the length of each column, by table and column; a column from another implementation may have no length."""
     inspector = inspect(connection)
     return {
         (table, column["name"]): getattr(column["type"], "length", None)

@@ -1,12 +1,12 @@
 """`SqlCatalogStore`: a catalog store in a SQL database, through SQLAlchemy Core; SQLite by default.
 
-A row of `iceberg_tables` is a name, of a table or of a view and never of both, and its metadata location; a row of `iceberg_namespace_properties` is a property
-of a namespace. A compare-and-swap of locations is one database transaction of conditional UPDATEs. The database's engine is opened by `sql_engine.py`; its
-tables are `sql_schema.py`, its errors `sql_errors.py`.
+A row of `iceberg_tables` has the name of either a table or a view, and its metadata location; a row of `iceberg_namespace_properties` has a property of a
+namespace. A compare-and-swap of locations is a database transaction of conditional UPDATEs. `sql_engine.py` opens the database's engine, `sql_schema.py`
+defines its tables, and `sql_errors.py` translates its errors.
 
-The outcome of a commit whose reply was lost: if an error comes before COMMIT is sent, the database rolls back, with or without a connection. If the reply
-to COMMIT is lost, the rows are read under a lock: the lost transaction holds its locks until it ends, so that a reader with the lock sees how it ended, and
-it can change nothing any more. If no lock can be had, the outcome stays unknown.
+The outcome of a commit after an error: if the error comes before COMMIT is sent, the database rolls back, even if the connection is lost. If the reply to
+COMMIT is lost, the rows are read under a lock. The lost transaction holds its locks until it ends, so that a reader with the lock sees its final result. If the
+lock cannot be acquired, the outcome stays unknown.
 Spec: Metastore Tables; View spec, Metadata Location; Optimistic Concurrency.
 """
 
@@ -61,21 +61,21 @@ from icefloe.stores.sql_schema import (
 )
 
 LOG = logging.getLogger(__name__)
-# Databases whose rows can be locked for a read.
+# Databases whose rows can be locked by a read.
 ROW_LOCKS = frozenset({"postgresql", "mysql", "mariadb", "oracle"})
-# Milliseconds that a read under a lock waits for the other transaction to end.
+# The milliseconds that a read under a lock waits for the end of the other transaction.
 LOCK_WAIT_MS = 5_000
-# Seconds of waiting for the lock of an SQLite file after which a warning names the cause.
+# The seconds of waiting for the lock of an SQLite file after which a warning states the cause.
 REPORTED_WAIT_S = LOOK_S
-# Queries of different numbers of names that are kept at most.
+# The maximum number of cached queries, each for a different number of names.
 _KEPT_QUERIES = 32
-# Names that the next step of an error lists at most.
+# The maximum of names in the next step of an error.
 _SHOWN_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameKind:
-    """Whether a name is a table's or a view's: the value of `iceberg_type`, and the errors for a missing and for a taken name."""
+    """Whether names are tables or views: the value of `iceberg_type`, and the errors for a missing and for a taken name."""
 
     noun: str
     stored: str
@@ -88,7 +88,7 @@ VIEW_NAMES = NameKind(noun="view", stored=VIEW_TYPE, missing=NoSuchViewError, ta
 
 
 class SqlLocations:
-    """The names of one kind, tables or views, and the metadata location of each. Raises as `CatalogStore` documents, with the kind's own errors."""
+    """The names of one kind, tables or views, and the metadata location of each. Raises the errors of `CatalogStore` in the variant of the kind."""
 
     writes_metadata = False
 
@@ -96,7 +96,7 @@ class SqlLocations:
         self.name: str = store.name
         self._store = store
         self._kind = kind
-        # Kept by the number of names: every statement of Spark loads its tables, and building the query takes longer than running it.
+        # Queries are cached by the number of names, because every Spark statement loads its tables, and building the query takes longer than running it.
         self._by_names = lru_cache(_KEPT_QUERIES)(self._query_by_names)
 
     def names(self, namespace: Identifier) -> list[Identifier]:
@@ -107,11 +107,11 @@ class SqlLocations:
             return sorted((*namespace, row[0]) for row in rows)
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, which states if the name is one of the other kind."""
+        """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, whose message mentions a name of the other kind."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """Return several locations by one statement, so that they are from one moment. Raises as `load`."""
+        """Return several locations with one statement, so that they are consistent. Raises the errors of `load`."""
         names = {name: (dotted(name[:-1]), name[-1]) for name in identifiers}
         values = {f"name_{n}_{part}": value for n, name in enumerate(names.values()) for part, value in enumerate(name)}
         query = self._by_names(len(names))
@@ -137,7 +137,7 @@ class SqlLocations:
         return str(query.params(values).compile(self._store.engine, compile_kwargs={"literal_binds": True}))
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-        """See `ListsOtherTables`. Tables of other catalogs in the same database are among them: they share its storage."""
+        """Return the locations of other tables. See `ListsOtherTables`. Tables of other catalogs in the database are included, as they share its storage."""
         columns = ICEBERG_TABLES.c
         query = select(columns.catalog_name, columns.table_namespace, columns.table_name, columns.metadata_location)
         if naming:
@@ -156,12 +156,12 @@ class SqlLocations:
         ]
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata | None = None) -> None:  # noqa: ARG002  any metadata will do
-        """Refuse a location that is longer than its column. Raises `InvalidInputError`."""
+        """Refuse a location that is too long for its column. Raises `InvalidInputError`."""
         what = f"the metadata location of {self._kind.noun} {dotted(identifier)!r}"
         self._store.check_length(ICEBERG_TABLES.name, ICEBERG_TABLES.c.metadata_location.name, location, what)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError` depending on what has the name."""
+        """Create a name. See `CatalogStore.create`. Raises `TableAlreadyExistsError` or `ViewAlreadyExistsError`, by the kind of the existing name."""
         self.check(identifier, metadata_location)
         outcome = self.commit([CommitRequest(identifier=identifier, expected=None, new=metadata_location)])
         if isinstance(outcome, Committed):
@@ -207,15 +207,15 @@ class SqlLocations:
         return self._status(requests, "the metadata locations are still those from before")
 
     def _status(self, requests: Sequence[CommitRequest], reason: str) -> Outcome:
-        """Return how a commit ended, by reading its rows; `reason` states why that is unknown so far."""
+        """Determine how a commit ended by reading its rows; `reason` states why the outcome is unknown so far."""
         engine = self._store.engine
         can_lock = engine.dialect.name in ROW_LOCKS
         try:
             locations = self._current_locations(requests, is_locked=can_lock)
-            # SQLite runs within this process: what it has not committed by now it never will.
+            # SQLite runs within this process, so that anything it has not committed by now it will never commit.
             is_final = can_lock or engine.dialect.name == "sqlite"
         except DBAPIError:
-            try:  # without a lock, which a user with read rights alone cannot have
+            try:  # without a lock, because a user with only read rights cannot lock rows
                 locations, is_final = self._current_locations(requests, is_locked=False), False
             except DBAPIError as error:
                 return Unknown(reason=f"{reason}; and then: {self._text_of(error)}")
@@ -223,7 +223,7 @@ class SqlLocations:
             return Committed()
         unchanged = [request for request in requests if locations[request.identifier] == request.expected]
         if unchanged:
-            # All rows change or none, so one unchanged row decides for all of them. A row that does not exist yet cannot be locked.
+            # All rows change or none, so that one unchanged row decides for all of them. A row that does not exist yet cannot be locked.
             is_final = is_final and (not can_lock or any(request.expected is not None for request in unchanged))
             return Conflicted(current_location=unchanged[0].expected, reason=reason) if is_final else Unknown(reason=reason)
         first = requests[0]
@@ -278,7 +278,7 @@ class SqlLocations:
             raise self._missing(source)
 
     def drop(self, identifier: Identifier, *, expected: str | None = None) -> bool:
-        """See `CatalogStore.drop`. Raises as `load`."""
+        """Drop a name. See `CatalogStore.drop`. Raises the errors of `load`."""
         statement = delete(ICEBERG_TABLES).where(self._is(identifier))
         if expected is not None:
             statement = statement.where(ICEBERG_TABLES.c.metadata_location == expected)
@@ -293,7 +293,7 @@ class SqlLocations:
         return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
 
     def _in(self, namespace: str | BindParameter[str], name: str | BindParameter[str] | None = None) -> ColumnElement[bool]:
-        """Return the condition for the names of the kind in a namespace, or for one of them."""
+        """Return the condition for all names of this kind in a namespace, or for one of them."""
         columns = ICEBERG_TABLES.c
         tests = [columns.catalog_name == self._store.name, columns.table_namespace == namespace]
         tests += [] if name is None else [columns.table_name == name]
@@ -345,15 +345,15 @@ class SqlLocations:
 
 
 class SqlCatalogStore(SqlLocations):
-    """The tables and namespaces of catalog `name` in the database at `uri` (an SQLAlchemy URL).
+    """A catalog store for the catalog `name` in the database at `uri`, an SQLAlchemy URL.
 
-    A namespace exists if it has a row of its own, a table, or a namespace below it.
+    A namespace exists if it has a row in the namespace table, contains a table, or contains a namespace.
     """
 
     drops_files = False
 
     def __init__(self, name: str, uri: str, *, echo: bool = False, add_types: bool = False, creates_tables: bool = True) -> None:
-        """Connect, and create the tables that are missing. `add_types` adds the column `iceberg_type`, which all catalogs in the database share."""
+        """Connect, and create missing tables. `add_types` adds the column `iceberg_type`, which all catalogs in the database share."""
         self.name = name
         self.uri = uri
         self.others = OtherCatalogs(name)
@@ -369,22 +369,22 @@ class SqlCatalogStore(SqlLocations):
             if add_types and not self.has_types:
                 self._add_type_column()
         except BaseException:
-            self.engine.dispose()  # the caller has no store to close
+            self.engine.dispose()  # the caller has no store object to close
             raise
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the URI: another process connects for itself, and creates and changes no table of the database when it does."""
+        """Pickle only the URI: another process opens a new connection, and does not create or change tables of the database."""
         open_store = partial(SqlCatalogStore, echo=bool(self.engine.echo), creates_tables=False)
         return open_store, (self.name, uri_elsewhere(self.name, self.uri, self.engine.url))
 
     @property
     def has_types(self) -> bool:
-        """Whether there is a column `iceberg_type`; where there is none, every name is a table."""
+        """Whether the column `iceberg_type` exists; without it, every name is a table."""
         return (ICEBERG_TABLES.name, ICEBERG_TABLES.c.iceberg_type.name) in self._lengths
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Run the block in one transaction. Database errors are raised as errors of Icefloe, except for `IntegrityError`: the key is taken."""
+        """Run the block in a transaction. Database errors are raised as errors of Icefloe, except `IntegrityError`, which means that the key exists."""
         try:
             with self.reported_wait(), self.engine.begin() as connection:
                 yield connection
@@ -394,7 +394,7 @@ class SqlCatalogStore(SqlLocations):
             raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
     def reported_wait(self) -> AbstractContextManager[None]:
-        """Return the context of a transaction: a warning is logged where it waits long for the lock of an SQLite file, which another process holds."""
+        """Return a context for a transaction that logs a warning if it waits long for the lock of an SQLite file, which another process holds."""
         return report_long_wait(REPORTED_WAIT_S, self._warn_of_wait) if self._is_file else nullcontext()
 
     def _warn_of_wait(self) -> None:
@@ -405,7 +405,7 @@ class SqlCatalogStore(SqlLocations):
         LOG.warning(warning, self.name, without_password(self.uri), f"{REPORTED_WAIT_S:g}", SQLITE_LOCK_WAIT_S)
 
     def check_length(self, table: str, column: str, value: str, what: str) -> None:
-        """Refuse a text that the column cannot store. SQLite stores it anyway, and a copy in another database could not. Raises `InvalidInputError`."""
+        """Refuse a text that is too long for its column. SQLite would store it, but a copy in another database could not. Raises `InvalidInputError`."""
         most = self._lengths.get((table, column))
         if most is not None and len(value) > most:
             raise InvalidInputError(
@@ -414,18 +414,18 @@ class SqlCatalogStore(SqlLocations):
             )
 
     def create_tables(self) -> None:
-        """Create the tables of the catalog that are missing."""
+        """Create the missing tables of the catalog."""
         try:
             with self.engine.begin() as connection:
                 create_missing_tables(connection)
         except DBAPIError as error:
-            # Another process may have made them at this very moment.
+            # Another process may have created them at the same moment.
             with self.connection() as connection:
                 if missing_tables(connection):
                     raise database_error(error, self.name, self.uri) from shown_cause(error, self.uri)
 
     def drop_tables(self) -> None:
-        """Drop the tables of the catalog, with the names of every catalog in the database; data files and metadata files stay."""
+        """Drop the tables of the catalog, with the names of every catalog in the database; data files and metadata files are not deleted."""
         with self.connection() as connection:
             TABLES.drop_all(connection)
 
@@ -444,7 +444,7 @@ class SqlCatalogStore(SqlLocations):
             with self.connection() as connection:
                 add_type_column(connection)
         except StorageError:
-            # Another process may have added it meanwhile.
+            # Another process may have added the column meanwhile.
             self._read_columns()
             if not self.has_types:
                 raise
@@ -454,7 +454,7 @@ class SqlCatalogStore(SqlLocations):
         return self.names(namespace)
 
     def views(self) -> SqlLocations:
-        """Return the names of views. Raises `UnsupportedFeatureError` if the database was made without the column that separates views from tables."""
+        """Return the store of the views. Raises `UnsupportedFeatureError` if the database lacks the column that distinguishes views from tables."""
         if self.has_types:
             return SqlLocations(self, VIEW_NAMES)
         raise UnsupportedFeatureError(
@@ -473,12 +473,12 @@ class SqlCatalogStore(SqlLocations):
         return rows_by_table
 
     def catalog_names(self) -> list[str]:
-        """Return the names of all catalogs in the database that have a table, a view or a namespace, sorted."""
+        """Return the sorted names of all catalogs in the database that have a table, a view or a namespace."""
         with self.connection() as connection:
             return catalog_names(connection)
 
     def warn_of_other_catalogs(self) -> None:
-        """Log once which other catalogs the database holds, whether or not this one is empty."""
+        """Log once that the database contains other catalogs, whether or not this catalog is empty."""
         with self.connection() as connection:
             self.others.warn(connection, of_full_ones=True)
 
@@ -486,7 +486,7 @@ class SqlCatalogStore(SqlLocations):
         return and_(NAMESPACE_PROPERTIES.c.catalog_name == self.name, NAMESPACE_PROPERTIES.c.namespace == namespace)
 
     def _all_namespaces(self, connection: Connection) -> set[Identifier]:
-        """Return every namespace with a row of its own, a table, or a namespace below it."""
+        """Return every namespace that has a row in the namespace table, contains a table, or contains a namespace."""
         tables = select(ICEBERG_TABLES.c.table_namespace).where(ICEBERG_TABLES.c.catalog_name == self.name).distinct()
         owned = select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name).distinct()
         leaves = {tuple(row[0].split(".")) for query in (tables, owned) for row in connection.execute(query)}
@@ -572,7 +572,7 @@ class SqlCatalogStore(SqlLocations):
 
 @contextmanager
 def report_long_wait(wait_s: float, report: Callable[[], None]) -> Iterator[None]:
-    """Run the block, and call `report` once, from another thread, if it takes longer than so many seconds."""
+    """Run the block, and call `report` once, from another thread, if the block takes longer than `wait_s` seconds."""
     waits, block, due_s = Process.waits, object(), time.monotonic() + wait_s
     waits.blocks[block] = (due_s, report)
     if due_s < waits.wakes_s:
@@ -584,5 +584,5 @@ def report_long_wait(wait_s: float, report: Callable[[], None]) -> Iterator[None
 
 
 def _in_lock_order(requests: Sequence[CommitRequest]) -> list[CommitRequest]:
-    """Return the requests in the order that every commit uses, so that no two commits wait for each other."""
+    """Return the requests in an order that is the same for every commit, so that two commits never wait for each other."""
     return sorted(requests, key=lambda request: request.identifier)

@@ -1,1 +1,1 @@
-"""A catalog store behind the REST catalog protocol: HTTP, authentication, tables, views, credentials and scan planning by the server."""
+"""A catalog store that uses the REST catalog protocol: HTTP, authentication, tables, views, credentials and server-side scan planning."""

@@ -1,6 +1,6 @@
-"""`auth_session`: the authentication of a REST catalog, chosen by the user's properties: none, basic, OAuth2, AWS, Google, or a class of the user's own.
+"""`auth_session`: the authentication for a REST catalog, according to the user's properties: none, basic, OAuth2, AWS, Google, or a custom class.
 
-Only the user's own properties choose it. What a server's answer names is ignored.
+Only the user's own properties select it; properties from the server are ignored.
 """
 
 import base64
@@ -24,11 +24,11 @@ from icefloe.stores.rest.origins import OAUTH2_SERVER_URI, TrustedOrigins, is_on
 LOG = logging.getLogger(__name__)
 TOKENS_PATH = "v1/oauth/tokens"
 GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-# Headers that are not signed: connections and proxies change them.
+# Headers that are not signed, because connections and proxies change them.
 _UNSIGNED = frozenset({"connection", "user-agent", "accept-encoding", "accept", "content-length", "expect", "transfer-encoding"})
-# Values of a header, the last ones of a class of the user's own, that are kept to hide them in messages about requests that still run.
+# The number of most recent header values of a custom class that are kept, to remove them from errors of requests that still run.
 _KEPT_VALUES = 100
-# The names of PyIceberg and of Java for each type.
+# The names of each authentication type in PyIceberg and in Java.
 _TYPES = {
     "none": "none",
     "noop": "none",
@@ -48,7 +48,7 @@ _TYPES = {
 
 @runtime_checkable
 class HeaderSource(Protocol):
-    """A class of the user's own: made with the catalog's properties as keyword arguments, as PyIceberg makes an `AuthManager`."""
+    """A custom class of the user. It is created with the catalog's properties as keyword arguments, as PyIceberg creates an `AuthManager`."""
 
     def auth_header(self) -> str | None:
         """Return the value of the header `Authorization`."""
@@ -56,7 +56,7 @@ class HeaderSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BasicAuth:
-    """A user name and a password in each request."""
+    """Basic authentication: a user name and a password in each request."""
 
     username: str
     password: str
@@ -68,7 +68,7 @@ class BasicAuth:
         return base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
     def renew(self) -> bool:
-        """Return False: there is one password."""
+        """Return False, because there is only one password."""
         return False
 
     def secrets(self) -> list[str]:
@@ -79,11 +79,11 @@ class BasicAuth:
 
 
 class SigV4Auth:
-    """Requests signed with AWS Signature Version 4, by botocore; the credentials are the properties' or the machine's own.
+    """Signing of requests with AWS Signature Version 4, by botocore. The credentials come from the properties or from the machine.
 
     Args:
         properties: The catalog's properties.
-        inner: Another authentication, whose header is signed too, under the name `Original-Authorization`.
+        inner: An additional authentication. Its header is signed too, under the name `Original-Authorization`.
     """
 
     def __init__(self, properties: Mapping[str, str], inner: AuthSession) -> None:
@@ -150,9 +150,9 @@ class SigV4Auth:
 
 
 class GoogleAuth:
-    """A bearer token of Google, by google-auth: of a service account's file, or the machine's own.
+    """A Google bearer token by google-auth, from the file of a service account or from the machine.
 
-    A copy in another process, whose machine may have neither, uses the token that was valid here until the server refuses it.
+    A pickled copy in another process, whose machine may have neither, uses the token of this process until the server refuses it.
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -172,7 +172,7 @@ class GoogleAuth:
         self._lock, self._credentials = threading.Lock(), None
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        """Return the headers with a token that is valid now. Raises `StoragePermissionError` if none can be had."""
+        """Return the headers with a valid token. Raises `StoragePermissionError` if no token is available."""
         if (token := self._given_token) is not None:
             return {**headers, "Authorization": f"Bearer {token}"}
         transport = optional_module("google.auth.transport.requests", extra="gcs", feature="rest.auth.type google")
@@ -199,7 +199,7 @@ class GoogleAuth:
         return credentials[0]
 
     def renew(self) -> bool:
-        """Drop the token, so that the next request fetches another one."""
+        """Drop the token, so that the next request fetches a new token."""
         with self._lock:
             has_token = self._credentials is not None or self._given_token is not None
             self._credentials = self._given_token = None
@@ -211,7 +211,7 @@ class GoogleAuth:
 
 
 class OwnAuth:
-    """The authentication by a class of the user's own, which returns the value of the header `Authorization`."""
+    """Authentication by a custom class of the user, which returns the value of the header `Authorization`."""
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self._name = name
@@ -245,7 +245,7 @@ class OwnAuth:
         return {**headers, "Authorization": value} if value else headers
 
     def renew(self) -> bool:
-        """Return True: the class is called again."""
+        """Return True, because the class is called again."""
         return True
 
     def secrets(self) -> list[str]:
@@ -254,15 +254,15 @@ class OwnAuth:
 
 
 def auth_session(properties: Mapping[str, str], client: HttpClient, trusted: TrustedOrigins) -> AuthSession:
-    """Return the authentication that the user's properties choose.
+    """Return the authentication that the user's properties select.
 
     Args:
         properties: The user's properties, with PyIceberg's names or Java's.
-        client: Sends requests for tokens.
+        client: The client that requests tokens.
         trusted: The origins that may receive credentials.
 
     Raises:
-        InvalidPropertyError: a property has a wrong value, or one that is needed is missing.
+        InvalidPropertyError: a property has an invalid value, or a required property is missing.
     """
     given = _with_pyiceberg_names(properties)
     kind = _kind_of(given)
@@ -313,7 +313,7 @@ def _has_token(properties: Mapping[str, str]) -> bool:
 
 
 def _with_pyiceberg_names(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with the names that PyIceberg's section `auth` has under Java's names; names of the user's own choice win."""
+    """Translate the properties of PyIceberg's section `auth` to Java's names; properties that the user has set under Java's names take precedence."""
     settings_of_type: dict[str, str] = {}
     for name, other in (("auth.basic.username", settings.BASIC_USERNAME), ("auth.basic.password", settings.BASIC_PASSWORD)):
         if properties.get(name):
@@ -339,7 +339,7 @@ def _require(properties: Mapping[str, str], name: str, kind: str) -> str:
 
 
 def _service_of(uri: str) -> str:
-    """Return the service that requests to an address are signed for: those of AWS have their own."""
+    """Return the name of the AWS service in signatures for an address: AWS's own services have names of their own."""
     host = urlsplit(uri).hostname or ""
     if host.startswith("glue.") and ".amazonaws.com" in host:
         return "glue"

@@ -1,8 +1,8 @@
-"""`HttpClient`: requests to a REST catalog, with authentication, retries, limits and TLS; each answer is a `Reply`.
+"""`HttpClient`: HTTP requests to a REST catalog, with authentication, retries, limits and TLS. Each response is a `Reply`.
 
-A request is sent again only if that cannot do anything twice: the connection was not made; the server refused it for its load (429, or 503 with Retry-After);
-or the request changes nothing, or carries an idempotency key. A server can have lost the key, so that the answer to a repeat is marked: its error does not show
-whether the first request had its effect. Redirects are not followed, because they would carry credentials to another host.
+A request is sent again only if it cannot have its effect twice: the connection failed; the server refused the request because of its load (429, or 503 with
+Retry-After); or the request changes nothing, or has an idempotency key. Because a server may have lost the key, the reply to a repeat has a flag: its error
+does not show whether the first request had an effect. Redirects are not followed, because they would send credentials to another host.
 Spec: REST catalog, Idempotency-Key, AuthenticationTimeoutResponse.
 """
 
@@ -28,34 +28,34 @@ from icefloe.version import __version__
 if TYPE_CHECKING:
     import httpx
 
-# The longest body that is read of a success and of an error, decompressed.
+# The maximum size of a body after decompression, of a success and of an error.
 MOST_BYTES, MOST_ERROR_BYTES = 1 << 30, 1 << 16
-# Bytes that are decompressed in one step.
+# The number of bytes that are decompressed in one step.
 _PART_BYTES = 1 << 20
-# Seconds of the first wait between two tries, the longest one, and the longest that a server may request.
+# The seconds of the first wait between attempts, of the longest wait, and of the longest wait that a server may request.
 FIRST_WAIT_S, LONGEST_WAIT_S, LONGEST_RETRY_AFTER_S = 0.2, 20.0, 120.0
 _RETRIED = frozenset({408, 425, 500, 502, 503, 504})
 _SAFE = frozenset({"GET", "HEAD"})
-# Prefixes of the properties that a connection is made by.
+# Prefixes of the properties that configure the connection.
 _OF_CONNECTION = ("rest.client.", "ssl.")
 CLIENT_VERSION = f"icefloe {__version__}"
 
 
 class AuthSession(Protocol):
-    """The authentication of requests. One object is used by any number of threads, and can be pickled for another process."""
+    """The authentication of requests. Any number of threads may use an object; it can be pickled for another process."""
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:
-        """Return the headers of a request, with those that authenticate it."""
+        """Return the headers of a request, with the headers that authenticate it added."""
 
     def renew(self) -> bool:
-        """Get new credentials after the server refused the present ones. Return whether there are other ones now."""
+        """Get new credentials after the server refused the current ones. Return whether there are new credentials now."""
 
     def secrets(self) -> list[str]:
         """Return the texts that never appear in a message."""
 
 
 class HttpClient:
-    """Requests to one address, over a pool of connections that any number of threads share.
+    """A client for one address, with a pool of connections that any number of threads share.
 
     Args:
         uri: The address of the catalog.
@@ -75,11 +75,14 @@ class HttpClient:
         }
         self._pool: httpx.Client | None = None
         self._lock = threading.Lock()
-        _httpx()  # a missing package is an error now, and not at the first request
+        _httpx()  # so that a missing package is an error now, and not at the first request
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name not in ("_pool", "_lock")}
-        return {**state, "_secrets": self._own_secrets}  # another process needs those that it sends; its authentication has the others
+        return {
+            **state,
+            "_secrets": self._own_secrets,
+        }  # another process needs the properties for its requests; the authentication object has the others
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -106,21 +109,21 @@ class HttpClient:
         is_repeatable: bool = False,
         secrets: Sequence[str] = (),
     ) -> Reply:
-        """Send a request, again where that is safe, and return the answer, whatever it is.
+        """Send a request, repeat it if that is safe, and return the response, even if it is an error.
 
         Args:
-            method: The verb.
-            path: The path below the catalog's address, encoded; or a whole address.
+            method: The HTTP method.
+            path: The encoded path below the catalog's address; or a complete address.
             auth: The authentication.
-            query: Parameters of the query, not encoded.
+            query: The query parameters, not encoded.
             content: The body.
-            headers: More headers.
-            content_type: The type of the body.
-            is_repeatable: Whether the request can be sent again although the server may have carried it out.
-            secrets: Secrets in the body, which no error shows.
+            headers: Additional headers.
+            content_type: The media type of the body.
+            is_repeatable: Whether the request may be sent again even if the server may have carried it out.
+            secrets: Secrets in the body, which are removed from errors.
 
         Raises:
-            IcefloeError: the credentials cannot be had.
+            IcefloeError: the credentials are not available.
         """
         url = path if "://" in path else f"{self.uri}/{path}"
         if query:
@@ -186,7 +189,7 @@ class HttpClient:
         with self._lock:
             if self._pool is None:
                 self._pool = _new_pool(self._properties)
-                weakref.finalize(self, self._pool.close)  # a catalog need not be closed
+                weakref.finalize(self, self._pool.close)  # users need not close a catalog
             return self._pool
 
 
@@ -195,8 +198,8 @@ def _httpx() -> Any:
 
 
 def _read_body(response: "httpx.Response", most: int) -> bytes | None:
-    """Return the body, decompressed; None if it is longer than `most` bytes."""
-    # A long body is in memory once, while a list of its parts would be there beside it.
+    """Return the decompressed body; None if it is longer than `most` bytes."""
+    # The parts of a long body are not collected in a list, so that it is in memory only once.
     body = io.BytesIO()
     for part in _decompress(response):
         if body.tell() + len(part) > most:
@@ -206,7 +209,7 @@ def _read_body(response: "httpx.Response", most: int) -> bytes | None:
 
 
 def _decompress(response: "httpx.Response") -> Iterator[bytes]:
-    """Yield the parts of a body. httpx decompresses each part that was received in one step, in which a few kilobytes become any number of gigabytes."""
+    """Yield the decompressed parts of a body. httpx would decompress each received part in one step, which can turn a few kilobytes into gigabytes."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
         yield from response.iter_raw()
@@ -222,12 +225,12 @@ def _decompress(response: "httpx.Response") -> Iterator[bytes]:
         if gzip.eof and (rest or gzip.unused_data):
             raise _httpx().DecodingError("the answer continues after the end of its gzip data")
     yield gzip.flush()
-    if has_begun and not gzip.eof:  # the answer to HEAD has the header without a body
+    if has_begun and not gzip.eof:  # a response to HEAD has the header, but no body
         raise _httpx().DecodingError("the answer is cut short")
 
 
 def _wait(attempt: int, reply: Reply) -> float:
-    """Return the seconds before the next try: what the server requests, or doubling waits with jitter."""
+    """Return the seconds before the next attempt: the time that the server requests, or doubling waits with jitter."""
     backoff: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
     retry_after = reply.headers.get("retry-after", "").strip()
     if retry_after.isdecimal() and len(retry_after) < 6:
@@ -246,7 +249,7 @@ def _new_pool(properties: Mapping[str, str]) -> "httpx.Client":
     most = settings.number(properties, settings.MAX_CONNECTIONS, 100, 1)
     library = _httpx()
     pool: httpx.Client = library.Client(
-        headers={"Accept-Encoding": "gzip"},  # of the pool, so that no signature covers it: proxies change it
+        headers={"Accept-Encoding": "gzip"},  # set by the connection pool and not signed, because proxies change it
         verify=_tls(properties),
         proxy=_proxy(properties),
         timeout=library.Timeout(read_s, connect=connect_s, pool=None),

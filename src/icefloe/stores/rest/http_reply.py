@@ -1,7 +1,7 @@
-"""`Reply`: the response of a REST catalog to a request, as a value; and its translation into the errors of Icefloe.
+"""`Reply`: the response of a REST catalog to a request, and its translation into Icefloe's errors.
 
-A server's text is hostile: it is bounded, in one line and without the secrets that the request carried. Only status codes and the names of error types decide
-what happens next. Spec: REST catalog, IcebergErrorResponse.
+A server's text is not trusted: it is limited to one line of bounded length, and the secrets of the request are removed. Only status codes and the names of
+error types decide about the next step. Spec: REST catalog, IcebergErrorResponse.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ from icefloe.errors import (
 )
 from icefloe.io.storage_errors import without_secrets
 
-# Characters of a server's message that are kept.
+# The maximum length of a server's message in characters.
 SHOWN_CHARACTERS = 600
-# The next step after a change that may or may not have happened.
+# The next step after a change whose outcome is unknown.
 LOOK = "look in the catalog whether it happened before you repeat it; no file was deleted here"
 NO_REPLY = 0
 NOT_MODIFIED, NO_CONTENT = 304, 204
@@ -50,18 +50,18 @@ class _OAuthError(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer to one request.
+    """The response to a request.
 
     Attributes:
-        request: The verb and the path, for messages.
+        request: The HTTP method and the path, for messages.
         status: The status code; `NO_REPLY` if the connection failed.
         content: The body of a success.
         headers: The headers, by name in lower case.
-        kind: The name of the error's type, such as `NoSuchTableException`; empty where the server sent none.
-        message: The server's text, or that of the connection's error: one line, bounded, without secrets.
+        kind: The type of the error, such as `NoSuchTableException`; empty if the server sent none.
+        message: The text of the server's error or of the connection's error: one line of bounded length, without secrets.
         was_sent: Whether the server may have received the request.
         was_repeated: Whether the request was sent before, and may have had its effect then.
-        setting: The catalog property with the address to which it was sent, for the next step of an error.
+        setting: The name of the catalog property with the request's address, for the next step in an error.
     """
 
     request: str
@@ -76,14 +76,14 @@ class Reply:
 
     @property
     def is_success(self) -> bool:
-        """Whether the request succeeded; 304 is a success."""
+        """Whether the request succeeded; 304 counts as a success."""
         return 200 <= self.status < 300 or self.status == NOT_MODIFIED
 
     @property
     def is_unknown(self) -> bool:
-        """Whether it is unknown if the request had its effect: the reply was lost, or the server or a gateway failed, this time or before a repeat.
+        """Whether it is unknown if the request had its effect: the reply was lost, or the server or a gateway failed, at this attempt or an earlier one.
 
-        The error of a repeat determines nothing. A table that already exists can be the one that the first request created.
+        The error of a repeated request does not decide this. For example, "the table already exists" may refer to the table that the first request created.
         """
         return (
             (self.was_repeated and not self.is_success)
@@ -94,28 +94,28 @@ class Reply:
 
     @property
     def is_refused_for_load(self) -> bool:
-        """Whether the server refused the request because it has too many, and did not begin it."""
+        """Whether the server refused the request because of its load, before carrying it out."""
         return self.status == TOO_MANY or (self.status == UNAVAILABLE and "retry-after" in self.headers)
 
     @property
     def failure(self) -> str:
-        """What failed, as the text of a message: the server's message, or the status without one."""
+        """The failure as text for a message: the server's message, or else the status."""
         text = self.message or f"the server responded with status {self.status}"
         return f"{text} (to a request that was sent again after a lost reply)" if self.was_repeated else text
 
     @property
     def etag(self) -> str | None:
-        """The tag of the answer's version."""
+        """The ETag of the response."""
         return self.headers.get("etag")
 
     def parse(self, kind: type[T]) -> T:
-        """Return the body as a value.
+        """Return the body, parsed as a value of a type.
 
         Raises:
-            MetadataFormatError: the body is not of that form.
+            MetadataFormatError: the body does not have the form of the type.
         """
         try:
-            return msgspec.json.decode(self.content, type=kind, strict=False)  # a number may be sent as text
+            return msgspec.json.decode(self.content, type=kind, strict=False)  # some servers send numbers as text
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise MetadataFormatError(
                 f"the answer of the REST catalog to {self.request} is not of the protocol: {in_one_line(str(error))[:SHOWN_CHARACTERS]}",
@@ -125,19 +125,19 @@ class Reply:
             ) from None
 
     def unknown_error(self, what: str, *, path: str | None = None) -> CommitUnknownError:
-        """Return the error for a change of which it is unknown whether it happened.
+        """Return the error for a change whose outcome is unknown.
 
         Args:
-            what: What is unknown, as the beginning of the message.
+            what: The beginning of the message: the change whose outcome is unknown.
             path: The file or folder of the change.
         """
         return CommitUnknownError(f"{what}: {self.failure}", path=path, next_step=LOOK)
 
     def error(self, what: str) -> IcefloeError:
-        """Return the error for a request that failed for a reason that every request can fail for.
+        """Return the error for a failed request, for failures that any request can have.
 
         Args:
-            what: What failed, as the beginning of the message.
+            what: The beginning of the message: the operation that failed.
         """
         reason = f": {self.message}" if self.message else ""
         status = f" (status {self.status}{', ' + self.kind if self.kind else ''})" if self.status else ""
@@ -162,7 +162,7 @@ class Reply:
 
 
 def failed_reply(request: str, status: int, body: bytes, headers: Mapping[str, str], secrets: list[str]) -> Reply:
-    """Return the reply with an error status, whose body may be JSON of the protocol, of OAuth2, or anything that a gateway wrote."""
+    """Return the reply for an error status. The body may be JSON of the protocol or of OAuth2, or any text from a gateway."""
     kind, message = "", ""
     try:
         model = msgspec.json.decode(body, type=_ErrorBody).error
@@ -180,13 +180,13 @@ def failed_reply(request: str, status: int, body: bytes, headers: Mapping[str, s
 
 
 def server_text(text: str, secrets: list[str]) -> str:
-    """Return a server's or a library's text for a message: one line, bounded, without secrets."""
+    """Return a text from a server or library for a message: one line of bounded length, without secrets."""
     clean = in_one_line(without_secrets(text[: 4 * SHOWN_CHARACTERS], secrets)).strip()
     return clean if len(clean) <= SHOWN_CHARACTERS else f"{clean[:SHOWN_CHARACTERS]}..."
 
 
 def decode_as(content: Any, kind: type[T], what: str) -> T:
-    """Return a part of a body as a value. Raises `MetadataFormatError`."""
+    """Parse a part of a body as a value of a type. Raises `MetadataFormatError`."""
     try:
         return msgspec.json.decode(content, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,7 +1,7 @@
-"""`LoadTableResult`: the answer of a REST catalog to a load or a creation; and the refusal of one with restrictions, which Icefloe does not enforce.
+"""`LoadTableResult`: the response of a REST catalog to a load or a creation. Icefloe refuses responses with read restrictions.
 
-A catalog that restricts what may be read sends the whole table with the restrictions, and trusts the client to apply them. A client that does not know them
-must not read. Spec: REST catalog, LoadTableResult, ReadRestrictions.
+Icefloe does not enforce read restrictions. A catalog with read restrictions sends the whole table together with the restrictions, and trusts the client to
+apply them. So a client that does not support them must not read the table. Spec: REST catalog, LoadTableResult, ReadRestrictions.
 """
 
 from collections.abc import Mapping
@@ -13,25 +13,25 @@ from icefloe.errors import MetadataFormatError, UnsupportedFeatureError
 from icefloe.spec.identifier import Identifier, dotted
 from icefloe.stores.rest.http_reply import Reply, decode_as, server_text
 
-# The members of restrictions that the protocol has.
+# The members of read restrictions in the protocol.
 _ROW_FILTER = "required-row-filter"
 _KNOWN = ("required-column-projections", _ROW_FILTER)
-# Beginnings of the names of members that require something of the client, without hyphens and underscores, in lower case.
+# Prefixes of member names that require something of the client, in lower case, without hyphens and underscores.
 _DEMANDS = ("readrestriction", "require", "restrict", "must", "mandatory")
-# Forms of the filter that keeps every row.
+# JSON forms of the filter that keeps every row.
 _TRUE_FILTERS: tuple[Any, ...] = ("true", {"type": "true"})
 _SHOWN_MEMBERS = 10
 
 
 class StorageCredential(msgspec.Struct):
-    """Properties for the locations below a prefix."""
+    """Storage properties for the locations below a prefix."""
 
     prefix: str
     config: dict[str, str]
 
 
 class SentCredential(msgspec.Struct):
-    """The same as a server may send it, with numbers and nothing among the texts."""
+    """A storage credential in the form that servers may send: values may be numbers, booleans or null."""
 
     prefix: str
     config: dict[str, Any] | None = None
@@ -42,7 +42,7 @@ class _Credentials(msgspec.Struct, rename="kebab"):
 
 
 class _Optional(msgspec.Struct, rename="kebab"):
-    """The members that an answer may leave out."""
+    """The members that a response may omit."""
 
     metadata_location: str | None = None
     config: dict[str, Any] | None = None
@@ -60,7 +60,7 @@ class _Folder(msgspec.Struct, rename="kebab"):
 
 
 class LoadTableResult(msgspec.Struct):
-    """The answer; the metadata is kept as bytes."""
+    """The response; the metadata is kept as bytes."""
 
     metadata: bytes
     metadata_location: str
@@ -70,17 +70,17 @@ class LoadTableResult(msgspec.Struct):
 
 
 def load_result(reply: Reply, identifier: Identifier, catalog: str, *, noun: str = "table") -> LoadTableResult:
-    """Return the answer to a load or a creation of a table or view.
+    """Parse the response to a load or a creation of a table or view.
 
     Args:
-        reply: The reply.
-        identifier: The table or view.
+        reply: The response.
+        identifier: The name of the table or view.
         catalog: The catalog, for messages.
-        noun: What it is, for messages.
+        noun: `table` or `view`, for messages.
 
     Raises:
-        UnsupportedFeatureError: The catalog restricts what may be read of it.
-        MetadataFormatError: The body is not of the protocol.
+        UnsupportedFeatureError: The catalog restricts reading the table or view.
+        MetadataFormatError: The body does not follow the protocol.
     """
     members = reply.parse(dict[str, msgspec.Raw])
     check_unrestricted(members, noun, identifier, catalog)
@@ -100,7 +100,7 @@ def load_result(reply: Reply, identifier: Identifier, catalog: str, *, noun: str
 
 
 def folder_and_file(reply: Reply) -> tuple[str, str] | None:
-    """Return the location of a table, and that of its metadata file or an empty text, of an answer whose metadata is not used; None where it has none."""
+    """Return the location of a table and of its metadata file (empty if missing) from a response without using its metadata; None without a location."""
     try:
         folder = reply.parse(_Folder)
     except MetadataFormatError:
@@ -109,21 +109,21 @@ def folder_and_file(reply: Reply) -> tuple[str, str] | None:
 
 
 def credentials_of(reply: Reply) -> tuple[StorageCredential, ...]:
-    """Return the answer to a request for credentials. Raises `MetadataFormatError`."""
+    """Parse the response to a request for credentials. Raises `MetadataFormatError`."""
     return as_credentials(reply.parse(_Credentials).storage_credentials)
 
 
 def check_unrestricted(members: Mapping[str, msgspec.Raw], noun: str, identifier: Identifier, catalog: str) -> None:
-    """Refuse a load that restricts what may be read, or that has an unknown member which begins with a requirement.
+    """Refuse a response with read restrictions, or with an unknown member whose name begins like a requirement.
 
     Args:
-        members: The members of the answer.
+        members: The members of the response.
         noun: `table` or `view`.
-        identifier: Its name.
-        catalog: The catalog, for messages.
+        identifier: The name of the table or view.
+        catalog: The name of the catalog, for messages.
 
     Raises:
-        UnsupportedFeatureError: There is such a member with a value. The message has names of members and no value.
+        UnsupportedFeatureError: Such a member has a value. The message has the names of members, but not their values.
     """
     names = [name for name in members if _demands(name) and not _is_nothing(name, _value(members[name]))]
     if not names:
@@ -144,7 +144,7 @@ def check_unrestricted(members: Mapping[str, msgspec.Raw], noun: str, identifier
 
 
 def texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return properties as texts: numbers and truth values as JSON writes them. Those that are null are left out."""
+    """Return properties as texts: numbers and booleans as in JSON. Properties with the value null are dropped."""
     return {
         name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for name, value in (properties or {}).items()
@@ -153,7 +153,7 @@ def texts(properties: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def as_credentials(credentials: list[SentCredential] | None) -> tuple[StorageCredential, ...]:
-    """Return the credentials that a server sent."""
+    """Return the credentials from a server's JSON."""
     return tuple(StorageCredential(credential.prefix, texts(credential.config)) for credential in credentials or ())
 
 
@@ -162,7 +162,7 @@ def _demands(name: str) -> bool:
 
 
 def _is_nothing(name: str, value: Any) -> bool:
-    """Return whether a member's value restricts nothing."""
+    """Return whether the value of a member restricts nothing."""
     if value is None or value is False or value == []:
         return True
     if name == _ROW_FILTER and (value is True or value in _TRUE_FILTERS):
@@ -171,7 +171,7 @@ def _is_nothing(name: str, value: Any) -> bool:
 
 
 def _value(raw: msgspec.Raw) -> Any:
-    """Return a member's value; a text for one that cannot be read, which is no way to have it ignored."""
+    """Return the value of a member. If it cannot be parsed, return a text, so that the member still counts as having a value."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

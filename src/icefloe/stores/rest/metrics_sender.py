@@ -1,7 +1,7 @@
-"""`RestMetricsReporter`: metrics reports of one table, sent to the server of a REST catalog by a thread in the background.
+"""`RestMetricsReporter`: sends the metrics reports of a table to the server of a REST catalog, in a background thread.
 
-A query never waits for a report and never fails for one: where reports come faster than they are sent, or the server does not take them, they are lost, and
-the log has that at the level DEBUG. At the end of the process what is left is sent for at most `LAST_S` seconds. Spec: REST catalog, reportMetrics.
+A query never waits for a report, and never fails because of it. If reports come faster than they can be sent, or if the server refuses them, they are lost,
+which is logged at the level DEBUG. At the end of the process, the remaining reports are sent for at most `LAST_S` seconds. Spec: REST catalog, reportMetrics.
 """
 
 import atexit
@@ -18,9 +18,9 @@ from icefloe.stores.rest.rest_connection import RestConnection
 from icefloe.stores.rest.rest_paths import Endpoint
 
 LOG = logging.getLogger(__name__)
-# Reports that wait to be sent at most, and seconds that the end of a process waits for them.
+# The maximum of waiting reports, and the seconds that the end of a process waits for them.
 MOST_WAITING, LAST_S = 1_000, 2.0
-# Seconds without a report after which the thread ends.
+# The seconds without a report after which the thread ends.
 _IDLE_S = 5.0
 
 
@@ -28,9 +28,9 @@ class RestMetricsReporter:
     """Sends the reports of one table. See `MetricsReporter`.
 
     Args:
-        connection: The catalog.
-        identifier: The table.
-        token: The bearer token that the server gave with the table.
+        connection: The connection to the catalog.
+        identifier: The name of the table.
+        token: The bearer token that the server sent with the table.
     """
 
     def __init__(self, connection: RestConnection, identifier: Identifier, token: str | None) -> None:
@@ -60,7 +60,7 @@ class RestMetricsReporter:
 
 
 class _Sender:
-    """The reports that wait, and the thread that sends them, which begins with a report and ends when there are none for some seconds."""
+    """The waiting reports and the thread that sends them. A report starts the thread, which ends after some seconds without reports."""
 
     def __init__(self) -> None:
         self._begin()
@@ -72,8 +72,8 @@ class _Sender:
         self._is_running = self._is_sending = False
 
     def add(self, reporter: RestMetricsReporter, content: Mapping[str, Any]) -> None:
-        """Queue a report; it is lost if too many wait."""
-        if self._process_id != os.getpid():  # a fork has no threads, and must not send the reports of its parent
+        """Queue a report; it is dropped if too many reports wait."""
+        if self._process_id != os.getpid():  # a forked process has no threads, and must not send the reports of its parent
             self._begin()
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
@@ -98,7 +98,7 @@ class _Sender:
             reporter.send(content)
 
     def flush(self, seconds: float) -> None:
-        """Wait until every report is sent, for at most so many seconds."""
+        """Wait until every report is sent, for at most this many seconds."""
         if self._process_id != os.getpid():
             return
         with self._changed:
@@ -110,5 +110,5 @@ atexit.register(lambda: _SENDER.flush(LAST_S))
 
 
 def flush_reports(seconds: float) -> None:
-    """Wait until the reports of this process are sent, for at most so many seconds."""
+    """Wait until the reports of this process are sent, for at most this many seconds."""
     _SENDER.flush(seconds)

@@ -1,6 +1,6 @@
-"""`OAuth2Session`: bearer tokens of OAuth2: client credentials, token exchange, and refresh ahead of expiry.
+"""`OAuth2Session`: OAuth2 bearer tokens by client credentials or token exchange, refreshed before they expire.
 
-A token is fetched at the first request, and again when a tenth of its lifetime is left (at most five minutes), by whichever thread sends the next request.
+A token is fetched at the first request, and again when a tenth of its lifetime, or five minutes, is left. The thread that sends the next request fetches it.
 Spec: REST catalog, getToken.
 """
 
@@ -20,12 +20,12 @@ from icefloe.stores.rest.http_client import HttpClient
 from icefloe.stores.rest.origins import OAUTH2_SERVER_URI
 
 MOST_MARGIN_S = 300.0
-# Seconds, about a thousand years. A longer lifetime is ignored as invalid.
+# About a thousand years, in seconds. A longer lifetime is ignored as invalid.
 _MOST_LIFETIME_S = 3.2e10
 _TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"  # noqa: S105  a name
 ACCESS_TOKEN = f"{_TOKEN_TYPE}access_token"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-# Kinds of a user's token that is exchanged, the preferred one first. JAVA: OAuth2Manager.
+# Types of a user's token that can be exchanged, by preference. JAVA: OAuth2Manager.
 SUBJECT_KINDS = tuple(f"{_TOKEN_TYPE}{kind}" for kind in ("id_token", "access_token", "jwt", "saml2", "saml1"))
 FORM = "application/x-www-form-urlencoded"
 
@@ -40,7 +40,7 @@ class _Claims(msgspec.Struct):
 
 
 class NoAuth:
-    """No authentication, as at a token endpoint, whose requests carry their credentials in the body."""
+    """No authentication, for example for requests to a token endpoint, which have their credentials in the body."""
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
         return headers
@@ -55,7 +55,7 @@ class NoAuth:
 
 @dataclass(frozen=True, slots=True)
 class StaticToken:
-    """A bearer token that is sent as it is, such as the one that a server sends with a table."""
+    """A fixed bearer token, such as a token that a server sends with a table."""
 
     token: str
 
@@ -63,7 +63,7 @@ class StaticToken:
         return {**headers, "Authorization": f"Bearer {self.token}"}
 
     def renew(self) -> bool:
-        """Return False: there is one token."""
+        """Return False, because there is only one token."""
         return False
 
     def secrets(self) -> list[str]:
@@ -74,10 +74,10 @@ class StaticToken:
 
 
 class OAuth2Session:
-    """A bearer token that stays valid.
+    """A bearer token that is renewed before it expires.
 
     Args:
-        client: Sends the requests for tokens.
+        client: The client that requests tokens.
         properties: The catalog's properties.
         server_uri: The address of the token endpoint.
     """
@@ -95,7 +95,7 @@ class OAuth2Session:
         self._subject = next(((properties[kind], kind) for kind in SUBJECT_KINDS if properties.get(kind)), None)
         lifetime_s = settings.number(properties, settings.TOKEN_EXPIRES_IN_MS, 3_600_000, 1) / 1000
         given_token = properties.get(settings.TOKEN) or ""
-        # A user's own token is exchanged before the first request, and the catalog's is then only the actor's.
+        # A user's own token is exchanged before the first request. The catalog's token then only identifies the actor.
         self._token, self._actor = (given_token, "") if self._subject is None else ("", given_token)
         self._is_user_token = bool(self._token)
         claimed_s = _lifetime(self._token)
@@ -114,12 +114,12 @@ class OAuth2Session:
         self._lock = threading.Lock()
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> Mapping[str, str]:  # noqa: ARG002  the protocol's
-        """Return the headers with a token that is valid now. Raises `StoragePermissionError` if none can be had."""
+        """Return the headers with a valid token. Raises `StoragePermissionError` if no token is available."""
         token = self._current()
         return {**headers, "Authorization": f"Bearer {token}"} if token else headers
 
     def renew(self) -> bool:
-        """Fetch another token, since the server refuses the present one."""
+        """Fetch a new token, because the server refuses the current one."""
         refused = self._token
         with self._lock:
             if self._token == refused:
@@ -139,9 +139,10 @@ class OAuth2Session:
         return self._token
 
     def _fetch(self, *, is_refused: bool) -> None:
-        """Get a token by the credential, for the user's own token, or in exchange for the present one.
+        """Fetch a token by the credential, for the user's own token, or in exchange for the current token.
 
-        The present one is kept if the server gives none and it may still be valid. The catalog's is never used in place of the user's: it has other rights.
+        If the server returns no token, the current token is kept as long as it may be valid. The catalog's token is never used instead of the user's token,
+        because it has different rights.
         """
         if self._credential:
             reply = self._request_token(self._client_credentials(), "")
@@ -163,7 +164,7 @@ class OAuth2Session:
         return {**form, "client_id": client_id} if colon else form
 
     def _request_token(self, form: Mapping[str, str], bearer: str) -> _TokenReply | None:
-        """Return the token that the server gives for a form, which is sent with a bearer token unless that is empty; None if the present one is kept."""
+        """Request a token by a form, with a bearer token unless that is empty. Return None if the current token is kept."""
         content = urlencode({**form, **self._optional}).encode()
         auth = StaticToken(bearer) if bearer else NoAuth()
         sent = self._client.send(
@@ -173,7 +174,7 @@ class OAuth2Session:
         if reply.is_success:
             return reply.parse(_TokenReply)
         if self._is_user_token or (self._token and time.time() < self._expires_at):
-            self._refresh_at = time.time() + 60  # the server decides whether the present one is good
+            self._refresh_at = time.time() + 60  # the server decides whether the current token is valid
             return None
         raise reply.error("no token could be had from the OAuth2 server")
 
@@ -192,7 +193,7 @@ def _exchange(token: str, kind: str, *, actor: str = "") -> dict[str, str]:
 
 
 def _seconds(value: float | str | None) -> float | None:
-    """Return a lifetime that a server sent, as a number or as text; None where it is no time."""
+    """Return a lifetime from a server, a number or a text, in seconds; None if it is not a valid time."""
     try:
         seconds = float(value or 0)
     except ValueError:
@@ -201,7 +202,7 @@ def _seconds(value: float | str | None) -> float | None:
 
 
 def _lifetime(token: str) -> float | None:
-    """Return the seconds that a JWT is still valid for, by its own claim; None for other tokens. The signature is the server's matter."""
+    """Return the seconds until a JWT expires, by its own claim; None for other tokens. The signature is not verified, because that is up to the server."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

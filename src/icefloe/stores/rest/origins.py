@@ -1,4 +1,4 @@
-"""Which addresses may receive a catalog's credentials: those that the user's configuration names, and none that a server's answer names alone."""
+"""The addresses that may receive a catalog's credentials: those in the user's configuration, and never one that only a server's response contains."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(uri: str) -> tuple[str, str, int] | None:
-    """Return the scheme, host and port of a text; None if it is not an HTTP address, or has a user's name, which clients read in different ways."""
+    """Return the scheme, host and port of an address. Return None if it is not HTTP, or contains a user name, which clients parse differently."""
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -26,18 +26,18 @@ def origin_of(uri: str) -> tuple[str, str, int] | None:
 
 
 def is_on_this_machine(uri: str) -> bool:
-    """Return whether an HTTP address is one of this machine."""
+    """Return whether an HTTP address belongs to this machine."""
     origin = origin_of(uri)
     return origin is not None and is_loopback(origin[1])
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedOrigins:
-    """The origins that the user's properties name.
+    """The origins in the user's properties.
 
     Attributes:
         base: The address of the catalog, against which relative addresses are resolved.
-        origins: The origins.
+        origins: The scheme, host and port of each trusted address.
     """
 
     base: str
@@ -45,10 +45,10 @@ class TrustedOrigins:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], catalog_name: str) -> "TrustedOrigins":
-        """Return the origins of a catalog's own properties, without any from the server.
+        """Return the origins in a catalog's own properties, not in properties from the server.
 
         Raises:
-            InvalidPropertyError: the value of a property that must be an HTTP address is not one.
+            InvalidPropertyError: a property that must be an HTTP address has a different value.
         """
         named = [(name, properties[name]) for name in (URI, OAUTH2_SERVER_URI) if properties.get(name)]
         named += [(TRUSTED_ORIGINS, text.strip()) for text in properties.get(TRUSTED_ORIGINS, "").split(",") if text.strip()]
@@ -65,14 +65,14 @@ class TrustedOrigins:
         return cls(base.rstrip("/"), frozenset(origins))
 
     def resolve(self, uri: str, source: str) -> str:
-        """Return an address that a server sent, made absolute.
+        """Return an address from a server as an absolute address.
 
         Args:
             uri: The address; a relative one is resolved against the address of the catalog.
-            source: What sent it, for the error.
+            source: The source of the address, for the error.
 
         Raises:
-            LocationNotAllowedError: it is at another origin than those that the user named.
+            LocationNotAllowedError: the origin of the address is not among the trusted origins.
         """
         absolute = uri if "://" in uri else f"{self.base}/{uri.lstrip('/')}"
         if origin_of(absolute) not in self.origins:

@@ -1,7 +1,7 @@
-"""`RestConnection`: one REST catalog as its user configured it and its server describes itself, and the requests to it.
+"""`RestConnection`: the requests to a REST catalog, with the user's configuration and the configuration from the server.
 
-The configuration is fetched at the first request. A server's answer may not choose what its user's configuration chooses: who gets credentials, which classes
-are loaded, which locations are trusted, and how the connection is made. Spec: REST catalog, CatalogConfig.
+The server's configuration is fetched at the first request. Some choices are reserved to the user's configuration: who gets credentials, which classes are
+loaded, which locations are trusted, and how the connection is made. Spec: REST catalog, CatalogConfig.
 """
 
 import logging
@@ -27,11 +27,11 @@ from icefloe.stores.rest.origins import OAUTH2_SERVER_URI, URI, TrustedOrigins
 from icefloe.stores.rest.rest_paths import DEFAULT_ENDPOINTS, DEFAULT_SEPARATOR, VIEW_ENDPOINTS, Endpoint, RestPaths
 
 LOG = logging.getLogger(__name__)
-# The most pages that one listing is read from, the most bytes of them together, and the most in a row that are empty.
+# The limits of a listing: pages, total bytes, and consecutive empty pages.
 MOST_PAGES, MOST_BYTES, MOST_EMPTY_PAGES = 10_000, 512 * 1024 * 1024, 100
-# The most characters of a page's token.
+# The maximum length of a page token in characters.
 _LONGEST_TOKEN = 65_536
-# Prefixes of names that a server's defaults and overrides may set; every other name is the user's alone.
+# Prefixes of properties that a server's defaults and overrides may set; only the user can set other properties.
 _OF_SERVER = (
     "s3.",
     "gcs.",
@@ -59,7 +59,7 @@ _NAMES_OF_SERVER = (
 )
 _SEPARATOR = re.compile(r"(?:%[0-9A-Fa-f]{2}|[A-Za-z0-9._~!$&'()*+,;=:@-]){1,12}")
 _PREFIX = re.compile(r"[A-Za-z0-9._~%!$&'()*+,;=:@/-]*")
-# Characters that a prefix keeps; those that end a path, and a backslash, are refused.
+# Characters that stay unencoded in a prefix; characters that end a path, and a backslash, are refused.
 _IN_PREFIX = "._~%!$&'()*+,;=:@/-?#\\"
 
 
@@ -77,7 +77,7 @@ class _Page(msgspec.Struct, rename="kebab"):
 
 
 class RestConnection:
-    """A REST catalog, for any number of threads. A pickled one connects for itself in another process, with the token that it has.
+    """A connection to a REST catalog, for any number of threads. After pickling it connects again in the other process, with the token that it has.
 
     Args:
         name: The name of the catalog.
@@ -94,7 +94,7 @@ class RestConnection:
         self.auth = auth_session(properties, self.client, self.trusted)
         header = properties.get(f"{settings.HEADER_PREFIX}{settings.DELEGATION_HEADER}")
         delegation = properties.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
-        # The headers of requests whose responses may give access to files.
+        # Headers of requests whose responses may contain access to files.
         self.delegation: Mapping[str, str] = {} if delegation in ("", "none") else {settings.DELEGATION_HEADER: delegation}
         self._lock = threading.Lock()
         self._paths: RestPaths | None = None
@@ -109,12 +109,13 @@ class RestConnection:
         self._lock = threading.Lock()
 
     def for_requests(self, *, has_own_token: bool = False) -> "RestConnection":
-        """Return the connection without the user's properties, for a process that only sends requests; what authenticates them stays.
+        """Return the connection without the user's properties, for a process that only sends requests; the authentication is kept.
 
-        An OAuth2 session stays whole, with its secret: a job may last longer than a token, and many servers exchange none for a client without a secret.
+        An OAuth2 session is kept with its secret, because a job may last longer than a token, and many servers do not exchange tokens for clients without a
+        secret.
 
         Args:
-            has_own_token: Whether each request has the token that the server gave with a table, so that nothing else authenticates it.
+            has_own_token: Whether each request uses the token that the server sent with a table, so that no other authentication is needed.
         """
         reduced = copy(self)
         if has_own_token:
@@ -126,17 +127,17 @@ class RestConnection:
 
     @property
     def paths(self) -> RestPaths:
-        """The server's endpoints. Raises `IcefloeError` if the server's configuration cannot be had."""
+        """The endpoints of the server. Raises `IcefloeError` if the server's configuration cannot be fetched."""
         return self._fetch_configuration()[0]
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The server's defaults, the user's properties, the server's overrides: the last wins."""
+        """The server's defaults, the user's properties and the server's overrides; later ones override earlier ones."""
         return self._fetch_configuration()[1]
 
     @property
     def has_idempotency(self) -> bool:
-        """Whether the server carries out a request with the same idempotency key once."""
+        """Whether the server supports idempotency keys, so that it carries out a repeated request only once."""
         self._fetch_configuration()
         return self._has_idempotency
 
@@ -169,7 +170,7 @@ class RestConnection:
         prefix, separator = properties.get(settings.PREFIX) or "", properties.get(settings.NAMESPACE_SEPARATOR) or DEFAULT_SEPARATOR
         prefix = (
             quote(prefix, safe=_IN_PREFIX) if prefix.isprintable() else prefix
-        )  # a warehouse's name may have a space, or letters of any script
+        )  # the name of a warehouse may contain spaces, or letters of any script
         if not _SEPARATOR.fullmatch(separator) or not _PREFIX.fullmatch(prefix) or ".." in unquote(prefix).split("/"):
             raise MetadataFormatError(
                 f"the server of catalog {self.name!r} sent a prefix or a namespace separator that cannot be part of a path",
@@ -185,7 +186,7 @@ class RestConnection:
         self._paths = RestPaths(catalog=self.name, endpoints=endpoints, prefix=prefix.strip("/"), separator=separator)
 
     def _accept(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the properties that the server may set. Raises `LocationNotAllowedError` for an address that would get the user's credentials."""
+        """Return the properties that the server may set. Raises `LocationNotAllowedError` for an address that would receive the user's credentials."""
         for name in (URI, OAUTH2_SERVER_URI):
             text = given.get(name)
             if text:
@@ -208,22 +209,22 @@ class RestConnection:
         plan_id: str = "",
         is_repeatable: bool = False,
     ) -> Reply:
-        """Send the request of an operation, and return the answer, whatever it is.
+        """Send the request of an operation, and return the response, even if it is an error.
 
         Args:
             endpoint: The operation.
             identifier: The namespace, table or view.
             body: The value to send as JSON.
-            query: Parameters of the query.
-            headers: More headers.
-            token: The bearer token that the server gave with the table.
-            key: The key by which the server recognizes the operation; a new one if the server supports keys, and the operation changes something.
-            plan_id: The plan of a scan.
-            is_repeatable: Whether the operation can be carried out twice.
+            query: The query parameters.
+            headers: Additional headers.
+            token: The bearer token that the server sent with the table.
+            key: The idempotency key; by default a new key if the server supports keys and the operation changes something.
+            plan_id: The id of a scan's plan.
+            is_repeatable: Whether the operation may be carried out twice.
 
         Raises:
             UnsupportedFeatureError: the server does not have the operation.
-            IcefloeError: the server's configuration or the credentials cannot be had.
+            IcefloeError: the server's configuration or the credentials are not available.
         """
         path = self.paths.path(endpoint, identifier, plan_id=plan_id)
         all_headers = dict(headers or {})
@@ -237,17 +238,17 @@ class RestConnection:
         )
 
     def sign(self, identifier: Identifier, address: str | None, body: object, *, headers: Mapping[str, str], token: str | None) -> Reply:
-        """Have the server sign a request to a store, and return the answer.
+        """Request the signature for a request to a store from the server, and return the response.
 
         Args:
             identifier: The table.
-            address: The address that the server sent; None for the endpoint of the protocol.
+            address: The address of the signing endpoint from the server; None for the endpoint in the protocol.
             body: The request to sign.
-            headers: More headers.
-            token: The bearer token that the server gave with the table.
+            headers: Additional headers.
+            token: The bearer token that the server sent with the table.
 
         Raises:
-            LocationNotAllowedError: the address is at another origin than those that the user named.
+            LocationNotAllowedError: the origin of the address is not among the trusted origins.
         """
         path = (
             self.paths.path(Endpoint.SIGN, identifier)
@@ -259,10 +260,10 @@ class RestConnection:
         return self.client.send("POST", path, auth=auth, content=content, headers=headers, is_repeatable=True)
 
     def pages(self, endpoint: Endpoint, identifier: Identifier = (), query: Mapping[str, str] | None = None) -> Iterator[Reply]:
-        """Yield the pages of a listing; the last one may be an error.
+        """Yield the pages of a listing; the last page may be an error.
 
         Raises:
-            MetadataFormatError: the server repeats a page, or sends ever new ones.
+            MetadataFormatError: the server repeats a page, or the listing exceeds the limits.
         """
         size = settings.number(self.properties, settings.PAGE_SIZE, 0)
         parameters = {**(query or {}), **({"pageSize": str(size)} if size else {}), "pageToken": ""}
@@ -291,7 +292,7 @@ class RestConnection:
         return f"RestConnection({self.name!r}, {self.client.uri!r})"
 
 
-# Operations that have no idempotency key, or need none because they can be carried out twice.
+# Operations without an idempotency key: the protocol does not have it, or they may be carried out twice.
 _WITHOUT_KEY = frozenset(
     {
         Endpoint.CREATE_VIEW,

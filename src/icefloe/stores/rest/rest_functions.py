@@ -1,4 +1,4 @@
-"""Functions that a REST catalog keeps: their names and definitions, to read. The SQL in them is not run by Icefloe.
+"""Functions in a REST catalog: their names and definitions, read-only. Icefloe does not run their SQL.
 
 Spec: REST catalog, listFunctions, loadFunction.
 """
@@ -30,9 +30,9 @@ class CatalogFunction:
     """A function of a catalog.
 
     Attributes:
-        identifier: Its name.
-        metadata_location: Its metadata file, where the server names it.
-        metadata: Its metadata, as JSON: `function-uuid`, `format-version`, `definitions` with all overloads, `definition-log`.
+        identifier: The name of the function.
+        metadata_location: The location of its metadata file, if the server sends it.
+        metadata: Its metadata as JSON: `function-uuid`, `format-version`, `definitions` with all overloads, `definition-log`.
     """
 
     identifier: Identifier
@@ -41,12 +41,12 @@ class CatalogFunction:
 
     @property
     def doc(self) -> str:
-        """The description; empty where there is none."""
+        """The description; empty if there is none."""
         return str(self.metadata.get("doc") or "")
 
     @property
     def definitions(self) -> tuple[Mapping[str, Any], ...]:
-        """The overloads, each with `parameters`, `return-type` and `versions`, as JSON."""
+        """The overloads as JSON, each with `parameters`, `return-type` and `versions`."""
         definitions = self.metadata.get("definitions")
         return tuple(definition for definition in definitions if isinstance(definition, dict)) if isinstance(definitions, list) else ()
 
@@ -56,7 +56,7 @@ def list_functions(connection: RestConnection, namespace: Identifier) -> list[Id
 
     Raises:
         NoSuchNamespaceError: the namespace does not exist.
-        UnsupportedFeatureError: the server has no functions.
+        UnsupportedFeatureError: the server does not support functions.
     """
     names: list[Identifier] = []
     for reply in connection.pages(Endpoint.LIST_FUNCTIONS, namespace):
@@ -72,8 +72,8 @@ def load_function(connection: RestConnection, identifier: Identifier) -> Catalog
     """Return a function with all its overloads.
 
     Raises:
-        NotFoundError: there is no such function.
-        UnsupportedFeatureError: the server has no functions.
+        NotFoundError: the function does not exist.
+        UnsupportedFeatureError: the server does not support functions.
     """
     reply = connection.request(Endpoint.LOAD_FUNCTION, identifier)
     if reply.status == NOT_FOUND:

@@ -1,4 +1,4 @@
-"""The endpoints of the REST catalog protocol: their names, as a server lists them, and their paths.
+"""The endpoints of the REST catalog protocol: their names in a server's configuration, and their paths.
 
 Spec: REST catalog, CatalogConfig (`endpoints`); REST catalog, Namespace.
 """
@@ -16,12 +16,12 @@ _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
 _TABLES, _VIEWS = f"{_NAMESPACE}/tables", f"{_NAMESPACE}/views"
 _TABLE, _VIEW = f"{_TABLES}/{{table}}", f"{_VIEWS}/{{view}}"
 DEFAULT_SEPARATOR = "%1F"
-# Parameters of paths that are the last level of a name.
+# Path parameters that are the last level of a name.
 _NAMES = ("{table}", "{view}", "{function}")
 
 
 class Endpoint(StrEnum):
-    """An operation, as a server names it in its configuration."""
+    """An operation, by its name in a server's configuration."""
 
     LIST_NAMESPACES = f"GET {_NAMESPACES}"
     CREATE_NAMESPACE = f"POST {_NAMESPACES}"
@@ -59,11 +59,11 @@ class Endpoint(StrEnum):
 
     @property
     def verb(self) -> str:
-        """The verb of the requests."""
+        """The HTTP method of the operation."""
         return self.value.partition(" ")[0]
 
 
-# What a server without a list of endpoints has, and what it has besides where it supports views.
+# The endpoints of a server that sends no list of endpoints, and those that it also has if it supports views.
 DEFAULT_ENDPOINTS = frozenset(
     {
         Endpoint.LIST_NAMESPACES,
@@ -96,12 +96,12 @@ VIEW_ENDPOINTS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestPaths:
-    """The endpoints that a server has, and the paths of its names.
+    """The endpoints of a server, and the paths of its names.
 
     Attributes:
         catalog: The name of the catalog, for messages.
-        endpoints: The operations that the server has; others that it lists are not known here.
-        prefix: What the server puts after `/v1`, percent-encoded by it where that is necessary.
+        endpoints: The operations that the server supports; unknown operations in its list are ignored.
+        prefix: The path segments after `/v1`, from the server, already percent-encoded.
         separator: The percent-encoded text between the levels of a namespace.
     """
 
@@ -111,7 +111,7 @@ class RestPaths:
     separator: str = DEFAULT_SEPARATOR
 
     def has(self, endpoint: Endpoint) -> bool:
-        """Return whether the server has an operation."""
+        """Return whether the server supports an operation."""
         return endpoint in self.endpoints
 
     def path(self, endpoint: Endpoint, identifier: Identifier = (), *, plan_id: str = "") -> str:
@@ -120,7 +120,7 @@ class RestPaths:
         Args:
             endpoint: The operation.
             identifier: The namespace, or the table, view or function.
-            plan_id: The plan of a scan.
+            plan_id: The id of a scan's plan.
 
         Raises:
             UnsupportedFeatureError: the server does not have the operation.
@@ -141,10 +141,10 @@ class RestPaths:
         return template.replace("{plan-id}", _segment(quote(plan_id, safe="")))
 
     def join_namespace(self, namespace: Identifier) -> str:
-        """Return a namespace as the value of a parameter of a query, before it is encoded."""
+        """Return a namespace as the value of a query parameter, before it is encoded."""
         return unquote(self.separator).join(namespace)
 
 
 def _segment(encoded: str) -> str:
-    """Return a segment of a path. One of `..` alone HTTP clients leave out with the segment before it: a table's drop would be that of its namespace."""
+    """Check a path segment. HTTP clients drop a segment `..` together with the segment before it, so that dropping a table could drop its namespace."""
     return encoded.replace(".", "%2E") if encoded in (".", "..") else encoded

@@ -1,8 +1,8 @@
-"""`RestCatalogStore`: a catalog store behind the REST catalog protocol; views are `rest_views.py`.
+"""`RestCatalogStore`: a catalog store that uses the REST catalog protocol; views are in `rest_views.py`.
 
-The server applies updates and writes metadata files. A commit whose reply was lost is looked up in the table: by its snapshots, or by its effect. If it is not
-there and its requirements are still met, it is sent again, with the same idempotency key: only one of both can succeed, because the first one that does breaks
-the requirements of the other, or its updates have no more effect. Spec: REST catalog; Optimistic Concurrency.
+The server applies updates and writes metadata files. If the reply to a commit was lost, the table is searched for the commit's snapshots or effects. If they
+are not there and the requirements are still met, the commit is sent again with the same idempotency key. Only one of both requests can have an effect: the
+first one that succeeds violates the requirements of the other, or leaves its updates without effect. Spec: REST catalog; Optimistic Concurrency.
 """
 
 import logging
@@ -55,11 +55,11 @@ from icefloe.stores.rest.rest_views import RestViews
 from icefloe.stores.rest.table_loader import TableLoader
 
 LOG = logging.getLogger(__name__)
-# Names that the next step of an error lists at most, and how often several tables are loaded until none of them changes meanwhile.
+# The maximum of names in the next step of an error, and the number of times that several tables are loaded to find a moment at which none of them changed.
 _SHOWN_NAMES, _LOADS_TOGETHER = 10, 20
-# Tables of a catalog after which a server is taken for one that never ends.
+# The maximum of tables in a catalog; with more, the server's listing counts as endless.
 _MOST_TABLES = 1_000_000
-# Threads that load the other tables of a catalog.
+# The number of threads that load the other tables of a catalog.
 _THREADS = 8
 
 
@@ -86,7 +86,7 @@ class _CommitTableResponse(msgspec.Struct, rename="kebab"):
 
 
 class RestCatalogStore:
-    """The namespaces and tables of a REST catalog. Any number of threads may use it; a pickled one connects for itself.
+    """A catalog store for a REST catalog. Any number of threads may use it. After pickling it connects again in the other process.
 
     Args:
         name: The name of the catalog.
@@ -102,7 +102,7 @@ class RestCatalogStore:
         self._loader = TableLoader(self.connection)
 
     def views(self) -> RestViews:
-        """Return the names of views. Raises `UnsupportedFeatureError` if the server has none."""
+        """Return the store of the views. Raises `UnsupportedFeatureError` if the server does not support views."""
         self.connection.paths.path(Endpoint.LIST_VIEWS, ("any",))
         return RestViews(self.connection)
 
@@ -117,7 +117,7 @@ class RestCatalogStore:
         return sorted(name for name in names if len(name) == len(parent) + 1 and name[: len(parent)] == parent)
 
     def namespace_exists(self, namespace: Identifier) -> bool:
-        """Return whether a namespace exists, by one request without a body where the server has it."""
+        """Return whether a namespace exists, by a HEAD request if the server supports it."""
         if not self.connection.paths.has(Endpoint.NAMESPACE_EXISTS):
             try:
                 self.namespace_properties(namespace)
@@ -154,7 +154,7 @@ class RestCatalogStore:
         self._require(reply, f"the namespace {dotted(namespace)!r} was not dropped")
 
     def _content(self, namespace: Identifier) -> list[Identifier]:
-        """Return the tables, views and namespaces in a namespace, for a message; without those that cannot be listed."""
+        """Return the tables, views and namespaces in a namespace, for a message, without those that cannot be listed."""
         names: list[Identifier] = []
         for listing in (self.list_tables, self.list_namespaces, lambda level: self.views().names(level)):
             with suppress(IcefloeError):
@@ -182,7 +182,7 @@ class RestCatalogStore:
         return sorted(names)
 
     def table_exists(self, identifier: Identifier) -> bool:
-        """Return whether a table exists, by one request without a body where the server has it."""
+        """Return whether a table exists, by a HEAD request if the server supports it."""
         has_endpoint = self.connection.paths.has(Endpoint.TABLE_EXISTS)
         reply = self.connection.request(
             Endpoint.TABLE_EXISTS if has_endpoint else Endpoint.LOAD_TABLE,
@@ -194,7 +194,7 @@ class RestCatalogStore:
         return reply.is_success
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `CatalogStore.load`. The table has its metadata, and the access to its files that the server gives."""
+        """Load a table. See `CatalogStore.load`. The result has the metadata, and the access to files that the server provides."""
         return _with_own_values(self._load(identifier, settings.snapshot_mode(self.connection.properties)))
 
     def _load(self, identifier: Identifier, mode: str) -> TableLocation:
@@ -212,18 +212,19 @@ class RestCatalogStore:
         return RestMetricsReporter(connection, identifier, self._loader.token(identifier))
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
-        """See `CatalogStore.load_all`. The protocol loads one table at a time, so they are loaded again until none has changed meanwhile."""
+        """Load several tables. See `CatalogStore.load_all`. The protocol loads one table at a time, so tables are loaded again until none changes meanwhile."""
         tables = [self.load(identifier) for identifier in identifiers]
         for _ in range(_LOADS_TOGETHER if len(tables) > 1 else 0):
             again = [self.load(identifier) for identifier in identifiers]
-            # By the metadata, which is one object where the server sent it once: an address of the server may be that of every version.
+            # Compared by metadata, which is the same object if the server sent it only once. Locations may not change: a server may use the same one for all
+            # versions.
             if [table.metadata for table in again] == [table.metadata for table in tables]:
                 return again
             tables = again
         return tables
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-        """See `ListsOtherTables`. Of a table whose metadata may not or cannot be read the folder is known."""
+        """Return the locations of other tables. See `ListsOtherTables`. For a table whose metadata cannot be read, the result has the folder."""
 
         def location(other: Identifier) -> TableLocation | None:
             return self._loader.load(other, settings.REFS, is_folder_enough=True)
@@ -244,22 +245,22 @@ class RestCatalogStore:
         return names
 
     def check(self, identifier: Identifier, location: str, metadata: TableMetadata) -> None:
-        """Do nothing: the server chooses the location of a metadata file."""
+        """Do nothing, because the server chooses the location of a metadata file."""
 
     def create_table(
         self, identifier: Identifier, metadata: TableMetadata, properties: Mapping[str, str], *, location: str | None, is_staged: bool
     ) -> TableLocation:
-        """Create a table, or with `is_staged` have the server prepare one whose first commit creates it.
+        """Create a table; with `is_staged`, let the server prepare a table that its first commit creates.
 
         Args:
-            identifier: Its name.
+            identifier: The name of the table.
             metadata: Its first metadata, whose schema, partition spec and sort order are sent.
-            properties: Its properties, with the reserved one `format-version`.
-            location: Its folder; None for the server's choice.
+            properties: Its properties, including the reserved property `format-version`.
+            location: Its folder; None if the server chooses it.
             is_staged: Whether the table is only prepared.
 
         Returns:
-            The table.
+            The created or prepared table.
 
         Raises:
             TableAlreadyExistsError, ViewAlreadyExistsError, NoSuchNamespaceError: the table was not created.
@@ -276,18 +277,18 @@ class RestCatalogStore:
         if location is not None:
             body["location"] = location
         reply = self.connection.request(Endpoint.CREATE_TABLE, identifier[:-1], body=body, headers=self.connection.delegation)
-        if is_staged:  # it changes nothing, so that no reply leaves anything unknown
+        if is_staged:  # staging changes nothing, so that a lost reply leaves nothing unknown
             self._raise_for_new_name(reply, identifier, "prepared")
             return _with_own_values(self._loader.table(identifier, reply))
         self._loader.drop(identifier)
         return self._new_table(reply, identifier, "created", location)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `CatalogStore.create`: the table is registered."""
+        """Create a table name by registering its metadata file. See `CatalogStore.create`."""
         return self.register(identifier, metadata_location).metadata_location
 
     def register(self, identifier: Identifier, metadata_location: str, *, overwrite: bool = False) -> TableLocation:
-        """Create a name for an existing metadata file, or with `overwrite` give the name of an existing table to it. Raises as `create_table`."""
+        """Register a metadata file under a new name; with `overwrite`, also under the name of an existing table. Raises the errors of `create_table`."""
         body: dict[str, Any] = {"name": identifier[-1], "metadata-location": metadata_location}
         if overwrite:
             body["overwrite"] = True
@@ -296,7 +297,7 @@ class RestCatalogStore:
         return self._new_table(reply, identifier, "registered", metadata_location)
 
     def unregister(self, identifier: Identifier) -> str:
-        """Remove a name and return the location of its last metadata file; the files stay. Raises `NoSuchTableError`, `CommitUnknownError`."""
+        """Remove a name and return the location of its last metadata file; files are not deleted. Raises `NoSuchTableError`, `CommitUnknownError`."""
         reply = self.connection.request(Endpoint.UNREGISTER_TABLE, identifier)
         self._loader.drop(identifier)
         self._require_known(reply, f"table {dotted(identifier)!r}", "unregistered")
@@ -304,24 +305,24 @@ class RestCatalogStore:
         return reply.parse(_CommitTableResponse).metadata_location or ""
 
     def _new_table(self, reply: Reply, identifier: Identifier, done: str, location: str | None) -> TableLocation:
-        """Return the table that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
+        """Return the table that a request has created, or raise the error. `location` is its folder or metadata file; None if the server chooses it."""
         what = f"table {dotted(identifier)!r}"
         self._require_known(reply, what, done, location)
         self._raise_for_new_name(reply, identifier, done)
         try:
             return _with_own_values(self._loader.table(identifier, reply))
-        except FormatError as error:  # the catalog shows whether the server made it, or the response is of a proxy
+        except FormatError as error:  # the catalog shows whether the server created the table, or the response came from a proxy
             raise CommitUnknownError(
                 f"{what} may or may not have been {done} in catalog {self.name!r}: {error.message}", path=location, next_step=LOOK
             ) from error
 
     def _require_known(self, reply: Reply, what: str, done: str, location: str | None = None) -> None:
-        """Raise `CommitUnknownError` for a change that may or may not have happened."""
+        """Raise `CommitUnknownError` if the outcome of the change is unknown."""
         if reply.is_unknown:
             raise reply.unknown_error(f"{what} may or may not have been {done} in catalog {self.name!r}", path=location)
 
     def _raise_for_new_name(self, reply: Reply, identifier: Identifier, done: str) -> None:
-        """Raise the error of a table that was not made."""
+        """Raise the error for a table that was not created."""
         what = f"table {dotted(identifier)!r}"
         if reply.is_success:
             return
@@ -385,7 +386,7 @@ class RestCatalogStore:
         return self.connection.request(Endpoint.COMMIT_TRANSACTION, body={"table-changes": changes}, key=requests[0].key)
 
     def _outcome_of_commit(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
-        """Return the outcome of a commit that happened, with what the tables have now, as far as that can be had."""
+        """Return the outcome of a commit that succeeded, with the new state of the tables, as far as it is available."""
         if len(requests) == 1 and reply.content:
             name = requests[0].identifier
             try:
@@ -397,7 +398,7 @@ class RestCatalogStore:
                 LOG.warning("a commit happened, and the table cannot be read any longer: %s", error)
                 self._loader.drop(name)
                 return Committed()
-            except IcefloeError as error:  # the table shows whether the server committed, or the response is of a proxy
+            except IcefloeError as error:  # the table shows whether the server committed, or the response came from a proxy
                 self._loader.drop(name)
                 return Unknown(reason=f"the server's response cannot be read: {error.message}")
             self._loader.keep_committed(name, location, metadata, reply.etag)
@@ -426,18 +427,18 @@ class RestCatalogStore:
         return Conflicted(current_location=None, table=dotted((gone or requests[0]).identifier))
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Look for the commit in its tables; send it again if it is not there and its requirements are still met. See `CatalogStore.commit_status`."""
+        """Search the tables for the commit. If it is missing and its requirements are still met, send it again. See `CatalogStore.commit_status`."""
         status = self._looked_up(requests)
         if status is not None:
             return status
         outcome = self.commit(requests)
         if isinstance(outcome, Committed | Unknown):
             return outcome
-        # The first one may have arrived between the look and the second one.
+        # The first request may have arrived between the search and the second request.
         return self._looked_up(requests) or (replace(outcome, is_reply_lost=True) if isinstance(outcome, Conflicted) else outcome)
 
     def _looked_up(self, requests: Sequence[CommitRequest]) -> Outcome | None:
-        """Return how a commit ended, as its tables show it; None if it has not happened and still can. Raises `StorageError`."""
+        """Return how a commit ended, according to its tables; None if it has not happened but still can. Raises `StorageError`."""
         tables = {request.identifier: self._now(request.identifier) for request in requests}
         if any(_has(tables[request.identifier], request) for request in requests):
             states = [tables[request.identifier] for request in requests]
@@ -469,7 +470,7 @@ class RestCatalogStore:
         self._require_table(reply, source, "was not renamed")
 
     def drop(self, identifier: Identifier, *, expected: str | None = None, purge: bool = False) -> bool:
-        """See `CatalogStore.drop`; with `purge` the server deletes the files. `expected` is compared just before: the protocol has no condition."""
+        """Drop a table. See `CatalogStore.drop`. With `purge` the server deletes the files. `expected` is compared before the drop, not within it."""
         if expected is not None and self.load(identifier).metadata_location != expected:
             return False
         reply = self.connection.request(Endpoint.DROP_TABLE, identifier, query={"purgeRequested": "true" if purge else "false"})
@@ -509,7 +510,7 @@ class RestCatalogStore:
         return NoSuchTableError(message, next_step=hint)
 
     def _is_view(self, identifier: Identifier) -> bool:
-        """Return whether a name is a view; False where that cannot be looked up."""
+        """Return whether a name is a view; False if that cannot be determined."""
         paths = self.connection.paths
         endpoint = Endpoint.VIEW_EXISTS if paths.has(Endpoint.VIEW_EXISTS) else Endpoint.LOAD_VIEW
         return paths.has(endpoint) and self.connection.request(endpoint, identifier).is_success
@@ -529,12 +530,12 @@ def _to_json(request: CommitRequest) -> dict[str, Any]:
 
 
 def _with_own_values(table: TableLocation) -> TableLocation:
-    """Return the table with metadata that shares nothing that a caller could change."""
+    """Return the table with copies of the metadata's mutable values, so that callers cannot change the kept ones."""
     return replace(table, metadata=table.metadata.for_caller()) if isinstance(table.metadata, TableMetadata) else table
 
 
 def _has(table: TableLocation | None, request: CommitRequest) -> bool:
-    """Return whether a table has the change of a commit: its snapshots, its identity, or all that the updates would do."""
+    """Return whether a table contains the change of a commit: its snapshots, its uuid, or the effects of all updates."""
     if table is None or not isinstance(table.metadata, TableMetadata):
         return False
     metadata = table.metadata

@@ -43,7 +43,7 @@ class _Names(msgspec.Struct):
 
 
 class RestViews:
-    """See `ViewStore`."""
+    """The views of a REST catalog. See `ViewStore`."""
 
     writes_metadata = True
 
@@ -62,7 +62,7 @@ class RestViews:
         return sorted(names)
 
     def view_exists(self, identifier: Identifier) -> bool:
-        """Return whether a view exists, by one request without a body where the server has it."""
+        """Return whether a view exists, by a HEAD request if the server supports it."""
         if not self._connection.paths.has(Endpoint.VIEW_EXISTS):
             reply = self._connection.request(Endpoint.LOAD_VIEW, identifier)
         else:
@@ -72,7 +72,7 @@ class RestViews:
         return reply.is_success
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """See `ViewStore.load`. The view has its metadata."""
+        """Load a view. See `ViewStore.load`. The result has the metadata."""
         reply = self._connection.request(Endpoint.LOAD_VIEW, identifier)
         self._require_view(reply, identifier, "could not be loaded")
         return self._view(identifier, reply)
@@ -92,9 +92,9 @@ class RestViews:
         """Create a view.
 
         Args:
-            identifier: Its name.
+            identifier: The name of the view.
             metadata: Its first metadata, whose schema, version and properties are sent.
-            location: Its folder; None for the server's choice.
+            location: Its folder; None if the server chooses it.
 
         Raises:
             ViewAlreadyExistsError, TableAlreadyExistsError, NoSuchNamespaceError: the view was not created.
@@ -112,13 +112,13 @@ class RestViews:
         return self._new_view(reply, identifier, location)
 
     def create(self, identifier: Identifier, metadata_location: str) -> str:
-        """See `ViewStore.create`: the view is registered."""
+        """Create a view name by registering its metadata file. See `ViewStore.create`."""
         body = {"name": identifier[-1], "metadata-location": metadata_location}
         reply = self._connection.request(Endpoint.REGISTER_VIEW, identifier[:-1], body=body)
         return self._new_view(reply, identifier, metadata_location).metadata_location
 
     def _new_view(self, reply: Reply, identifier: Identifier, location: str | None) -> TableLocation:
-        """Return the view that a request has made, or raise its error; `location` is its folder or metadata file, None where the server chooses it."""
+        """Return the view that a request has created, or raise the error. `location` is its folder or metadata file; None if the server chooses it."""
         self._require_known(reply, identifier, "created", location)
         if reply.status == CONFLICT:
             raise self._name_in_use(identifier)
@@ -128,7 +128,7 @@ class RestViews:
             raise reply.error(f"view {dotted(identifier)!r} was not created in catalog {self.name!r}")
         try:
             return self._view(identifier, reply)
-        except FormatError as error:  # the catalog shows whether the server made it, or the response is of a proxy
+        except FormatError as error:  # the catalog shows whether the server created the view, or the response came from a proxy
             raise CommitUnknownError(
                 f"view {dotted(identifier)!r} may or may not have been created in catalog {self.name!r}: {error.message}",
                 path=location,
@@ -136,7 +136,7 @@ class RestViews:
             ) from error
 
     def _require_known(self, reply: Reply, identifier: Identifier, done: str, location: str | None = None) -> None:
-        """Raise `CommitUnknownError` for a change that may or may not have happened."""
+        """Raise `CommitUnknownError` if the outcome of the change is unknown."""
         if reply.is_unknown:
             raise reply.unknown_error(
                 f"view {dotted(identifier)!r} may or may not have been {done} in catalog {self.name!r}", path=location
@@ -157,7 +157,7 @@ class RestViews:
         if reply.is_success:
             try:
                 view = self._view(request.identifier, reply)
-            except FormatError as error:  # the view shows whether the server committed, or the response is of a proxy
+            except FormatError as error:  # the view shows whether the server committed, or the response came from a proxy
                 return Unknown(reason=f"the server's response cannot be read: {error.message}")
             return Committed(stored=(Stored(location=view.metadata_location, metadata=view.metadata),))
         if reply.status == CONFLICT:
@@ -167,7 +167,7 @@ class RestViews:
         return Refused(error=reply.error(f"the server refused the change of view {dotted(request.identifier)!r}"))
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Look for the change in the view; send it again if it is not there. See `CatalogStore.commit_status`."""
+        """Search the view for the change. If it is missing, send it again. See `CatalogStore.commit_status`."""
         (request,) = requests
         try:
             view = self.load(request.identifier)
@@ -234,7 +234,7 @@ class RestViews:
 
 
 def _has(view: TableLocation, request: CommitRequest) -> bool:
-    """Return whether a view has all that the updates of a commit would do."""
+    """Return whether a view has the effects of all updates of a commit."""
     if not isinstance(view.metadata, ViewMetadata):
         return False
     log = view.metadata.version_log

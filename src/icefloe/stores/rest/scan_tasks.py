@@ -1,7 +1,7 @@
-"""`ScanTaskReader`: the files that a server planned, from the JSON or the streams of its responses to the columns of a `ScanPlan`.
+"""`ScanTaskReader`: convert the files of a server-side scan plan from JSON or streams to the columns of a `ScanPlan`.
 
-What the server sends is checked like a manifest: partition specs, formats, references to delete files. Equal partition values and residuals,
-which many files share, are read once. Spec: REST catalog, ScanTasks, FileScanTask, ContentFile. JAVA: ContentFileParser, RESTFileScanTaskParser.
+Responses are checked as manifests are: partition specs, formats, references to delete files. Equal partition values and residuals, which many files share, are
+parsed once. Spec: REST catalog, ScanTasks, FileScanTask, ContentFile. JAVA: ContentFileParser, RESTFileScanTaskParser.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -48,9 +48,9 @@ T = TypeVar("T")
 Hashed = TypeVar("Hashed", bound=Hashable)
 
 
-# Of the many objects of a page none is ever part of a cycle, so the garbage collector need not visit them.
+# A page has many such objects, which are never part of a cycle, so that the garbage collector need not visit them.
 class _Pairs(msgspec.Struct, gc=False):
-    """A map as the protocol writes it: keys and values in two lists."""
+    """A map in the form of the protocol: a list of keys and a list of values."""
 
     keys: list[int] = []
     values: list[Any] = []
@@ -63,7 +63,7 @@ class _File(msgspec.Struct, rename="kebab", gc=False):
     file_format: str
     file_size_in_bytes: int
     record_count: int
-    partition: list[Any] | dict[str, Any] = []  # of older servers an object by field id
+    partition: list[Any] | dict[str, Any] = []  # older servers send an object by field id
     split_offsets: list[int] | None = None
     sort_order_id: int | None = None
     key_metadata: str | None = None
@@ -92,7 +92,7 @@ class _Task(msgspec.Struct, rename="kebab", gc=False):
 
 
 class ScanTasks(msgspec.Struct, rename="kebab"):
-    """One page of files, and the plan tasks by which further pages are fetched."""
+    """A page of files, and the plan tasks that lead to further pages."""
 
     file_scan_tasks: list[_Task] | None = None
     delete_files: list[_DeleteFile] | None = None
@@ -104,18 +104,18 @@ Tasks = TypeVar("Tasks", bound=ScanTasks)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as columns: its files by partition spec, whose delete files are places in `delete_files`."""
+    """A page as columns: its files by partition spec; their delete files are indexes into `delete_files`."""
 
     parts: tuple[PlannedFiles, ...]
     delete_files: tuple[DataFile, ...]
 
 
 class ScanTaskReader:
-    """Reads the pages of one plan. Any number of threads may use it.
+    """A reader of the pages of one plan. Any number of threads may use it.
 
     Args:
         request: The scan.
-        unsent: The part of its filter that the server does not have, and every residual gets.
+        unsent: The part of the filter that was not sent to the server, and is added to every residual.
         catalog: The name of the catalog, for messages.
     """
 
@@ -128,10 +128,10 @@ class ScanTaskReader:
         }
 
     def read_stream(self, content: bytes, kind: type[Tasks]) -> tuple[Tasks, ScanTaskStream]:
-        """Return the JSON of a response that is a stream, and the stream.
+        """Split a streamed response into its JSON and the stream.
 
         Raises:
-            MetadataFormatError: The server sent what is no stream of files.
+            MetadataFormatError: The content is not a valid stream of files.
         """
         try:
             stream = ScanTaskStream(content)
@@ -140,14 +140,14 @@ class ScanTaskReader:
             raise self._damage_error(str(error)) from error
 
     def page(self, tasks: ScanTasks, stream: ScanTaskStream | None = None) -> Page:
-        """Return a page as columns.
+        """Convert a page to columns.
 
         Args:
             tasks: The JSON of the response.
-            stream: The stream with its files; None where the JSON has them.
+            stream: The stream with the page's files; None if they are in the JSON.
 
         Raises:
-            MetadataFormatError: The server sent what cannot be files of this table.
+            MetadataFormatError: The content cannot describe files of this table.
         """
         try:
             deletes = [self._delete_file(file) for file in tasks.delete_files or ()]
@@ -163,7 +163,7 @@ class ScanTaskReader:
             raise self._damage_error(str(error)) from error
 
     def plan(self, pages: Iterable[Page]) -> ScanPlan:
-        """Return the plan of some pages, in their order, in which each delete file is once."""
+        """Combine pages, in their order, to a plan in which each delete file occurs once."""
         numbers: dict[tuple[str, int | None], int] = {}
         delete_files: list[DataFile] = []
         parts: list[PlannedFiles] = []
@@ -203,7 +203,7 @@ class ScanTaskReader:
         )
 
     def _parts_of_stream(self, stream: ScanTaskStream, deletes: int) -> Iterator[PlannedFiles]:
-        """Yield the files of each record batch of a stream."""
+        """Yield the files in each record batch of a stream."""
         layout, statistics = stream.layout, self._request.statistics
         types = {spec_id: self._partition_type(spec_id) for spec_id in layout.spec_ids}
         formats = _formats(layout.file_formats)
@@ -237,7 +237,7 @@ class ScanTaskReader:
     def _files(
         self, spec_id: int, columns: dict[str, Any], residuals: Sequence[BooleanExpression], residual_index: Any, offsets: Any, indices: Any
     ) -> PlannedFiles:
-        """Return files of a partition spec from their columns and their residuals and delete files."""
+        """Build the files of a partition spec from columns, residuals, and references to delete files."""
         columns["spec_id"] = numbers_array(np.full(len(residual_index), spec_id, dtype=np.int32), pa.int32())
         return PlannedFiles(
             entries=pa.table(columns),
@@ -283,7 +283,7 @@ class ScanTaskReader:
         }
 
     def _partitions(self, files: Sequence[_File], partition_type: StructType) -> Sequence[Sequence[Any]]:
-        """Return the values of each file's partition as they are in the JSON, in the order of the spec."""
+        """Return each file's partition values from the JSON, in the order of the spec."""
         fields = partition_type.fields
         tuples: list[Any] = [file.partition for file in files]
         if any(isinstance(values, dict) for values in tuples):
@@ -297,7 +297,7 @@ class ScanTaskReader:
         return [self._residual(text) for text in texts], numpy_of(places)
 
     def _residual(self, text: bytes) -> BooleanExpression:
-        """Return a residual from its JSON; the whole filter where the server sent none, or one that cannot be read here."""
+        """Parse a residual. If the server sent none, or it cannot be parsed, return the whole filter."""
         request = self._request
         if text in (b"", b"null"):
             return request.row_filter
@@ -342,18 +342,18 @@ def _sum(part: PlannedFiles, name: str) -> int:
 
 
 def _formats(names: Sequence[str]) -> Any:
-    """Return the file formats with these names, which may have any letter case, as a column. Raises `FormatError`."""
+    """Return the file formats with these names, in any letter case, as a column. Raises `FormatError`."""
     return array_of([_value_of(_FORMATS, name.lower(), "file format").value for name in names], pa.string())
 
 
 def _entry_columns(values: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the columns of `ENTRY_FIELDS` of data files; those without values are null."""
+    """Return the columns of `ENTRY_FIELDS` for data files; columns without values are null."""
     all_values = {"status": np.full(count, _EXISTING), "content": np.zeros(count), **values}
     return {field.name: _column(all_values.get(field.name), field.type, count) for field in ENTRY_FIELDS}
 
 
 def _checked_partition(kind: PrimitiveType, column: Any, count: int) -> Any:
-    """Return the partition values of a stream, null where it has no such column. Raises `FormatError` for a value of another length."""
+    """Return the partition values from a stream, or nulls if it has no such column. Raises `FormatError` for a value of a wrong length."""
     if column is None:
         return pa.nulls(count, physical_arrow_type(kind))
     length = kind.length if isinstance(kind, FixedType) else 16 if isinstance(kind, UUIDType) else None
@@ -363,7 +363,7 @@ def _checked_partition(kind: PrimitiveType, column: Any, count: int) -> Any:
 
 
 def _references_of_stream(column: Any, deletes: int) -> tuple[Any, Any]:
-    """Return the delete files of each file of a stream, as `_references` does."""
+    """Return the references to delete files for each file of a stream, in the form of `_references`."""
     if column is None:
         return None, None
     offsets = offsets_of(column).astype(np.int64)
@@ -380,8 +380,8 @@ def _column(values: Any, kind: Any, count: int) -> Any:
 
 
 def _partition_values(values: Sequence[Any], kind: PrimitiveType) -> Any:
-    """Return the partition values of files from their JSON; each distinct value is converted once."""
-    texts = [repr(value) for value in values]  # in which -0.0 is not 0.0, and 1 is not True
+    """Parse the partition values of files; each distinct value is converted once."""
+    texts = [repr(value) for value in values]  # distinguishes -0.0 from 0.0, and 1 from True
     value_of = dict(zip(texts, values, strict=True))
     distinct, places = _distinct(texts)
     converted = [partition_value_from_json(kind, value_of[text]) for text in distinct]
@@ -389,14 +389,14 @@ def _partition_values(values: Sequence[Any], kind: PrimitiveType) -> Any:
 
 
 def _distinct(values: Sequence[Hashed]) -> tuple[list[Hashed], Any]:
-    """Return the distinct values, of which files have few, and the place of each value among them, as an array."""
+    """Return the distinct values, which are few, and an array with the index of each value among them."""
     codes: dict[Hashed, int] = {}
     places = np.array([codes.setdefault(value, len(codes)) for value in values], dtype=np.int64)
     return list(codes), numbers_array(places, pa.int64())
 
 
 def _counts(numbers: list[int]) -> Any:
-    """Return sizes or counts as numbers. Raises `FormatError` for a negative one."""
+    """Check sizes or counts, and return them as numbers. Raises `FormatError` for a negative value."""
     counts = np.array(numbers, dtype=np.int64)
     if len(counts):
         _require_count(int(counts.min()))
@@ -416,7 +416,7 @@ def _require_count(number: int) -> int:
 
 
 def _references(tasks: Sequence[_Task], deletes: int) -> tuple[Any, Any]:
-    """Return the delete files of each task, as places in the page's delete files and the offsets between tasks; None where no task has any."""
+    """Return the delete files of all tasks, as indexes into the page's delete files, and the offsets of each task; None if no task has delete files."""
     lists = [task.delete_file_references or () for task in tasks]
     indices = np.array([place for places in lists for place in places], dtype=np.int64)
     if not len(indices):
@@ -427,7 +427,7 @@ def _references(tasks: Sequence[_Task], deletes: int) -> tuple[Any, Any]:
 
 
 def _statistic(files: Sequence[_DataFile], name: str, field_id: int) -> Any:
-    """Return one statistic of a column: a count, or a bound from the hexadecimal digits of its binary form; null where the server sent none."""
+    """Return one statistic of a column for each file: a count, or a bound from its hexadecimal form; null if the server sent none."""
     is_bound = name.endswith("bounds")
     chunks: list[Any] = []
     for file in files:

@@ -1,6 +1,6 @@
-"""`RestScanPlanner`: scans of one table that the server of a REST catalog plans: at once, or later and polled; and their files in pages.
+"""`RestScanPlanner`: server-side planning of a table's scans by a REST catalog, synchronous or polled, with files in pages.
 
-A plan that is given up, because its caller was interrupted, it takes too long or a page cannot be fetched, is cancelled, so that the server can drop it.
+If a plan is given up, because the caller was interrupted, it takes too long or a page cannot be fetched, it is cancelled, so that the server can drop it.
 Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks.
 """
 
@@ -30,19 +30,19 @@ from icefloe.stores.rest.scan_tasks import Page, ScanTaskReader, ScanTasks, Task
 from icefloe.stores.rest.table_access import TableAccess
 
 COMPLETED, SUBMITTED, FAILED = "completed", "submitted", "failed"
-# Seconds of the first wait for a plan, and of the longest between two requests for it.
+# The seconds of the first wait for a plan, and of the longest wait between two requests.
 FIRST_POLL_S, LONGEST_POLL_S = 0.05, 5.0
-# Milliseconds for which a server may have its clients wait for a plan; a longer time is the user's to set.
+# The maximum milliseconds that a server may have clients wait for a plan; only the user can set a longer time.
 MOST_OF_SERVER_MS = 3_600_000
-# Requests for pages at a time, and pages of one plan at most.
+# The number of parallel requests for pages, and the maximum of pages in a plan.
 _THREADS, MOST_PAGES = 4, 100_000
-# Pages without a file in a row, after which a server that names further ones is taken for one that never ends.
+# The maximum of consecutive pages without files; with more, the server's listing counts as endless.
 MOST_EMPTY_PAGES = 1_000
-# Values of a set that are sent at most. No server prunes by each of many values, and one of Icefloe refuses a filter with too many.
+# The maximum number of values in a set that are sent. Servers do not prune by each of many values, and Icefloe's server refuses filters with too many values.
 MOST_VALUES = 10_000
-# How often a scan is planned whose plan the server drops meanwhile.
+# The number of times that a scan is planned again if the server drops its plan meanwhile.
 _TRIES = 2
-# By this a server of Icefloe sends the files of a plan as a stream; every other one sends JSON.
+# The header value by which Icefloe's server sends files as a stream; other servers ignore it and send JSON.
 ACCEPT = {"Accept": f"{MEDIA_TYPE}, application/json;q=0.9"}
 
 
@@ -52,7 +52,7 @@ class _ErrorModel(msgspec.Struct):
 
 
 class _PlanResult(ScanTasks, rename="kebab"):
-    """The response to a request for a plan: its status, and with `completed` its first files."""
+    """The response to a request for a plan: its status, and if `completed` its first files."""
 
     status: str = ""
     plan_id: str | None = None
@@ -62,13 +62,13 @@ class _PlanResult(ScanTasks, rename="kebab"):
 
 @dataclass(slots=True)
 class _PageNode:
-    """A page, and those that its tasks lead to."""
+    """A page, and the pages that its tasks lead to."""
 
     page: Page | None = None
     following: list["_PageNode"] = field(default_factory=list)
 
     def in_order(self) -> list[Page]:
-        """Return this page and all that follow it. A server may name one page in the other, a hundred thousand times."""
+        """Return this page and all pages that follow it, without recursion, because a server may chain a hundred thousand pages."""
         pages, nodes = [], [self]
         while nodes:
             node = nodes.pop()
@@ -78,16 +78,16 @@ class _PageNode:
 
 
 class _PlanDroppedError(Exception):
-    """The server does not know a plan, or a part of it, any longer."""
+    """The server does not have a plan, or a part of it, any more."""
 
 
 class RestScanPlanner:
-    """Plans the scans of one table by requests to its server. See `ServerPlanner`.
+    """The planner for the scans of a table, which sends requests to its server. See `ServerPlanner`.
 
     Args:
         connection: The catalog.
         identifier: The table.
-        access: The access to the table's files, which the plan's own credentials replace.
+        access: The access to the table's files; credentials in a plan replace it.
     """
 
     def __init__(self, connection: RestConnection, identifier: Identifier, access: TableAccess) -> None:
@@ -99,13 +99,13 @@ class RestScanPlanner:
         self._timeout_ms = min(asked_ms, max(own_ms, MOST_OF_SERVER_MS))
 
     def plan(self, request: PlanRequest) -> ScanPlan:
-        """Return the planned files. See `ServerPlanner.plan`.
+        """Plan a scan on the server, and return its files. See `ServerPlanner.plan`.
 
         Raises:
             NoSuchTableError: the table was dropped.
             InvalidInputError, StoragePermissionError, StorageError: the server refuses the scan, or failed to plan it.
             StorageUnavailableError: the plan is not ready in time, or the server cannot be reached.
-            MetadataFormatError: the server sent what is not of the protocol, or not of this table.
+            MetadataFormatError: the response does not follow the protocol, or does not fit this table.
         """
         sent, unsent = _sendable(request.row_filter)
         for attempt in range(_TRIES):
@@ -144,7 +144,7 @@ class RestScanPlanner:
         return self._check(result), stream
 
     def _check(self, result: _PlanResult) -> _PlanResult:
-        """Return a result whose plan is ready, or can be polled. Raises `IcefloeError` for any other one."""
+        """Return the result if the plan is ready or can be polled. Raises `IcefloeError` for any other status."""
         if result.status == FAILED:
             error = result.error or _ErrorModel()
             secrets = [*self._access.secrets(), *self._connection.auth.secrets()]
@@ -158,7 +158,7 @@ class RestScanPlanner:
         return result
 
     def _parse_reply(self, reply: Reply, kind: type[Tasks], reader: ScanTaskReader) -> tuple[Tasks, ScanTaskStream | None]:
-        """Return the JSON of a response, and its stream of files where the server sent one. Raises `UnsupportedFeatureError` for one with restrictions."""
+        """Return the JSON of a response, and its stream of files if there is one. Raises `UnsupportedFeatureError` for read restrictions."""
         if reply.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             self._check_unrestricted(reply.parse(dict[str, msgspec.Raw]))
             return reply.parse(kind), None
@@ -170,7 +170,7 @@ class RestScanPlanner:
         check_unrestricted(members, "table", self._identifier, self._connection.name)
 
     def _poll(self, plan_id: str, reader: ScanTaskReader) -> tuple[_PlanResult, ScanTaskStream | None]:
-        """Return the plan when it is ready."""
+        """Poll until the plan is ready, and return it."""
         deadline, wait_s = time.monotonic() + self._timeout_ms / 1000, FIRST_POLL_S
         while True:
             time.sleep(max(0.0, min(wait_s, deadline - time.monotonic())))
@@ -190,10 +190,10 @@ class RestScanPlanner:
             wait_s = min(2 * wait_s, LONGEST_POLL_S)
 
     def _pages(self, first: ScanTasks, stream: ScanTaskStream | None, reader: ScanTaskReader) -> Iterable[Page]:
-        """Return all pages, in the order of their tasks; a page may name further ones, which follow it.
+        """Fetch all pages. Return them in the order of their tasks; further pages from a page follow it.
 
         Raises:
-            MetadataFormatError: the server repeats tasks, or sends ever new ones.
+            MetadataFormatError: the server repeats tasks, or exceeds the limits.
         """
         root = _PageNode()
         seen: set[str] = set()
@@ -223,7 +223,7 @@ class RestScanPlanner:
                         raise self._endless(f"the server sends further plan tasks after {empty:,} pages without a file")
                     submit(more, node)
         finally:
-            threads.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for requests that are on their way
+            threads.shutdown(wait=False, cancel_futures=True)  # after an interrupt, requests that are running are not awaited
         return root.in_order()
 
     def _endless(self, text: str) -> MetadataFormatError:
@@ -265,9 +265,9 @@ class RestScanPlanner:
 
 
 def _sendable(row_filter: BooleanExpression) -> tuple[BooleanExpression, BooleanExpression]:
-    """Divide a bound filter into the part that is sent and the rest, which is tested here alone.
+    """Divide a bound filter into the part that is sent to the server, and the rest, which is only evaluated here.
 
-    The rest has no form in JSON, such as a comparison with an infinite number, or is a set of many values. Of IN the range of the set is sent.
+    The rest are terms without a JSON form, such as a comparison with an infinite number, and sets of many values. For IN, the range of the set is sent.
     """
     sent: list[BooleanExpression] = []
     unsent: list[BooleanExpression] = []
@@ -285,7 +285,7 @@ def _sendable(row_filter: BooleanExpression) -> tuple[BooleanExpression, Boolean
 
 
 def _without_set(term: BooleanExpression) -> BooleanExpression:
-    """Return the range of a set of many values in the place of the test of the set, and any other term as it is."""
+    """Return the range of the values instead of a test with a set of many values, and any other term unchanged."""
     if not isinstance(term, BoundPredicate) or len(term.values) <= MOST_VALUES:
         return term
     if term.operation is PredicateOperator.NOT_IN:

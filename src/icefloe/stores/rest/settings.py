@@ -1,4 +1,4 @@
-"""Properties of a REST catalog: their names, meanings and values. Java's and PyIceberg's names are understood.
+"""The properties of a REST catalog: their names, meanings and values. The names of Java and of PyIceberg are supported.
 
 Spec: REST catalog, CatalogConfig.
 """
@@ -114,7 +114,7 @@ REST_SECRETS = (TOKEN, CREDENTIAL, BASIC_PASSWORD, SIGNING_SECRET, SIGNING_SESSI
 
 
 def secrets_of(properties: Mapping[str, str]) -> list[str]:
-    """Return the values of a REST catalog's properties that are secrets, and the parts of a credential."""
+    """Return the secrets in a REST catalog's properties, and the parts of a credential."""
     values = [properties[name] for name in REST_SECRETS if properties.get(name)]
     values += [
         text for name, text in properties.items() if name.startswith(("auth.", HEADER_PREFIX, "urn:ietf:params:oauth:token-type:")) and text
@@ -124,7 +124,7 @@ def secrets_of(properties: Mapping[str, str]) -> list[str]:
 
 
 def planning_mode(text: str | None, of: str) -> str | None:
-    """Return who plans scans, `client` or `server`; None where that is not set. Raises `InvalidPropertyError`."""
+    """Return who plans scans, `client` or `server`; None if it is not set. Raises `InvalidPropertyError`."""
     mode = (text or "").strip().lower()
     if mode not in ("", CLIENT, SERVER):
         raise InvalidPropertyError(
@@ -134,7 +134,7 @@ def planning_mode(text: str | None, of: str) -> str | None:
 
 
 def snapshot_mode(properties: Mapping[str, str]) -> str:
-    """Return which snapshots a table is loaded with: `all` or `refs`. Raises `InvalidPropertyError`."""
+    """Return which snapshots are loaded with a table: `all` or `refs`. Raises `InvalidPropertyError`."""
     mode = properties.get(SNAPSHOT_LOADING_MODE, ALL).strip().lower()
     if mode not in (ALL, REFS):
         raise InvalidPropertyError(
@@ -144,7 +144,7 @@ def snapshot_mode(properties: Mapping[str, str]) -> str:
 
 
 def is_on(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return the truth value of a property. Raises `InvalidPropertyError`."""
+    """Return the boolean value of a property. Raises `InvalidPropertyError`."""
     text = str(properties.get(name, default)).strip().lower()
     if text not in ("true", "false"):
         raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step="set it to true or false")
@@ -152,7 +152,7 @@ def is_on(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def number(properties: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
-    """Return the number of a property. Raises `InvalidPropertyError`."""
+    """Return the numeric value of a property. Raises `InvalidPropertyError`."""
     text = str(properties.get(name, default)).strip()
     if not text.isdecimal() or len(text) > 12 or int(text) < least:
         raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step=f"set it to a whole number of at least {least}")

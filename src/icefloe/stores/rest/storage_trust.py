@@ -1,7 +1,7 @@
-"""Which credentials requests for files may carry, where the server of a REST catalog names the host or the account to which they are sent.
+"""The credentials that requests for files may use, if the server of a REST catalog chooses the host or account that receives them.
 
-Keys of the user's configuration, and those of this machine (environment, profiles, roles), are sent only to hosts and accounts that the user's configuration
-names. A property counts as a credential only if it has the exact name that becomes an option of the store's library, and a value that is not empty.
+Keys in the user's configuration, and keys of this machine (environment, profiles, roles), are sent only to hosts and accounts in the user's configuration. A
+property counts as a credential only if it has the exact name that becomes an option of the store's library, and its value is not empty.
 """
 
 import os
@@ -15,13 +15,13 @@ from icefloe.stores.rest.origins import origin_of
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """How the properties of a kind of store lead requests to a host, and which credentials they carry.
+    """A kind of store: the properties that direct requests to a host, and the properties that are credentials.
 
     Attributes:
-        hosts: Properties that name a host to which requests are sent.
-        keys: Beginnings of the names of credentials: those of one account of Azure have its name after them.
-        sets: Sets of properties that are a whole credential each.
-        anonymous: The property for requests without credentials; None where there is none.
+        hosts: Properties with a host that receives requests.
+        keys: Prefixes of the names of credentials; for Azure, the name of the account may follow.
+        sets: Sets of properties, each of which is a complete credential.
+        anonymous: The property for requests without credentials; None if there is no such property.
     """
 
     hosts: tuple[str, ...]
@@ -56,13 +56,13 @@ STORE_OF_SCHEME = {
     **dict.fromkeys(("gs", "gcs"), GOOGLE),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), AZURE),
 }
-# One scheme for all those of a store.
+# All schemes of a store, mapped to one scheme.
 SAME_STORE = {
     scheme: next(first for first, other in STORE_OF_SCHEME.items() if other is store) for scheme, store in STORE_OF_SCHEME.items()
 }
 _KEYS = tuple(key for store in STORES for key in store.keys)
 _ACCOUNT = re.compile(r"[A-Za-z0-9-]{1,63}")
-# Variables of the environment that Azure's library prefers to a property which is set: their credentials would be sent in its place.
+# Environment variables that Azure's library prefers to a property, so that their credentials would be sent instead.
 _PREFERRED: Mapping[str, tuple[str, ...]] = {
     _AZURE_SAS: ("AZURE_STORAGE_ACCOUNT_KEY",),
     "adls.client-secret": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
@@ -70,49 +70,49 @@ _PREFERRED: Mapping[str, tuple[str, ...]] = {
 
 
 def is_account(text: str) -> bool:
-    """Return whether a text can be an account's name, and not a part of another address."""
+    """Return whether a text can be the name of an account, and not a part of some other address."""
     return _ACCOUNT.fullmatch(text) is not None
 
 
 def names_credentials(properties: Mapping[str, str]) -> bool:
-    """Return whether a property may be a part of a credential, for any kind of store."""
+    """Return whether a property may be part of a credential, for any kind of store."""
     return any(name.startswith(_KEYS) for name in properties)
 
 
 def hosts_of_server(store: Store, properties: Mapping[str, str], own: Mapping[str, str]) -> list[str]:
-    """Return the properties that lead requests to a host which the user does not name.
+    """Return the properties that direct requests to a host which is not in the user's own properties.
 
     Args:
         store: The kind of store.
-        properties: The properties that are used.
-        own: The user's own.
+        properties: The combined properties of the user and the server.
+        own: The user's own properties.
     """
     trusted = {_origin(own[name]) for name in store.hosts if own.get(name)}
     return [name for name in store.hosts if properties.get(name) and _origin(properties[name]) not in trusted]
 
 
 def trusted_properties(properties: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's own properties without the keys that would be sent to a host or an account which the server names.
+    """Return the user's own properties, without keys that would be sent to a host or account which the server chose.
 
     Args:
-        properties: The properties that are used, of the user and of the server.
-        own: The user's own.
+        properties: The combined properties of the user and the server.
+        own: The user's own properties.
     """
     dropped = tuple(key for store in STORES if hosts_of_server(store, properties, own) for key in store.keys)
     used = {name: text for name, text in own.items() if not name.startswith(dropped)}
     if account_of_keys(properties) == account_of_keys(own):
         return used
-    # Keys that have an account in their names are for it alone, whatever account the server names; the secret of an application is sent to the sign-in alone.
+    # Keys with an account in their names are only used for that account. The secret of an application is only sent to the sign-in of Azure.
     return {name: text for name, text in used.items() if name not in (*_AZURE_KEYS, _AZURE_SAS, CONNECTION_STRING)}
 
 
 def has_credentials(store: Store, location: str, properties: Mapping[str, str]) -> bool:
-    """Return whether the properties have a whole credential, so that the store's library takes none of this machine.
+    """Return whether the properties contain a complete credential, so that the store's library does not use credentials of this machine.
 
     Args:
         store: The kind of store.
-        location: The file.
-        properties: The properties that are used.
+        location: The location of the file.
+        properties: The combined properties of the user and the server.
     """
     names = {name for name, text in properties.items() if text}
     if store is AZURE:
@@ -131,5 +131,5 @@ def _host(location: str) -> str:
 
 
 def _origin(text: str) -> object:
-    """Return the scheme, the host and the port of an address, which differ not by a trailing slash or a default port; Azure's hosts have no scheme."""
+    """Return the scheme, host and port of an address, without a trailing slash or a default port; for hosts of Azure without a scheme."""
     return origin_of(text if "://" in text else f"https://{text}") or text

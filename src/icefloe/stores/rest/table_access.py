@@ -1,7 +1,8 @@
-"""`TableAccess`: what a REST catalog gives for the files of one table: properties of the storage, vended credentials, and their renewal.
+"""`TableAccess`: the access to a table's files that a REST catalog provides: storage properties, vended credentials, and their renewal.
 
-Credentials of `storage-credentials` win over those of `config`, and among them the longest prefix of the location. They are fetched again ahead of their
-expiry, by this process or by the Spark task that holds a copy: it has what a request to the server needs, and of the user's other properties those of storage.
+Credentials in `storage-credentials` override those in `config`; among them, the longest prefix of the location counts. They are fetched again before they
+expire, by this process or by a Spark task with a copy of this object. The copy has what requests to the server need, and of the user's other properties only
+the storage properties.
 Spec: REST catalog, LoadTableResult, StorageCredential, loadCredentials.
 """
 
@@ -36,20 +37,20 @@ from icefloe.stores.rest.storage_trust import (
 )
 
 LOG = logging.getLogger(__name__)
-# Properties of storage that a server may set for a table.
+# Storage properties that a server may set for a table.
 STORAGE_PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "client.region")
-# Those of the user's own.
+# Storage properties that the user may set.
 OWN_PREFIXES = (*STORAGE_PREFIXES, "client.")
-# Properties of storage that are the user's alone: they choose among the credentials of this machine.
+# Storage properties that only the user may set, because they select among the credentials of this machine.
 _OF_USER = frozenset({"s3.profile-name", "client.profile-name"})
 
-# Names under which servers send the time of expiry, in milliseconds since 1970.
+# Names of the expiry time in servers' properties, in milliseconds since 1970.
 _EXPIRIES = ("s3.session-token-expires-at-ms", "gcs.oauth2.token-expires-at", "adls.sas-token-expires-at-ms", "expiration-time")
-# Names of Java and of servers for properties of Icefloe.
+# Names of Java and of servers for Icefloe's properties.
 _NAMES = {"client.region": "s3.region"}
 REMOTE_SIGNING = "s3.remote-signing-enabled"
 MOST_MARGIN_S = 300.0
-# Seconds between two requests for credentials that failed, or that brought no newer ones.
+# The seconds between two requests for credentials, if the first failed or brought no newer credentials.
 LEAST_WAIT_S = 1.0
 
 
@@ -60,11 +61,11 @@ class _Signed(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """What the server has sent for a table's files, in one value: a thread that reads it never sees parts of two responses.
+    """The server's grant for a table's files, in one immutable value, so that a reading thread never sees parts of two responses.
 
     Attributes:
-        config: The properties for the table.
-        credentials: The credentials by prefix.
+        config: The server's properties for the table.
+        credentials: The server's credentials by location prefix.
     """
 
     config: dict[str, str]
@@ -77,7 +78,7 @@ class _Grant:
         return max(matching, key=lambda credential: len(credential.prefix)).config if matching else None
 
     def sent_for(self, location: str) -> dict[str, str]:
-        """Return the properties that the server sent for a location."""
+        """Return the properties from the server for a location."""
         return {**self.config, **(self.credential_for(location) or {})}
 
 
@@ -85,12 +86,12 @@ class TableAccess:
     """The properties for a table's files. See `icefloe.spec.ports.StorageAccess`.
 
     Args:
-        connection: The catalog.
-        identifier: The table.
-        own: The user's properties of storage.
-        defaults: The server's properties of storage for all tables, which the user's own ones replace.
+        connection: The connection to the catalog.
+        identifier: The name of the table.
+        own: The user's storage properties.
+        defaults: The server's storage properties for all tables, which the user's properties override.
         config: The server's properties for the table.
-        credentials: The server's credentials by prefix.
+        credentials: The server's credentials by location prefix.
         signing: The server's configuration of remote signing.
     """
 
@@ -119,7 +120,7 @@ class TableAccess:
 
     @classmethod
     def of(cls, connection: RestConnection, identifier: Identifier, result: LoadTableResult) -> "TableAccess":
-        """Return the access that a server gives with a table."""
+        """Return the access that a server provides with a table."""
         own = {name: text for name, text in connection.own_properties.items() if text and name.startswith(OWN_PREFIXES)}
         return cls(
             connection,
@@ -132,7 +133,7 @@ class TableAccess:
         )
 
     def of_plan(self, plan_id: str, credentials: Iterable[StorageCredential]) -> "TableAccess":
-        """Return the access to the files of a scan that the server planned, with the credentials that it gave for them. Spec: REST catalog, loadCredentials."""
+        """Return the access to the files of a scan that the server planned, with the credentials in the plan. Spec: REST catalog, loadCredentials."""
         access = TableAccess(
             self._connection,
             self._identifier,
@@ -153,18 +154,18 @@ class TableAccess:
 
     @property
     def token(self) -> str | None:
-        """The bearer token for requests about the table, if the server gave one."""
+        """The bearer token for requests about the table; empty if the server sent none."""
         return self.config.get("token")
 
     def settings_for(self, location: str) -> StorageSettings:
-        """Return how requests for a location are sent: by the server's signature where it signs and gave no key, else with credentials that are valid now.
+        """Return the storage properties for a location: remote signing if the server signs and sent no key, else valid credentials.
 
         Args:
-            location: A file of the table.
+            location: The location of a file of the table.
         """
         if time.time() >= self._next_fetch_s:
             self._renew()
-        sent = self._grant.sent_for(location)  # once, because another thread may fetch others meanwhile
+        sent = self._grant.sent_for(location)  # read only once, because another thread may fetch new credentials meanwhile
         given = _of_server(sent)
         own = trusted_properties({**self._defaults, **self._own, **given}, self._own)
         properties = {**self._defaults, **own, **given}
@@ -173,7 +174,7 @@ class TableAccess:
         return StorageSettings(named, is_signed=_signs(sent))
 
     def _check_keys(self, location: str, properties: Mapping[str, str], sent: Mapping[str, str]) -> None:
-        """Check that this machine's credentials, which the store's library takes where no other ones are set, are sent to no host that the server names."""
+        """Check that credentials of this machine, which the store's library uses if no others are set, are not sent to a host that the server chose."""
         store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
         if store is None:
             return
@@ -199,23 +200,23 @@ class TableAccess:
             )
 
     def expires_at_s(self, location: str) -> float | None:
-        """Return when the credentials of a location expire, in seconds since 1970; None if the server sent no time."""
+        """Return the expiry time of the credentials for a location, in seconds since 1970; None if the server sent none."""
         return _expiry_s(self._grant.sent_for(location))
 
     def renew(self) -> bool:
-        """Fetch new credentials, since the store refuses the present ones. Return whether there are new ones."""
+        """Fetch new credentials, because the store refuses the current ones. Return whether there are new ones."""
         return time.time() - self._fetched_at_s >= LEAST_WAIT_S and self._renew()
 
     def gives(self, location: str) -> bool:
-        """Return whether the server gives access to a location: credentials for its prefix, or signatures."""
+        """Return whether the server provides access to a location: credentials for its prefix, or signatures."""
         grant = self._grant
         return grant.credential_for(location) is not None or _signs(grant.sent_for(location))
 
     def reserves(self, folder: str) -> bool:
-        """Return whether the server gives whole credentials, or signatures, for a folder; if so, its files are reached by these alone from now on.
+        """Return whether the server provides complete credentials, or signatures, for a folder. If so, its files are from now on accessed only with these.
 
-        A server that could delete a file by itself gains nothing by leading this process to it. It may send other credentials later, or none for a part of
-        the folder, so that the rule is kept at each use.
+        A server that can delete a file itself gains nothing from directing this process to it. Because it may send different credentials later, or none for a
+        part of the folder, the rule is checked at each use.
         """
         place = f"{_comparable(folder).rstrip('/')}/"
         if not self._is_given(place, self._grant.sent_for(place)):
@@ -225,7 +226,7 @@ class TableAccess:
         return True
 
     def _is_given(self, location: str, sent: Mapping[str, str]) -> bool:
-        """Return whether requests for a location carry a whole credential of the server, or its signature, and no key of the user's."""
+        """Return whether requests for a location use a complete credential or the signature of the server, and no key of the user."""
         store = STORE_OF_SCHEME.get(location.partition("://")[0].lower())
         if store is None:
             return False
@@ -237,7 +238,7 @@ class TableAccess:
         return not own_keys and has_credentials(store, location, of_server)
 
     def vends_any(self, locations: Iterable[str]) -> bool:
-        """Return whether the server gives credentials or signatures for one of several locations, by a prefix, with the table or for all tables."""
+        """Return whether the server provides credentials or signatures for any of the locations, by a prefix, with the table or for all tables."""
         grant = self._grant
         of_server = _of_server({**self._defaults, **grant.config})
         if not (grant.credentials or names_credentials(of_server) or grant.config.get(REMOTE_SIGNING)):
@@ -245,17 +246,17 @@ class TableAccess:
         return any(_vends(grant, location, of_server) for location in locations)
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
-        """Return the address and the headers of a request to S3 that the server has signed. Spec: REST catalog, RemoteSignRequest.
+        """Return the address and headers of a request to S3, signed by the server. Spec: REST catalog, RemoteSignRequest.
 
         Args:
-            method: The verb.
-            uri: The address.
+            method: The HTTP method.
+            uri: The address of the request.
             region: The region of the bucket.
-            headers: The headers.
-            body: The body, of a request that lists objects to delete.
+            headers: The headers of the request.
+            body: The body, if the request deletes a list of objects; otherwise empty.
 
         Raises:
-            StoragePermissionError: The server refuses to sign it, or leads it to another host.
+            StoragePermissionError: The server refuses to sign the request, or redirects it to another host.
         """
         signing = self.signing or {}
         request: dict[str, Any] = {
@@ -281,7 +282,7 @@ class TableAccess:
         return signed.uri, {name: value if isinstance(value, str) else ", ".join(value) for name, value in headers_of_server if value}
 
     def _signing_endpoint(self) -> str | None:
-        """Return the address of the endpoint that older servers send; None for that of the protocol."""
+        """Return the address of the signing endpoint from older servers; None for the endpoint in the protocol."""
         config = self.config
         endpoint = config.get("signer.endpoint") or config.get("s3.signer.endpoint")
         base = config.get("signer.uri") or config.get("s3.signer.uri")
@@ -297,7 +298,7 @@ class TableAccess:
         return [text for config in configs for name, text in config.items() if _is_secret(name) and text]
 
     def _renewal_time(self) -> float:
-        """Return when the credentials are to be fetched again: ahead of the first expiry; never where the server sent none."""
+        """Return the time at which credentials must be fetched again, before the first of them expires; never if the server sent no expiry time."""
         configs = (self._grant.config, *(credential.config for credential in self._grant.credentials))
         expiries = [expiry for config in configs if (expiry := _expiry_s(config)) is not None]
         if not expiries:
@@ -309,7 +310,7 @@ class TableAccess:
         asked_at_s = self._fetched_at_s
         with self._lock:
             if self._fetched_at_s != asked_at_s:
-                return True  # another thread has just fetched them
+                return True  # another thread has just fetched new credentials
             try:
                 credentials, config = self._fetch()
             except IcefloeError as error:
@@ -318,7 +319,7 @@ class TableAccess:
                 self._next_fetch_s = time.time() + LEAST_WAIT_S
                 return False
             is_newer = bool(credentials) or any(map(_is_credential, config))
-            # What came with the table has expired too, and must not be found where no prefix matches.
+            # The credentials that came with the table have expired too, and must not be used where no prefix matches.
             remaining = {name: text for name, text in self.config.items() if not is_newer or not _is_credential(name)}
             self._grant = _Grant({**remaining, **config}, credentials if is_newer else self._grant.credentials)
             self._fetched_at_s = time.time()
@@ -326,7 +327,7 @@ class TableAccess:
             return is_newer
 
     def _fetch(self) -> tuple[tuple[StorageCredential, ...], dict[str, str]]:
-        """Return new credentials by prefix, and those of the table's configuration: of a server without an operation for them, with the whole table."""
+        """Fetch new credentials, if necessary by loading the table. Return those by prefix, and those in the table's configuration."""
         if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
             query = {"planId": self._plan_id} if self._plan_id else None
             reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, query=query, token=self.token)
@@ -365,9 +366,9 @@ def _signs(sent: Mapping[str, str]) -> bool:
 
 
 def _comparable(location: str) -> str:
-    """Return a location with one name for each store: `s3a://` and `S3://` are `s3://`."""
+    """Return a location with one scheme for each store, for example `s3://` for `s3a://` and `S3://`."""
     scheme, colon, rest = location.partition(":")
-    return f"{SAME_STORE.get(scheme.lower(), scheme.lower())}{colon}{rest}"  # a prefix may be a scheme alone
+    return f"{SAME_STORE.get(scheme.lower(), scheme.lower())}{colon}{rest}"  # a prefix may be only a scheme
 
 
 def _expiry_s(config: Mapping[str, str]) -> float | None:
@@ -388,7 +389,7 @@ def _is_credential(name: str) -> bool:
 
 
 def _of_server(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return those of the properties that configure storage and that a server may set; properties with an empty value are left out."""
+    """Return the storage properties that a server may set; properties with an empty value are dropped."""
     return {
         name: text
         for name, text in properties.items()
@@ -397,11 +398,12 @@ def _of_server(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_own_names(properties: Mapping[str, str], *, is_vended: bool) -> dict[str, str]:
-    """Return the properties under the names that Icefloe's storage has for them.
+    """Return the properties under Icefloe's names for storage properties.
 
     Args:
-        properties: The properties.
-        is_vended: Whether the server sent the token of Google, which is then a token whatever its text: no method of signing in, and no file of this machine.
+        properties: The properties to rename.
+        is_vended: Whether a Google token comes from the server. Then its text is always used as a token, and never as the name of a sign-in method or a local
+            file.
     """
     names = {**_NAMES, GOOGLE_TOKEN: VENDED_GOOGLE_TOKEN} if is_vended else _NAMES
     return {names.get(name, name): text for name, text in properties.items() if name not in names or names[name] not in properties}

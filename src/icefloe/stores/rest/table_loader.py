@@ -1,4 +1,4 @@
-"""`TableLoader`: tables as a REST server sends them: their metadata, the access to their files, the planning of their scans; and the last ones, kept by tag.
+"""`TableLoader`: load tables from a REST server, with their metadata, the access to their files and their scan planner; and cache the last ones by ETag.
 
 Spec: REST catalog, loadTable, LoadTableResult, ETag.
 """
@@ -32,7 +32,7 @@ from icefloe.stores.rest.rest_paths import Endpoint
 from icefloe.stores.rest.server_planned_scans import RestScanPlanner
 from icefloe.stores.rest.table_access import TableAccess
 
-# Tokens of tables that are kept.
+# The number of tables whose tokens are kept.
 _KEPT_TOKENS = 1_000
 
 
@@ -48,10 +48,10 @@ def _unreadable(identifier: Identifier, reply: Reply, folder: str, file: str, er
 
 
 class _LoadedOnce:
-    """A list that is loaded at its first use, for any number of threads.
+    """A list that is loaded at its first use; any number of threads may use it.
 
     Args:
-        load: Returns it.
+        load: A function that returns the list.
     """
 
     def __init__(self, load: Callable[[], RawEntries[Snapshot]]) -> None:
@@ -60,7 +60,7 @@ class _LoadedOnce:
         self._entries: RawEntries[Snapshot] | None = None
 
     def __call__(self) -> RawEntries[Snapshot]:
-        """Return the list. Raises what `load` raises."""
+        """Return the list. Raises the errors of `load`."""
         with self._lock:
             if self._entries is None:
                 self._entries = self._load()
@@ -68,30 +68,30 @@ class _LoadedOnce:
 
 
 class TableLoader:
-    """Loads tables. Any number of threads may use it.
+    """A loader of tables. Any number of threads may use it.
 
     Args:
-        connection: The catalog.
+        connection: The connection to the catalog.
     """
 
     def __init__(self, connection: RestConnection) -> None:
         self._connection = connection
         own = connection.own_properties
-        self._cache: BoundedCache[tuple[Identifier, str], tuple[str, TableLocation]] = BoundedCache(  # ETag and table by name and mode
+        self._cache: BoundedCache[tuple[Identifier, str], tuple[str, TableLocation]] = BoundedCache(  # ETag and table, by name and mode
             settings.number(own, settings.CACHE_ENTRIES, 100), expiry_s=settings.number(own, settings.CACHE_EXPIRY_MS, 300_000) / 1000
         )
         self._tokens: dict[Identifier, str] = {}
 
     def load(self, identifier: Identifier, mode: str, *, is_folder_enough: bool = False) -> TableLocation | None:
-        """Return a table, the kept one where the server has no newer version; None if it does not exist.
+        """Return a table, from the cache if the server has no newer version; None if it does not exist.
 
         Args:
-            identifier: Its name.
-            mode: `all` snapshots; or `refs`, those of branches and tags, and all of them when another one is needed.
-            is_folder_enough: Whether a table whose metadata may not or cannot be read is returned without it, to keep other tables out of its folder.
+            identifier: The name of the table.
+            mode: `all` loads all snapshots; `refs` loads those of branches and tags, and all when another snapshot is needed.
+            is_folder_enough: Whether a table with unreadable metadata is returned without metadata; its folder is enough to keep other tables out of it.
 
         Raises:
-            IcefloeError: it cannot be loaded.
+            IcefloeError: the table cannot be loaded.
         """
         etag_and_table = self._cache.get((identifier, mode))
         headers = {**self._connection.delegation, **({"If-None-Match": etag_and_table[0]} if etag_and_table else {})}
@@ -117,38 +117,38 @@ class TableLoader:
         return table
 
     def drop(self, identifier: Identifier) -> None:
-        """Drop what is kept of a table."""
+        """Remove a table from the cache."""
         for mode in (settings.ALL, settings.REFS):
             self._cache.pop((identifier, mode))
 
     def _keep(self, identifier: Identifier, mode: str, etag: str | None, table: TableLocation) -> None:
-        """Keep a table that was loaded; one without a tag replaces the older version by nothing."""
+        """Put a loaded table into the cache. A table without an ETag only removes the older version."""
         if etag:
             self._cache.put((identifier, mode), (etag, table))
         else:
             self._cache.pop((identifier, mode))
 
     def keep_committed(self, name: Identifier, location: str, metadata: TableMetadata, etag: str | None) -> None:
-        """Keep the version that a commit made, whose next load is a 304."""
+        """Put the version from a commit into the cache, so that the next load gets the status 304."""
         etag_and_table = self._cache.get((name, settings.ALL))
         self.drop(name)
         if etag_and_table is not None:
             self._keep(name, settings.ALL, etag, replace(etag_and_table[1], metadata_location=location, metadata=metadata))
 
     def token(self, identifier: Identifier) -> str | None:
-        """Return the bearer token that the server gave with a table, for the requests about it."""
+        """Return the bearer token that the server sent with a table, for requests about this table."""
         return self._tokens.get(identifier)
 
     def table(self, identifier: Identifier, reply: Reply) -> TableLocation:
-        """Return the table of a server's answer to a load or a creation.
+        """Return the table from a server's response to a load or a creation.
 
         Args:
-            identifier: Its name.
-            reply: The answer.
+            identifier: The name of the table.
+            reply: The response.
 
         Raises:
-            UnsupportedFeatureError: the catalog restricts what may be read of the table.
-            MetadataFormatError: the answer is not of the protocol.
+            UnsupportedFeatureError: the catalog restricts reading the table.
+            MetadataFormatError: the response does not follow the protocol.
         """
         result, request = load_result(reply, identifier, self._connection.name), reply.request
         location = result.metadata_location
@@ -172,11 +172,11 @@ class TableLoader:
                 self._tokens.pop(next(iter(self._tokens)), None)
 
     def _planner(self, identifier: Identifier, access: TableAccess) -> RestScanPlanner | None:
-        """Return the planning by the server; None if scans are planned here. The server's answer for the table decides, then the catalog's properties.
+        """Return the planner for server-side planning; None if scans are planned here. The server's properties for the table override the catalog's properties.
 
         Raises:
-            InvalidPropertyError: the user chose another mode than the server requires.
-            UnsupportedFeatureError: the server is to plan, and cannot.
+            InvalidPropertyError: the user's planning mode contradicts the mode that the server requires.
+            UnsupportedFeatureError: the planning mode is `server`, but the server does not support planning.
         """
         table, catalog = dotted(identifier), self._connection.name
         own = settings.planning_mode(self._connection.properties.get(settings.SCAN_PLANNING_MODE), f"catalog {catalog!r}")
@@ -198,10 +198,10 @@ class TableLoader:
         return RestScanPlanner(self._connection, identifier, access)
 
     def _history(self, identifier: Identifier, part: TableMetadata, location: str) -> RawEntries[Snapshot]:
-        """Return all snapshots of a table that was loaded with those of its branches and tags; without those that were committed since.
+        """Return all snapshots of a table that was loaded with only those of its branches and tags, without snapshots that were committed since.
 
         Raises:
-            NoSuchTableError: the table was dropped, or another one has its name.
+            NoSuchTableError: the table was dropped, or a different table has its name now.
         """
         table = self.load(identifier, settings.ALL)
         whole = None if table is None else table.metadata
