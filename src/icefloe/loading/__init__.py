@@ -1,6 +1,6 @@
-"""Files of CSV, JSON and Parquet loaded into tables in this process, without Spark; `icefloe load` on the command line.
+"""Loading of CSV, JSON and Parquet files into tables in this process, without Spark. The command is `icefloe load`.
 
-`load_files(catalog, "taxi.trips", "trips.csv", upsert=["id"], bad_rows="quarantine")` is the whole interface.
+The whole interface is one function: `load_files(catalog, "taxi.trips", "trips.csv", upsert=["id"], bad_rows="quarantine")`.
 """
 
 from typing import TYPE_CHECKING

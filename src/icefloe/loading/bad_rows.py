@@ -1,6 +1,6 @@
-"""Rows of input files that cannot be loaded: counted, listed in an error, skipped, or written to a file beside the input.
+"""Rows of input files that cannot be loaded: they are counted, and listed in an error, skipped, or written to a file beside the input.
 
-Spec of the file: RFC 4180, with the columns file, line, column, reason and text.
+The file is CSV as in RFC 4180, with the columns file, line, column, reason and text.
 """
 
 import csv
@@ -17,7 +17,7 @@ from icefloe.io.locations import local_path, scheme_of
 from icefloe.io.storage_errors import storage_error
 from icefloe.loading.input_files import BAD_ROWS_ENDING
 
-# Rows that an error and a result list; all are counted.
+# The most bad rows that an error or a result lists; all are counted.
 LISTED = 5
 _SHOWN_CHARACTERS = 80
 _HEADER = ("file", "line", "column", "reason", "text")
@@ -36,11 +36,11 @@ class BadRow:
     """A row that cannot be loaded.
 
     Attributes:
-        file: The location of its file.
-        line: The line on which it begins, from 1; in a Parquet file the number of the row.
-        column: The column that is wrong; None where the whole row is.
+        file: The location of the row's file.
+        line: The line on which the row begins, from 1; in a Parquet file the number of the row.
+        column: The name of the column that is wrong; None if the whole row is wrong.
         reason: What is wrong.
-        text: The row as it is in the file; characters that are not UTF-8 are replaced.
+        text: The row as it is in the file; bytes that are not UTF-8 are replaced.
     """
 
     file: str
@@ -50,7 +50,7 @@ class BadRow:
     text: str
 
     def problem(self) -> Problem:
-        """Return the row for the list of an error."""
+        """Return the row as an entry in the list of an error's problems."""
         column = f", column {self.column!r}" if self.column is not None else ""
         shown = in_one_line(self.text[:_SHOWN_CHARACTERS]) + ("…" if len(self.text) > _SHOWN_CHARACTERS else "")
         return Problem(where=f"{self.file} line {self.line}{column}", what=f"{self.reason}: {shown}" if shown else self.reason)
@@ -59,14 +59,14 @@ class BadRow:
 class BadRowCollector:
     """The bad rows of one load.
 
-    With `quarantine` they are written to a temporary file as they come; `publish` gives it its name, `discard` deletes it.
+    With `quarantine`, each row is written to a temporary file at once. `publish` renames the file to its final name, `discard` deletes it.
     """
 
     def __init__(self, policy: BadRows, path: str | None = None) -> None:
         """Prepare to collect.
 
         Args:
-            policy: What is done with the rows.
+            policy: What the load does with bad rows.
             path: The file for `quarantine`, which must not exist.
 
         Raises:
@@ -87,11 +87,15 @@ class BadRowCollector:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a row was bad and the load fails for it."""
+        """Whether the load must fail because a row is bad."""
         return self.policy is BadRows.FAIL and self.count > 0
 
     def add(self, row: BadRow) -> None:
-        """Count a row, and keep or write it. Raises `StorageError` if it cannot be written."""
+        """Count a row, and remember it if it is one of the first. With `quarantine`, write it.
+
+        Raises:
+            StorageError: The row cannot be written.
+        """
         self.count += 1
         self.files.add(row.file)
         if len(self.first) < LISTED:
@@ -108,10 +112,10 @@ class BadRowCollector:
             raise storage_error(error, self.path) from error
 
     def error(self, rows: int) -> InvalidInputError:
-        """Return the error of a load that fails for its bad rows.
+        """Return the error of a load that fails because of its bad rows.
 
         Args:
-            rows: The number of rows that are not bad.
+            rows: The number of good rows.
         """
         files = next(iter(self.files)) if len(self.files) == 1 else f"{len(self.files)} files"
         problems = [row.problem() for row in self.first]
@@ -127,10 +131,10 @@ class BadRowCollector:
         )
 
     def publish(self) -> None:
-        """Complete the file of bad rows under its name; it must be there before the rows that were good are committed. Without bad rows there is none.
+        """Give the file of bad rows its final name, if there are any. This must happen before the good rows are committed.
 
         Raises:
-            FileAlreadyExistsError: Another process has created a file of this name meanwhile.
+            FileAlreadyExistsError: Another process has created a file of this name in the meantime.
             StorageError: The file cannot be written.
         """
         if self._output is None or self.path is None or self._is_published:
@@ -149,7 +153,7 @@ class BadRowCollector:
         """Delete the file of bad rows after a load that was not committed.
 
         Args:
-            keeps_published: Whether the commit may have happened, so that a complete file is kept.
+            keeps_published: Whether the commit may have happened, so that a file with its final name is kept.
         """
         if self._output is None or self.path is None or (self._is_published and keeps_published):
             return
@@ -160,9 +164,9 @@ class BadRowCollector:
 
 
 def bad_rows_path(first_input: str) -> str:
-    """Return a free name beside an input file; for an input in an object store, in the working directory.
+    """Return the name of a new file for bad rows: beside the first input file, or in the working directory if the input is in an object store.
 
-    The name begins with an underscore, so that a folder that is loaded again does not include it.
+    The name begins with an underscore, so that the file is not included if its folder is loaded again.
     """
     if scheme_of(first_input) == "file":
         folder, name = os.path.split(local_path(first_input))

@@ -1,6 +1,6 @@
 """Rows of CSV files with a header line: their columns, and their values converted to a table's types.
 
-`csv_records.py` finds the records, Arrow reads their values as texts, and `text_types.py` converts these.
+`csv_records.py` finds the records, Arrow reads their values as text, and `text_types.py` converts the text.
 """
 
 import heapq
@@ -26,12 +26,12 @@ from icefloe.operations.upsert_source import Names
 from icefloe.spec.schema.arrow_types import field_to_arrow
 from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StringType
 
-# Characters that separate values in files that are not comma-separated.
+# Characters that often separate values in place of commas.
 _OTHER_SEPARATORS: Final = ";\t|,"
-# Blocks are longer by their usual length for each so many columns, up to so many times it.
+# A block grows by its usual length for each `_COLUMNS_OF_BLOCK` columns, up to `_LARGEST_BLOCK` times the usual length.
 _COLUMNS_OF_BLOCK, _LARGEST_BLOCK = 1000, 8
 
-# Values of a column that are tried before all of them are.
+# The number of values of a column that are tried first, before all values are.
 _SAMPLE: Final = 1000
 
 
@@ -40,12 +40,12 @@ class MixedColumn:
     """A new column that is `string` although nearly all of its values have another type.
 
     Attributes:
-        name: The column.
-        type: The other type.
-        values: The number of its values.
-        wrong: The number of those that do not have the type.
-        file: The file with the first of these.
-        line: Its line, from 1.
+        name: The name of the column.
+        type: The type that nearly all values have.
+        values: The number of values, without nulls.
+        wrong: The number of values that do not have the type.
+        file: The file with the first such value.
+        line: The line of that value, from 1.
     """
 
     name: str
@@ -56,7 +56,7 @@ class MixedColumn:
     line: int
 
     def __str__(self) -> str:
-        """Return a sentence with a next step."""
+        """Return a sentence about the column, with a next step."""
         return (
             f"{in_one_line(self.name)} is string: {self.wrong:,} of {self.values:,} values are not {self.type}, the first in "
             f"{in_one_line(self.file)} line {self.line}; state its type with --schema"
@@ -64,19 +64,19 @@ class MixedColumn:
 
 
 class CsvInput:
-    """The rows of CSV files. Each file is read once for the types of its columns, unless they are known, and once for its rows."""
+    """The rows of CSV files. Each file is read once for its rows, and before that once to infer the types of its columns, unless all types are known."""
 
     def __init__(self, files: InputFiles, options: ReaderOptions, *, merges_columns: bool) -> None:
         """Read the header of every file.
 
         Args:
             files: The files.
-            options: Options of the reader.
-            merges_columns: Whether the files may have different columns, which are null in the rows of other files.
+            options: The options of the reader.
+            merges_columns: Whether the files may have different columns. A column that a file does not have is null in the rows of that file.
 
         Raises:
             InvalidSchemaError: A header has a name twice (in any letter case) or a column without a name, or the files have different columns.
-            InvalidInputError: A file is damaged, or its separator is another one.
+            InvalidInputError: A file is damaged, or seems to have a different separator.
         """
         self._files, self._options = files, options
         self._dialect = CsvDialect(options)
@@ -91,11 +91,11 @@ class CsvInput:
         self.names = list(dict.fromkeys(name for header in headers.values() for name in header))
 
     def names_by_file(self) -> Mapping[str, Names]:
-        """Return the columns of each file."""
+        """Return the column names of each file, by its path."""
         return {path: dict.fromkeys(header) for path, header in self._headers.items()}
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:
-        """Return the columns, with the types that are known and those that all of their values have. Bad rows are left out."""
+        """Return the columns of all files. An unknown type is inferred: it is the narrowest type that all values of the column have. Bad rows are ignored."""
         types = {name: TextTypes() for name in self.names if name not in known}
         samples: dict[str, Any] = {}
         if types:
@@ -113,7 +113,11 @@ class CsvInput:
         return [NestedField(number, name, kind) for number, (name, kind) in enumerate(chosen.items(), start=1)]
 
     def _mixed_columns(self, near: Mapping[str, PrimitiveType]) -> list[MixedColumn]:
-        """Count the values of these columns that do not have a type, and return the columns of which nearly all values have it."""
+        """Read the files again to find the columns that are strings although nearly all of their values have another type.
+
+        Args:
+            near: The likely type of each column to check, by name.
+        """
         values: Counter[str] = Counter()
         wrong: Counter[str] = Counter()
         first: dict[str, tuple[str, int]] = {}
@@ -135,7 +139,7 @@ class CsvInput:
         ]
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""
+        """Yield the rows with the columns of `fields`, and add rows that cannot be converted to `bad_rows`."""
         schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
         for path, records in self._records(progress):
             texts, kept, faults = self._texts(path, records)
@@ -147,7 +151,7 @@ class CsvInput:
             ) -> Iterator[BadRow]:
                 return (_bad_row(path, records, int(kept[row]), reason, name) for row in np.flatnonzero(rows))
 
-            # Arrow makes the list of names again for each call, which takes minutes for 20,000 columns.
+            # `column_names` builds a new list at each use, which would take minutes for 20,000 columns.
             places = {name: place for place, name in enumerate(texts.column_names)}
             for field in fields:
                 place = places.get(field.name)
@@ -161,14 +165,14 @@ class CsvInput:
                     is_null = np.asarray(values.is_null())
                     faults.append(bad(is_null & ~wrong, "has no value, and the column is required", field.name))
                     wrong |= is_null
-            # Each kind of fault is in the order of the lines; the rows are made one at a time.
+            # Each list of faults is in the order of the lines, and makes its rows lazily.
             for fault in heapq.merge(*faults, key=lambda fault: fault.line):
                 bad_rows.add(fault)
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             yield batch.filter(pa.array(~wrong)) if wrong.any() else batch
 
     def has_line_breaks(self, progress: ProgressCounter) -> bool:
-        """Return True if a value contains a line break, so that the lines of a file cannot be read independently."""
+        """Return whether a value contains a line break, so that the lines of a file cannot be read independently."""
         for _, records in self._records(progress):
             breaks = np.flatnonzero(np.frombuffer(records.data, np.uint8) == ord("\n"))
             if np.any(np.searchsorted(breaks, records.ends) > np.searchsorted(breaks, records.starts)):
@@ -187,7 +191,7 @@ class CsvInput:
         return []
 
     def _values_of(self, records: CsvRecords, path: str) -> list[str]:
-        """Return the values of the first record."""
+        """Return the values of the first record, which is the header."""
         start, end, width = int(records.starts[0]), int(records.ends[0]), int(records.widths[0])
         try:
             row = self._read(records.data[start:end], [str(number) for number in range(width)], can_be_null=False)
@@ -198,9 +202,9 @@ class CsvInput:
         return [column[0].as_py() for column in row.columns]
 
     def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, CsvRecords]]:
-        """Yield the records of every file without the header."""
+        """Yield the path and the records of every file in blocks, without the header."""
         for path, header in self._headers.items():
-            # What is done for each column of a block takes as long for one row as for a hundred.
+            # Work for each column of a block takes as long for one row as for a hundred, so that wide files get longer blocks.
             block_bytes = BLOCK_BYTES * min(1 + len(header) // _COLUMNS_OF_BLOCK, _LARGEST_BLOCK)
             with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path), block_bytes) as source:
                 has_header = False
@@ -214,7 +218,15 @@ class CsvInput:
             progress.end_file()
 
     def _texts(self, path: str, records: CsvRecords) -> tuple[pa.Table, NDArray[np.int64], list[Iterator[BadRow]]]:
-        """Return the sound records as texts by the header's names, their numbers, and the other records and lines."""
+        """Read the values of records as text.
+
+        Args:
+            path: The path of the file.
+            records: The records.
+
+        Returns:
+            The good records as a table of strings, the positions of these records, and the bad records and lines.
+        """
         names = self._headers[path]
         is_kept = records.widths == len(names)
         is_utf8 = _are_utf8(records)
@@ -247,7 +259,7 @@ class CsvInput:
         null_value = self._options.null_value
         return pa_csv.read_csv(
             pa.BufferReader(data),
-            # One block: a record is never cut.
+            # A single block, so that no record is cut.
             pa_csv.ReadOptions(column_names=names, block_size=len(data) + 1),
             pa_csv.ParseOptions(
                 delimiter=self._options.sep,
@@ -315,7 +327,7 @@ def _checked_headers(headers: dict[str, list[str]], sep: str) -> dict[str, list[
 
 
 def _different(headers: Mapping[str, list[str]]) -> InvalidSchemaError:
-    """Return the error for the first file whose header is not that of the first."""
+    """Return the error for files with different columns, which names the first file whose header differs from that of the first file."""
     first = next(iter(headers.items()))
     other = next((path, header) for path, header in headers.items() if header != first[1])
     return InvalidSchemaError(

@@ -1,8 +1,8 @@
-"""Records of CSV text: where each begins and ends, on which line, and how many values it has; and the lines that are no record.
+"""Records of CSV text: where each begins and ends, on which line, and how many values it has; and the lines that are not valid records.
 
-A block of text is split by array operations where all of its quotes are in order, and by a pattern, record by record, from the first one that is not.
-Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a character like any other.
-After a line that is no record, splitting continues with the next line: a quote that is not closed makes one line bad, not the rest of the file.
+A block of text is split by array operations up to the first quote in an unexpected place; from there on it is split record by record with a regular expression.
+Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a normal character.
+After an invalid line, splitting continues with the next line, so that an unclosed quote makes one line bad, not the rest of the file.
 Arrow reads the values of the records (`csv_input.py`); it gets only text whose structure was checked here.
 """
 
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from icefloe.loading.input_files import ByteSource
 from icefloe.loading.reader_options import ReaderOptions
 
-# A longer record is a bad one. DuckDB's default is 2 MB.
+# The longest record that can be loaded. DuckDB's default is 2 MB.
 MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
-# Bytes that are kept of a record that is longer.
+# The number of bytes of a longer record that are reported.
 _KEPT_BYTES: Final = 1024
 _LF, _CR = 10, 13
 _TOO_LONG = f"is longer than {MAX_RECORD_BYTES // (1024 * 1024)} MiB"
@@ -30,7 +30,14 @@ Offsets = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvFault:
-    """A line that is no record: its text, number, and the number of the value that is wrong, from 0."""
+    """A line that is not a valid record.
+
+    Attributes:
+        text: The bytes of the line.
+        line: The number of the line, from 1.
+        reason: What is wrong.
+        value: The index of the wrong value in the line, from 0; None if unknown.
+    """
 
     text: bytes
     line: int
@@ -40,7 +47,16 @@ class CsvFault:
 
 @dataclass(slots=True, kw_only=True)
 class CsvRecords:
-    """The records of a block of text: start and end (without the line break) of each, the number of its line, and of its values."""
+    """The records of a block of text, as arrays with one element for each record.
+
+    Attributes:
+        data: The bytes of the block.
+        starts: The offset of the record's first byte.
+        ends: The offset after its last byte, without the line break.
+        lines: The number of its first line, from 1.
+        widths: The number of its values.
+        faults: The lines of the block that are not valid records.
+    """
 
     data: bytes
     starts: Offsets
@@ -51,7 +67,7 @@ class CsvRecords:
 
 
 class CsvDialect:
-    """The characters of a CSV file and the patterns made of them."""
+    """The special characters of a CSV file, and regular expressions made of them."""
 
     def __init__(self, options: ReaderOptions) -> None:
         self.sep, self.quote = options.sep.encode(), options.quote.encode()
@@ -65,27 +81,27 @@ class CsvDialect:
         if not quote:
             return unquoted
         quoted = rb"%s(?:%s[^%s%s]|%s%s)*+%s" % (quote, escaped, quote, escape, quote, quote, quote)
-        # Atomic: a value that begins with a quote is in quotes, and never anything else.
+        # An atomic group, so that a value which begins with a quote never matches as an unquoted value.
         return rb"(?>%s|(?!%s)%s)" % (quoted, quote, unquoted)
 
     @cached_property
     def record(self) -> re.Pattern[bytes]:
-        """A record, up to its line break or the end of the text."""
+        """Matches a record, up to its line break or the end of the text."""
         return re.compile(rb"%s(?:%s%s)*+(?=[\r\n]|\Z)" % (self._field, re.escape(self.sep), self._field))
 
     @cached_property
     def values(self) -> re.Pattern[bytes]:
-        """One value of a record, with the separator before it."""
+        """Matches one value of a record, with the separator before it."""
         return re.compile(rb"(?:\A|%s)%s" % (re.escape(self.sep), self._field))
 
     @cached_property
     def before_fault(self) -> re.Pattern[bytes]:
-        """The sound values at the start of a line that is no record, each with the separator after it."""
+        """Matches the valid values at the start of an invalid line, each with the separator after it."""
         return re.compile(rb"(?:%s%s)*+" % (self._field, re.escape(self.sep)))
 
     @cached_property
     def open_quote(self) -> re.Pattern[bytes]:
-        """Sound values, then one whose quotes are still open at the end of the text."""
+        """Matches valid values, followed by a value whose quotes are not closed at the end of the text."""
         quote, escape = re.escape(self.quote), re.escape(self.escape)
         escaped = (escape + rb"[\s\S]|") if escape else b""
         inside = rb"(?:%s[^%s%s]|%s%s)*+" % (escaped, quote, escape, quote, quote)
@@ -93,13 +109,13 @@ class CsvDialect:
 
 
 def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[CsvRecords]:
-    """Yield the records of a file in blocks, the header line among them; blank lines are left out."""
+    """Yield the records of a file in blocks. The header line is the first record; blank lines are left out."""
     carried, line, is_skipping = b"", 1, False
     while True:
         block = source.read()
         data, at_end = carried + block, not block
         if is_skipping:
-            # The rest of a line that was too long.
+            # Skip the rest of a line that was too long.
             end = data.find(b"\n")
             carried = b"" if end < 0 else data[end + 1 :]
             if end < 0 and not at_end:
@@ -123,7 +139,17 @@ def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[CsvRecords
 
 
 def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -> tuple[CsvRecords, int, int]:
-    """Return the records of a text, the offset of what belongs to the next block, and the line number there."""
+    """Split a text into records.
+
+    Args:
+        data: The text.
+        first_line: The number of its first line.
+        dialect: The dialect.
+        at_end: Whether the text is the end of the file.
+
+    Returns:
+        The records; the offset of the incomplete rest, which belongs to the next block; and the line number of this rest.
+    """
     text = np.frombuffer(data, np.uint8)
     breaks = _line_breaks(text, at_end=at_end)
     records, rest = _split_by_arrays(data, text, breaks, dialect, at_end=at_end)
@@ -140,12 +166,12 @@ def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -
 
 
 def _line_breaks(text: NDArray[np.uint8], *, at_end: bool) -> Offsets:
-    """Return the offsets of the line breaks: LF, CR LF (that of its LF), or CR alone."""
+    """Return the offsets of the line breaks: LF, CR LF (the offset of its LF), or CR alone."""
     breaks = np.flatnonzero(text == _LF)
     returns = np.flatnonzero(text == _CR)
     if len(returns):
         is_last = returns == len(text) - 1
-        # A CR at the end of a block may be followed by an LF.
+        # A CR at the end of a block can be followed by an LF in the next block.
         alone = returns[is_last] if at_end else returns[:0]
         inner = returns[~is_last]
         breaks = np.union1d(breaks, np.concatenate([alone, inner[text[inner + 1] != _LF]]))
@@ -153,7 +179,11 @@ def _line_breaks(text: NDArray[np.uint8], *, at_end: bool) -> Offsets:
 
 
 def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialect, *, at_end: bool) -> tuple[CsvRecords, int]:
-    """Return the records up to the first quote out of place, and the offset after them; -offset - 1 where the rest must be split by pattern."""
+    """Split a text into records up to the first quote in an unexpected place.
+
+    Returns:
+        The records, and the offset after them; if the rest must be split by regular expressions, -offset - 1 instead.
+    """
     quotes = np.flatnonzero(text == dialect.quote[0]) if dialect.quote else breaks[:0]
     if dialect.escape and dialect.escape in data:
         return _records(data, text, breaks[:0], quotes, dialect), -1
@@ -174,7 +204,7 @@ def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialec
 
 
 def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
-    """Return the offset of the first quote that neither begins nor ends a value nor is doubled, where every second quote closes; -1 if there is none."""
+    """Return the offset of the first quote that neither begins nor ends a value nor is doubled; -1 if there is none. Every second quote counts as closing."""
     padded = np.concatenate([[_LF], text, [_LF]]).astype(np.uint8)
     beside = np.zeros(256, bool)
     beside[[sep, _LF, _CR]] = True
@@ -185,7 +215,7 @@ def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
     wrong_opening = opening[~(beside[padded[opening]] | after_quote)]
     wrong_closing = closing[~(beside[padded[closing + 2]] | before_quote)]
     if not at_end:
-        # What follows the last byte is in the next block.
+        # The byte after the last one is in the next block, so that a quote at the end cannot be judged yet.
         wrong_closing = wrong_closing[wrong_closing < len(text) - 1]
     wrong = [int(offsets[0]) for offsets in (wrong_opening, wrong_closing) if len(offsets)]
     return min(wrong, default=-1)
@@ -210,7 +240,11 @@ def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: Cs
 def _split_by_pattern(
     data: bytes, start: int, breaks: Offsets, first_line: int, dialect: CsvDialect, records: CsvRecords, *, at_end: bool
 ) -> int:
-    """Add the records and faults from an offset on; return the offset of what belongs to the next block."""
+    """Split a text from an offset on, and add its records and faults to `records`.
+
+    Returns:
+        The offset of the incomplete rest, which belongs to the next block.
+    """
     starts: list[int] = []
     ends: list[int] = []
     widths: list[int] = []

@@ -1,7 +1,8 @@
-"""`FileLoad` and `load_files`: files into a table, in one commit or not at all.
+"""`FileLoad` and `load_files`: load files into a table, in one commit or not at all.
 
-The files are read in blocks and written as they come, so that memory does not grow with their size; only an upsert, and rows that a table's sort order puts in
-order, are held as a whole. `icefloe load` is the same on the command line, where Spark may read the rows instead. The values of a load are `load_request.py`.
+The files are read and written in blocks, so that memory does not grow with their size. Only the rows of an upsert, and rows that must be sorted by the table's
+sort order, are in memory together. `icefloe load` is the same on the command line, where Spark may read the rows instead. `load_request.py` has the values that
+a load takes and returns.
 """
 
 import logging
@@ -53,9 +54,9 @@ from icefloe.spec.types import NestedField, StringType
 from icefloe.table.table import Table
 
 LOG = logging.getLogger(__name__)
-# Files up to this size are put into a table's sort order as a whole.
+# If the files have at most this many bytes, all their rows together are sorted by the table's sort order.
 SORTED_BYTES: Final = 256 * 1024 * 1024
-# The beginning of the problem of a column that a table does not have; more follows where one differs only in letter case.
+# The beginning of the problem text about a column that the table does not have. More text follows if a column differs only in letter case.
 _NOT_A_COLUMN: Final = "is not a column of the table"
 
 
@@ -68,24 +69,24 @@ def load_files(
     progress: ProgressCallback | None = None,
     **request: Any,
 ) -> LoadResult:
-    """Load files into a table, in one commit; the table and its namespace are created if they do not exist. A load that fails changes nothing.
+    """Load files into a table, in one commit. The table and its namespace are created if they do not exist. A load that fails changes nothing.
 
     Args:
         catalog: The catalog.
-        table: The table's name, `namespace.table`.
-        files: Files, folders or patterns, of one format: CSV with a header line, JSON or Parquet.
-        file_format: `csv`, `json` or `parquet`, if the files' names do not have a known ending.
-        progress: Called with the rows and bytes read so far.
+        table: The name of the table, `namespace.table`.
+        files: Files, folders or patterns, all of one format: CSV with a header line, JSON or Parquet.
+        file_format: `csv`, `json` or `parquet`; needed only if the files' names do not have a known ending.
+        progress: Called with the numbers of rows and bytes read so far.
         **request: The fields of `LoadRequest`.
 
     Returns:
-        The table, what the commit did, and the bad rows.
+        The table, the result of the commit, and the bad rows.
 
     Raises:
         InvalidInputError: A row cannot be loaded, or an argument is wrong.
-        SchemaMismatchError: The files do not fit the table, or a file of an upsert lacks a column of it.
+        SchemaMismatchError: The files do not fit the table, or a file of an upsert lacks a column of the table.
         NoSuchFileError: A file does not exist.
-        CommitConflictError, CommitUnknownError: As for `Table.append`.
+        CommitConflictError, CommitUnknownError: The errors of the commit, as for `Table.append`.
     """
     if file_format is not None and file_format not in list(InputFormat):
         raise InvalidInputError(f"{file_format!r} is not a format that can be loaded", next_step=f"choose one of {', '.join(InputFormat)}")
@@ -98,16 +99,16 @@ def load_files(
 
 
 class FileLoad:
-    """One load: `open` determines the columns, `rows` reads the rows, `write` commits them; all within `all_or_nothing`."""
+    """One load: `open` determines the columns, `rows` reads the rows, and `write` commits them. All are called within `all_or_nothing`."""
 
     def __init__(self, catalog: Catalog, table: str, files: InputFiles, request: LoadRequest) -> None:
-        """Check the request and load the table, if it exists. Nothing is created.
+        """Check the request, and load the table if it exists. Nothing is created.
 
-        `load_id` becomes the id that is kept in the summary of the snapshot.
+        The attribute `load_id` becomes the id that the summary of the snapshot has.
 
         Raises:
-            InvalidInputError: An option of the reader is not one that can be set, properties are given for a table that exists, or a load of this id is
-                in the table already.
+            InvalidInputError: An option of the reader cannot be set, properties are given for a table that exists, or the table has a load with this id
+                already.
             InvalidPartitionSpecError: The table exists and is partitioned differently.
         """
         self._catalog, self._request, self.files = catalog, request, files
@@ -136,10 +137,10 @@ class FileLoad:
             _check_same_partitioning(self._existing, request.partition)
 
     def _load_id(self) -> str:
-        """Return the id that the snapshot gets: that of the request, or one of these files which no earlier load has.
+        """Return the id that the snapshot gets: the requested id, or an id derived from the files that no earlier load of the table has.
 
         Raises:
-            InvalidInputError: The table has a load of the requested id already.
+            InvalidInputError: The table has a load with the requested id already.
         """
         name = dotted(self.name)
         if self._request.load_id is not None:
@@ -161,20 +162,20 @@ class FileLoad:
 
     @property
     def schema(self) -> Schema:
-        """The columns that are read, with the types in which they are read."""
+        """The columns that are read, with the types as which they are read."""
         return Schema(*self._fields)
 
     @property
     def creates_table(self) -> bool:
-        """True if the table did not exist when the load began."""
+        """Whether the load creates the table, because it did not exist when the load began."""
         return self._existing is None
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Undo a load that fails or is interrupted: no table, namespace, data file or file of bad rows remains, unless it was committed.
+        """Undo a load that fails or is interrupted in a `with` block, unless it was committed: no table, namespace, data file or file of bad rows remains.
 
         Raises:
-            CommitUnknownError: The commit may have happened, so nothing that it needs is deleted.
+            CommitUnknownError: The commit may have happened, so that files which it needs are kept.
         """
         with self._namespace.dropped_on_error():
             try:
@@ -186,7 +187,7 @@ class FileLoad:
                 raise
 
     def open(self, progress: ProgressCallback | None = None) -> None:
-        """Determine the columns of the files, and create the table or add its columns in a transaction that `write` commits.
+        """Determine the columns of the files, and stage the new table or the new columns in a transaction that `write` commits.
 
         Raises:
             InvalidInputError: There are no rows, or a file is damaged.
@@ -211,11 +212,11 @@ class FileLoad:
             self._member = transaction.load_table(self.name)
             self._fit(self._member)
         if self._filter is not None:
-            # Checked before any row is read.
+            # The filter is checked before any row is read.
             bind(self._filter, self._member.table_metadata.schema())
 
     def rows(self, progress: ProgressCallback | None = None) -> Any:
-        """Return the rows as Arrow data: a stream, or a table where they must be sorted. Bad rows are collected while it is read."""
+        """Return the rows as Arrow data: a record batch reader, or a table if the rows must be sorted. Bad rows are collected while the rows are read."""
         assert self._member is not None, "open() comes first"  # noqa: S101
         schema = self._member.table_metadata.schema()
         reader = pa.RecordBatchReader.from_batches(schema_to_arrow(schema), self._batches(schema, progress))
@@ -223,7 +224,7 @@ class FileLoad:
         return reader.read_all() if is_sorted and self.files.size <= SORTED_BYTES else reader
 
     def spark_request(self, progress: ProgressCallback | None = None) -> SparkRequest:
-        """Return what Spark needs to read the same rows. Call it only if `spark_obstacle` returns None."""
+        """Return a description of the files from which Spark reads the same rows. It may only be called if `spark_obstacle` returns None."""
         columns = self.schema
         read_as = columns
         options = spark_options(self.options, self.files.format)
@@ -237,27 +238,34 @@ class FileLoad:
         return SparkRequest(paths=self.files.paths, file_format=self.files.format.value, columns=columns, read_as=read_as, options=options)
 
     def spark_obstacle(self) -> str | None:
-        """Return what in the files Spark does not load, None if it loads them."""
+        """Return the property of the files because of which Spark cannot load them, as text; None if Spark can."""
         if isinstance(self._input, CsvInput) and self._input.has_different_headers:
             return "CSV files with different columns"
         if isinstance(self._input, JsonInput) and not self._input.has_objects_on_lines():
-            # Spark would read one value of each file.
+            # Spark would read only one value of each file.
             return "JSON with an object over several lines, or an array"
         if isinstance(self._input, JsonInput) and self._existing is not None and self._request.upsert:
-            # Spark reads a field that an object lacks as null, which would replace the table's value.
+            # Spark reads a missing field of an object as null, which would replace the table's value.
             return "JSON with --upsert"
         return None
 
     def count_bad_rows(self, progress: ProgressCallback | None = None) -> None:
-        """Read every row without writing it. Raises `InvalidInputError` if one is bad."""
+        """Read every row without writing it, to find all bad rows.
+
+        Raises:
+            InvalidInputError: A row is bad.
+        """
         for _ in self.rows(progress):
             pass
 
     def write(self, rows: Any) -> LoadResult:
-        """Write the rows and commit them, with the table or its new columns, in one commit. Raises as `Table.append`.
+        """Write the rows and commit them, together with the new table or columns, in one commit. The errors are those of `Table.append`.
 
         Args:
-            rows: What `rows` returned, or a Spark DataFrame of the same files.
+            rows: The result of `rows`, or a Spark DataFrame of the same files.
+
+        Returns:
+            The table, the result of the commit, and the bad rows.
         """
         member, transaction = self._member, self._transaction
         assert member is not None, "open() comes first"  # noqa: S101
@@ -296,10 +304,10 @@ class FileLoad:
         )
 
     def may_be_committed(self, error: BaseException) -> bool:
-        """Return True unless an error is known to have come before the commit, or to have prevented it.
+        """Return False only if the load was certainly not committed.
 
         Args:
-            error: The error that ended the load. After one that is not Icefloe's, such as an interrupt, the state of a commit that had begun is unknown.
+            error: The error that ended the load. If it is not an `IcefloeError`, such as an interrupt, the state of a commit that had begun is unknown.
         """
         if self._is_commit_begun and not isinstance(error, IcefloeError):
             return True
@@ -307,7 +315,7 @@ class FileLoad:
             current = self._table_if_exists()
         except IcefloeError:
             return True
-        # Another writer may have changed the table; then the files of this load are kept, too.
+        # The table may have been changed by another writer instead. The files of this load are kept in that case too.
         return (None if current is None else current.state) != self._state_before
 
     def _opened_input(self) -> CsvInput | JsonInput | ParquetInput:
@@ -361,7 +369,7 @@ class FileLoad:
         return member
 
     def _fit(self, member: TableInTransaction) -> None:
-        """Check that the columns fit the table, after adding those that it does not have, if that was requested."""
+        """Check that the columns of the files fit the table. If requested, columns that the table does not have are added first."""
         if self._request.upsert:
             self._check_complete(member.table_metadata.schema())
         if self._request.add_columns:
@@ -373,7 +381,7 @@ class FileLoad:
             check_fits(schema_to_arrow(self.schema), member.table_metadata.schema())
         except SchemaMismatchError as error:
             new = [problem.what for problem in error.problems if problem.what.startswith(_NOT_A_COLUMN)]
-            # A name that differs from a column's only in letter case is not added.
+            # A column whose name differs only in letter case from another one's cannot be added.
             can_add = bool(new) and all(what == _NOT_A_COLUMN for what in new)
             next_step = "pass --add-columns to add the new columns to the table" if can_add else error.next_step
             raise SchemaMismatchError(
@@ -381,9 +389,13 @@ class FileLoad:
             ) from error
 
     def _check_complete(self, schema: Schema) -> None:
-        """Raise `SchemaMismatchError` if a file lacks a column of the table: the upsert would set it to null in the rows that it replaces."""
+        """Check that each file of an upsert has all columns of the table, because a missing column would become null in the replaced rows.
+
+        Raises:
+            SchemaMismatchError: A file lacks a column.
+        """
         loaded = arrow_names(list(schema_to_arrow(self.schema)))
-        # The fields of JSON objects are those of all files together; an object that lacks one is a bad row.
+        # For JSON, the fields of all objects of all files count together; an object that lacks one of them is a bad row.
         names_by_file = {self.files.described: loaded} if isinstance(self._input, JsonInput) else self._input.names_by_file()
         check_complete(names_by_file, loaded, schema, dotted(self.name))
 
@@ -394,7 +406,7 @@ class FileLoad:
         for batch in self._input.batches(self._fields, self.bad_rows, counter):
             rows += batch.num_rows
             if self.bad_rows.has_failed:
-                continue  # the other bad rows are counted, and nothing more is written
+                continue  # further bad rows are only counted, and no more rows are written
             table = cast_to_schema(pa.Table.from_batches([batch]), schema)
             if row_filter is not None:
                 table = table.filter(arrow_mask(row_filter, table))
@@ -407,7 +419,7 @@ class FileLoad:
             raise InvalidInputError(f"{self.files.described}: there are no rows", next_step="name files that contain rows")
 
     def _undo(self, error: BaseException) -> None:
-        """Delete what the load wrote. An error of it is logged, because the load's own is the one to raise."""
+        """Delete what the load wrote. If this fails, the error is only logged, because the error of the load is raised."""
         may_be_committed = True
         try:
             if self._transaction is not None:
@@ -430,7 +442,11 @@ def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
 
 
 def _check_new(metadata: TableMetadata, load_id: str, table: str) -> None:
-    """Refuse a load that is in the table's history: a load that was killed after its commit would have its rows twice. Raises `InvalidInputError`."""
+    """Refuse a load that the table has already: repeating a load that was killed after its commit would add its rows again.
+
+    Raises:
+        InvalidInputError: A snapshot of the table has the id of the load.
+    """
     for snapshot in metadata.snapshots:
         if snapshot.summary.get(LOAD_ID) == load_id:
             raise InvalidInputError(

@@ -1,6 +1,6 @@
-"""The input files of a load: search, formats, sizes, and their content as a stream of unpacked bytes.
+"""The input files of a load: finding them, their formats and sizes, and their content as a stream of decompressed bytes.
 
-What the bytes mean is left to `csv_input.py`, `json_input.py` and `parquet_input.py`.
+`csv_input.py`, `json_input.py` and `parquet_input.py` interpret the bytes.
 """
 
 import os
@@ -24,7 +24,7 @@ from icefloe.spec.ports import FileIO
 
 
 class InputFormat(StrEnum):
-    """The formats that can be loaded, with Spark's names."""
+    """The formats that can be loaded, under Spark's names."""
 
     JSON = "json"
     CSV = "csv"
@@ -39,11 +39,11 @@ ENDINGS: Final[Mapping[str, InputFormat]] = {
     ".parquet": InputFormat.PARQUET,
     ".pq": InputFormat.PARQUET,
 }
-# The codec of each ending by Arrow's name. Parquet is compressed inside the file, so these are endings of CSV and JSON files.
+# Arrow's name of the codec of each ending. Only CSV and JSON files have such endings, because Parquet is compressed inside the file.
 CODECS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-# Hadoop's framing of this codec is Spark's alone.
+# Only Spark can decompress these, because they have Hadoop's framing of the codec.
 _SPARK_CODECS = (".snappy",)
-# The ending of files in which `bad_rows.py` writes what was not loaded; a folder or pattern does not include them.
+# The ending of files to which `bad_rows.py` writes bad rows. Folders and patterns do not include them.
 BAD_ROWS_ENDING = ".bad-rows"
 
 BLOCK_BYTES = 4 * 1024 * 1024
@@ -51,7 +51,14 @@ BLOCK_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFiles:
-    """Files of one format. `paths` are locations of files; folders and patterns are replaced by the files in them. `sizes` are their bytes."""
+    """Files of one format.
+
+    Attributes:
+        paths: The locations of the files; folders and patterns are replaced by the files in them.
+        format: The format of all files.
+        io: The storage of the files.
+        sizes: The size of each file in bytes, as it is stored.
+    """
 
     paths: tuple[str, ...]
     format: InputFormat
@@ -60,43 +67,43 @@ class InputFiles:
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """The total size of the files in bytes."""
         return sum(self.sizes)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the files' locations, sizes and, of local ones, times of their last change; equal for the same files in any order.
+        """A hash of the files' locations, sizes and, for local files, times of their last change. The order of the files does not matter.
 
         Raises:
-            StorageError, NoSuchFileError: A local file is not there any more, or cannot be looked at.
+            StorageError, NoSuchFileError: A local file no longer exists, or cannot be accessed.
         """
         marks = sorted(zip(map(qualify, self.paths), self.sizes, map(_changed_ns, self.paths), strict=True))
         return sha256("\0".join(f"{place}\0{size}\0{time}" for place, size, time in marks).encode()).hexdigest()[:16]
 
     @property
     def described(self) -> str:
-        """The file or the number of files, for messages."""
+        """The path of the only file, or the number of files, for messages."""
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
 
 def find_files(texts: Sequence[str], file_format: InputFormat | None, properties: Mapping[str, str] | None = None) -> InputFiles:
-    """Find the files, and check that they exist and are not all empty.
+    """Find the input files, and check that they exist and are not all empty.
 
     Args:
-        texts: Paths of files and folders, patterns with `*`, `?` or `[`, locations such as `s3://bucket/folder`.
-        file_format: The format, None to take it from the files' endings.
-        properties: The catalog's properties: keys and addresses of object stores.
+        texts: Paths of files and folders, patterns with `*`, `?` or `[`, and locations such as `s3://bucket/folder`.
+        file_format: The format; None to derive it from the endings of the files.
+        properties: The properties of the catalog, which have the keys and addresses of object stores.
 
     Raises:
         NoSuchFileError: A file does not exist, or a pattern matches none.
-        StorageError: A file or folder may not be read.
+        StorageError: Access to a file or folder is denied.
         InvalidInputError: A file has an unknown ending or occurs twice, the files have several formats, or all are empty.
     """
     io = load_file_io(properties or {}, texts[0] if texts else None, is_trusted=True)
     paths: list[str] = []
     for text in texts:
         if scheme_of(text) == "file" and os.path.exists(local_path(text)) and not os.path.isdir(local_path(text)):
-            # An error of its own for a pipe or a device; `text` may have characters of patterns.
+            # Pipes and devices are refused with an error of their own. `text` may contain characters of patterns.
             size_of(io, text)
         locations = files_of(io, text)
         paths += locations if locations == [text] else [path for path in locations if not path.endswith(BAD_ROWS_ENDING)]
@@ -118,7 +125,7 @@ def find_files(texts: Sequence[str], file_format: InputFormat | None, properties
 
 
 def _changed_ns(path: str) -> int:
-    """Return when a local file was last changed, in nanoseconds since 1970; 0 for another one, which has no time that all stores know."""
+    """Return the time of the last change of a local file in nanoseconds since 1970; 0 for other files, because not all stores have such a time."""
     if scheme_of(path) != "file":
         return 0
     try:
@@ -128,13 +135,17 @@ def _changed_ns(path: str) -> int:
 
 
 def size_of(io: FileIO, path: str) -> int:
-    """Return the size of a file that may be read. Raises as `FileIO.open_input`."""
+    """Return the size of a file in bytes, after checking that the file can be read. The errors are those of `FileIO.open_input`."""
     with io.open_input(path) as source:
         return int(source.size())
 
 
 def format_of(path: str) -> InputFormat:
-    """Return the format of a file by its ending. Raises `InvalidInputError` for an unknown ending."""
+    """Return the format of a file by its ending.
+
+    Raises:
+        InvalidInputError: The ending is unknown.
+    """
     suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
     while suffixes and suffixes[-1] in (*CODECS, *_SPARK_CODECS):
         suffixes.pop()
@@ -149,7 +160,7 @@ def format_of(path: str) -> InputFormat:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turn errors of Arrow and of the system while a file is read into an error that names the file.
+    """Convert errors of Arrow and of the system in a `with` block, which reads a file, to an error that names the file.
 
     Raises:
         InvalidInputError: The file is damaged or not complete.
@@ -163,7 +174,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 class ByteSource:
-    """The unpacked bytes of a file, read once from start to end. `position` counts the bytes of the file itself that were read so far."""
+    """The decompressed bytes of a file, read once from start to end."""
 
     def __init__(self, raw: Any, stream: Any, path: str, decode: Callable[[bytes, bool], bytes] | None, block_bytes: int) -> None:
         self._raw = raw
@@ -174,16 +185,20 @@ class ByteSource:
 
     @property
     def position(self) -> int:
-        """The number of bytes of the file, packed as it is, that were read."""
+        """The number of bytes that were read of the file as it is stored, before decompression."""
         return int(self._raw.tell())
 
     def read(self) -> bytes:
-        """Return the next block; empty bytes at the end. Raises `InvalidInputError` for a damaged file."""
+        """Return the next block of decompressed bytes; empty at the end.
+
+        Raises:
+            InvalidInputError: The file is damaged.
+        """
         with reading(self._path):
             block = bytes(self._stream.read(self._block_bytes))
             while self._decode is not None:
                 decoded = self._decode(block, not block)
-                # A block may end within a character, so that nothing is decoded yet.
+                # If a block ends within a character, the decoder can return nothing yet.
                 if decoded or not block:
                     return decoded
                 block = bytes(self._stream.read(self._block_bytes))
@@ -194,16 +209,16 @@ class ByteSource:
 def open_bytes(
     io: FileIO, path: str, decode: Callable[[bytes, bool], bytes] | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[ByteSource]:
-    """Open a file as a stream of unpacked bytes.
+    """Open a file as a stream of decompressed bytes.
 
     Args:
         io: The storage of the file.
-        path: Its location; the ending names the codec.
-        decode: A function that turns a block (and whether it is the last, empty one) into UTF-8.
+        path: The location of the file, whose ending names the codec.
+        decode: Converts a block to UTF-8; its second argument is True for the last block, which is empty.
         block_bytes: The most bytes of a block.
 
     Raises:
-        UnsupportedFeatureError: The file has a codec that only Spark unpacks.
+        UnsupportedFeatureError: The file has a codec that only Spark can decompress.
         StorageError: The file cannot be opened.
     """
     suffix = PurePosixPath(path).suffix.lower()

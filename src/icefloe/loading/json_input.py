@@ -1,6 +1,6 @@
 """Rows of JSON files: their columns, and their values converted to a table's types.
 
-`json_records.py` finds the objects, `json_types.py` converts their values.
+`json_records.py` finds the objects, and `json_types.py` converts their values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,22 +23,23 @@ from icefloe.spec.types import DecimalType, IcebergType, NestedField
 
 
 class JsonInput:
-    """The rows of JSON files. Each file is read once for the types of its columns, unless they are stated, and once for its rows."""
+    """The rows of JSON files. Each file is read once for its rows, and before that once to infer the types of its columns, unless they are given."""
 
     def __init__(self, files: InputFiles, options: ReaderOptions, *, replaced: Sequence[NestedField] = ()) -> None:
         """Prepare to read; no file is opened.
 
         Args:
             files: The files.
-            options: Options of the reader.
-            replaced: The columns of existing rows that an upsert replaces. An object that lacks one is a bad row, because the column would become null.
+            options: The options of the reader.
+            replaced: For an upsert the columns of the table. An object that lacks one of them is a bad row, because the column of the replaced row would become
+                null.
         """
         self._files, self._options, self._replaced = files, options, replaced
-        # The fields of objects are known only when all are read.
+        # The fields of the objects are known only after all files are read.
         self.names: list[str] | None = None
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:  # noqa: ARG002
-        """Return the columns with the types that all of their values have.
+        """Return the columns of all objects. A type that is not known is inferred: all values of the column have it.
 
         Raises:
             InvalidInputError: There is no object, or there are too many different fields.
@@ -58,7 +59,7 @@ class JsonInput:
         return columns
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `fields`, and add the others to `bad_rows`."""
+        """Yield the rows with the columns of `fields`, and add rows that cannot be converted to `bad_rows`."""
         schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
         exact = any(isinstance(kind, DecimalType) for _, field in walk(fields) for kind in [field.field_type])
         for path, records in self._records(progress, exact=exact):
@@ -87,7 +88,7 @@ class JsonInput:
             yield batch
 
     def has_objects_on_lines(self) -> bool:
-        """Return True if each file has an object on each line."""
+        """Return whether each file has one object on each line."""
         for path in self._files.paths:
             with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
                 if not has_objects_on_lines(source.read()):

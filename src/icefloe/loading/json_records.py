@@ -1,7 +1,7 @@
-"""Objects in JSON text: one on each line, or over several lines, one after the other or in an array.
+"""Objects in JSON text: one object on each line, or objects over several lines, either one after another or in an array.
 
-The form is recognised by the first block of a file. Text over several lines is cut by array operations at the brackets outside strings, so that an array of any
-length is read in blocks; `msgspec` parses each value.
+The form is recognised by the first block of a file. Text over several lines is cut by array operations at the brackets outside of strings, so that an array of
+any length is read in blocks. `msgspec` parses each value.
 """
 
 import math
@@ -20,13 +20,13 @@ _KEPT_BYTES: Final = 1024
 _MIB = 1024 * 1024
 _TOO_LONG: Final = f"is longer than {MAX_RECORD_BYTES // _MIB} MiB"
 _SPACE: Final = b" \t\r\n"
-# Lines among which one that is an object by itself shows that there is one on each.
+# The number of lines that are examined: if one of them is a complete object, the file has one object on each line.
 _EXAMINED_LINES: Final = 200
 
 _QUOTE, _BACKSLASH, _LF = ord('"'), ord("\\"), ord("\n")
 _OPENING, _CLOSING = (ord("{"), ord("[")), (ord("}"), ord("]"))
 
-# The change of depth at each byte.
+# By the value of a byte, the change of the nesting depth at it.
 _STEPS: Final = np.zeros(256, np.int8)
 _STEPS[list(_OPENING)] = 1
 _STEPS[list(_CLOSING)] = -1
@@ -35,7 +35,7 @@ _DECODER: Final = msgspec.json.Decoder()
 
 
 class ExactNumber(float):
-    """A number with a fraction or an exponent, and its text, which a float of 64 bits may round."""
+    """A number with a fraction or an exponent. `text` is the number as it was written, which the float may round."""
 
     text: str
 
@@ -52,13 +52,17 @@ _EXACT_DECODER: Final = msgspec.json.Decoder(float_hook=_exact)
 
 
 def json_text(value: Any) -> bytes:
-    """Return a value as JSON; an exact number as it was written. Raises `RecursionError`."""
+    """Return a value as JSON, with exact numbers as they were written.
+
+    Raises:
+        RecursionError: The value is nested too deeply.
+    """
     return msgspec.json.encode(value, enc_hook=lambda number: msgspec.Raw(number.text.encode()))
 
 
 @dataclass(slots=True, kw_only=True)
 class JsonFault:
-    """Text that is no JSON object, the number of the line on which it begins, and why."""
+    """Text that is not a JSON object, the number of the line on which it begins, and what is wrong."""
 
     text: bytes
     line: int
@@ -67,7 +71,15 @@ class JsonFault:
 
 @dataclass(slots=True, kw_only=True)
 class JsonRecords:
-    """The objects of a block, with the line on which each begins and its text, and the text that is not an object. With `exact` fractions are `ExactNumber`."""
+    """The objects of a block, and the text in it that is not an object.
+
+    Attributes:
+        rows: The objects.
+        lines: The number of the line on which each object begins, from 1.
+        texts: The text of each object.
+        faults: The text that is not an object.
+        exact: Whether numbers with a fraction or an exponent become `ExactNumber`.
+    """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -76,7 +88,7 @@ class JsonRecords:
     exact: bool = False
 
     def add(self, text: bytes, line: int) -> None:
-        """Parse a text: an object is a row, and so is each object in an array."""
+        """Parse a text and add its objects: the text is one object, or an array of objects."""
         try:
             value = (_EXACT_DECODER if self.exact else _DECODER).decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -101,7 +113,7 @@ class JsonRecords:
     def _add_members(self, members: list[Any], text: bytes, line: int) -> None:
         rows = [member for member in members if isinstance(member, dict)]
         for row in rows:
-            # Each row has its own text: a bad one is written without the others of a long array.
+            # Each row gets its own text, so that a bad row is reported without the others of a long array.
             self._add_row(row, json_text(row), line)
         others = len(members) - len(rows)
         if others:
@@ -116,7 +128,7 @@ def _reason(error: Exception) -> str:
 
 
 def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[JsonRecords]:
-    """Yield the objects of a file in blocks; with `exact` a fraction keeps its text."""
+    """Yield the objects of a file in blocks. If `exact` is true, numbers with a fraction or an exponent keep their text."""
     block = more = source.read()
     while more and not block.strip(_SPACE) and len(block) < MAX_RECORD_BYTES:
         more = source.read()
@@ -125,7 +137,7 @@ def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[Js
 
 
 def has_objects_on_lines(block: bytes) -> bool:
-    """Return True if the text has an object on each line. A damaged first line counts as one."""
+    """Return whether a text has one object on each line, even if its first line is damaged."""
     lines = [line for line in block.split(b"\n", _EXAMINED_LINES)[:_EXAMINED_LINES] if line.strip(_SPACE)]
     first = _parse_line(lines[0]) if lines else None
     if isinstance(first, dict) or (isinstance(first, list) and len(lines) > 1):
@@ -133,7 +145,7 @@ def has_objects_on_lines(block: bytes) -> bool:
     if lines and lines[0].lstrip(_SPACE)[:1] == b"[":
         return False
     if not lines or lines[0].lstrip(_SPACE)[:1] != b"{":
-        # Text without a bracket at its start has no objects over several lines.
+        # Text that does not begin with a bracket cannot have objects over several lines.
         return True
     if not any(isinstance(_parse_line(line), dict) for line in lines[1:] if line[:1] == b"{"):
         return False
@@ -177,10 +189,10 @@ def _of_lines(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRec
 
 
 def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRecords]:
-    """Yield the values of an array, or values that follow each other, whatever their lines."""
+    """Yield the objects of an array, or objects that follow each other, regardless of line breaks."""
     start = len(block) - len(block.lstrip(_SPACE))
     is_array = block[start : start + 1] == b"["
-    # The bracket of an array is dropped, so that its values follow each other, with commas between them.
+    # The opening bracket of an array is dropped, so that only values separated by commas remain.
     line = 1 + block.count(b"\n", 0, start)
     carried, block = b"", block[start + is_array :]
     has_ended = False
@@ -197,7 +209,7 @@ def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRe
             elif is_array and not has_ended:
                 records.faults.append(JsonFault(text=b"", line=last_line, reason="has an array that is not closed"))
         elif len(carried) > MAX_RECORD_BYTES:
-            # Where the next object begins cannot be known, so the rest of the file is one bad row.
+            # The begin of the next object cannot be found, so that the rest of the file is one bad row.
             records.faults.append(
                 JsonFault(text=carried[:_KEPT_BYTES], line=line, reason=f"{_TOO_LONG} or is not closed; the rest is not read")
             )
@@ -210,7 +222,11 @@ def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRe
 
 
 def _split_values(data: bytes, line: int, records: JsonRecords, *, is_array: bool, has_ended: bool) -> tuple[int, int, bool]:
-    """Add the complete values of a text; return the offset after them, the line there, and whether the array has ended."""
+    """Add the complete values of a text to `records`.
+
+    Returns:
+        The offset after the last complete value, the number of the line there, and whether the array has ended.
+    """
     if has_ended:
         if data.strip(_SPACE):
             records.faults.append(JsonFault(text=data.strip(_SPACE)[:_KEPT_BYTES], line=line, reason="follows the end of the array"))
@@ -232,7 +248,7 @@ def _split_values(data: bytes, line: int, records: JsonRecords, *, is_array: boo
 
 
 def _ends(text: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the offsets of the brackets outside strings that close a value of the top level, or that nothing has opened."""
+    """Return the offsets of the brackets outside of strings that close a top-level value, or that close nothing."""
     quotes = np.flatnonzero(text == _QUOTE)
     escaped = quotes[(quotes > 0) & (text[np.maximum(quotes, 1) - 1] == _BACKSLASH)]
     if len(escaped):
@@ -242,7 +258,7 @@ def _ends(text: NDArray[np.uint8]) -> NDArray[np.int64]:
     if len(quotes):
         signs = signs[np.searchsorted(quotes, signs) % 2 == 0]
     depths = np.cumsum(_STEPS[text[signs]], dtype=np.int32)
-    # After a bracket that nothing has opened, the top level is one lower.
+    # Each closing bracket without an opening one lowers the depth of the top level by one.
     top = np.minimum.accumulate(np.minimum(depths, 0)) if len(depths) else depths
     ends: NDArray[np.int64] = signs[depths == top]
     return ends

@@ -1,4 +1,4 @@
-"""Types of JSON values: the type that all values of a field have, and the conversion of values to a type with the ones that do not fit."""
+"""Types of JSON values: inference of the type that all values of a field have, and conversion of values to a type."""
 
 import base64
 import binascii
@@ -30,9 +30,9 @@ from icefloe.spec.types import (
     UnknownType,
 )
 
-# Deeper values become texts of JSON: a table's types may be nested 30 deep.
+# Values at a greater depth are loaded as JSON text, because a table's types may be nested only 30 levels deep.
 MAX_DEPTH: Final = 24
-# Different fields of all objects together.
+# The most different fields of all objects together.
 MAX_FIELDS: Final = 10_000
 _MAX_LONG, _MAX_INT = 2**63, 2**31
 _MOST_DIGITS: Final = 10**38
@@ -45,7 +45,7 @@ Reject = Callable[[int, str], None]
 
 
 class JsonTypes:
-    """The types of a field's values so far."""
+    """The types that the values of a field have so far."""
 
     def __init__(self, depth: int = 0, counter: list[int] | None = None) -> None:
         self._depth = depth
@@ -57,7 +57,11 @@ class JsonTypes:
         self._element: JsonTypes | None = None
 
     def observe(self, values: Sequence[Any]) -> None:
-        """Add the types of values. Raises `InvalidInputError` for more fields than a table should have."""
+        """Add the types of further values.
+
+        Raises:
+            InvalidInputError: The objects have more different fields than a table should have.
+        """
         kinds = set(map(type, values))
         kinds.discard(type(None))
         self._kinds |= kinds
@@ -93,11 +97,11 @@ class JsonTypes:
             self._fields[name].observe(members)
 
     def columns(self) -> list[NestedField]:
-        """Return the fields of objects, in the order in which they came first; their ids are not set."""
+        """Return the fields of the observed objects, in the order in which they first occurred. Their ids are placeholders."""
         return [NestedField(number, name, types.common_type()) for number, (name, types) in enumerate(self._fields.items(), start=1)]
 
     def common_type(self) -> IcebergType:
-        """Return the type of all values; string, with other values as JSON, where they have no type in common."""
+        """Return the type that all values have. If there is no common type, it is string, and values that are not text become JSON text."""
         kinds = self._kinds
         if self._depth < MAX_DEPTH:
             if kinds == {dict} and self._fields:
@@ -119,12 +123,12 @@ class JsonTypes:
 
 
 def column_of(values: list[Any], field: NestedField, reject: Reject) -> pa.Array:
-    """Convert the values of a column to the Arrow array of its type.
+    """Convert the values of a column to an Arrow array of its type.
 
     Args:
-        values: Parsed JSON; None where an object has no such field.
+        values: Parsed JSON values; None if an object does not have the field.
         field: The column.
-        reject: Called with the position of each value that does not fit, and why; the value becomes null.
+        reject: Called with the position of each value that does not fit, and the reason; the value becomes null.
     """
     return _array(values, field.field_type, field.required, range(len(values)), reject)
 
@@ -146,7 +150,7 @@ def _array(values: list[Any], kind: IcebergType, required: bool, rows: Sequence[
 
 
 def _of_type(values: list[Any], python: type, kind: str, rows: Sequence[int], reject: Reject) -> list[Any]:
-    """Return the values of a Python type; others are rejected and None."""
+    """Return the values, with None for each value that is not of a Python type; such values are rejected."""
     if not set(map(type, values)) - {python, type(None)}:
         return values
     members: list[Any] = []
@@ -191,7 +195,7 @@ def _map(values: list[Any], kind: MapType, rows: Sequence[int], reject: Reject) 
         [item for value in objects if value for item in value.values()], kind.value_type, kind.value_required, entry_rows, reject
     )
     if keys.null_count:
-        # A key that does not fit is rejected with its row, but an array of maps cannot have it.
+        # Rows with a wrong key were rejected. Their keys are null, which Arrow does not allow in maps, so that all maps become empty.
         empty: list[Any] = [None if value is None else {} for value in objects]
         return _map(empty, kind, rows, reject)
     return pa.MapArray.from_arrays(_offsets(objects), keys, items, mask=pa.array([value is None for value in objects], pa.bool_()))
@@ -243,7 +247,7 @@ def _check_values(values: list[Any], fits: Callable[[Any], bool], kind: str, row
 
 
 def _is_float(value: Any) -> bool:
-    """Return True for a number that a float can hold, rounded."""
+    """Return whether a value is a number that a float can hold, possibly rounded."""
     return type(value) in (float, ExactNumber) or (type(value) is int and abs(value) < _MOST_FLOAT)
 
 

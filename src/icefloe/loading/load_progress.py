@@ -1,4 +1,4 @@
-"""How far a load is, for a progress bar."""
+"""The progress of a load, for a progress bar."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgress:
-    """Rows and bytes of one pass over the files.
+    """The numbers of rows and bytes that one pass over the files has read.
 
     Attributes:
         step: `columns` while types are inferred, `rows` while rows are written.
-        rows: Rows read so far.
-        done_bytes: Bytes of the files read so far, packed as they are.
-        all_bytes: Bytes of all files.
+        rows: The number of rows read so far.
+        done_bytes: The number of bytes read so far, as they are stored.
+        all_bytes: The total size of the files in bytes, as they are stored.
     """
 
     step: str
@@ -25,7 +25,7 @@ ProgressCallback = Callable[[LoadProgress], None]
 
 
 class ProgressCounter:
-    """Counts the rows and bytes of one pass over all files, and passes them on."""
+    """Counts the rows and bytes of one pass over all files, and reports them to a callback."""
 
     def __init__(self, callback: ProgressCallback | None, step: str, all_bytes: int) -> None:
         self._callback, self._step, self._all_bytes = callback, step, all_bytes
@@ -34,7 +34,7 @@ class ProgressCounter:
         self._position = 0
 
     def advance(self, rows: int, position: int) -> None:
-        """Count rows more, and set the position in the current file."""
+        """Add rows, and set the position in the current file in bytes."""
         self.rows += rows
         self._position = position
         if self._callback is not None:
@@ -42,6 +42,6 @@ class ProgressCounter:
             self._callback(LoadProgress(step=self._step, rows=self.rows, done_bytes=done, all_bytes=self._all_bytes))
 
     def end_file(self) -> None:
-        """Begin with the next file."""
+        """Complete the current file."""
         self._earlier_bytes += self._position
         self._position = 0

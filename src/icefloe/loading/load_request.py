@@ -1,4 +1,4 @@
-"""The values of a load: `LoadRequest`, `LoadResult`, and `SparkRequest` for the rows that Spark reads."""
+"""The values that a load takes and returns: `LoadRequest`, `LoadResult`, and `SparkRequest` for rows that Spark reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from icefloe.operations.write_result import WriteResult
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
 
-# The entry of a snapshot's summary with the id of the load that made it.
+# The key in the summary of a snapshot that has the id of the load.
 LOAD_ID = "icefloe.load-id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What to load, and how.
+    """What a load does with the rows of the files.
 
     Attributes:
-        partition: Partition fields of a new table, such as `month(time)`.
-        properties: Properties of a new table, such as `{"format-version": "3"}`.
-        columns: The columns to load as text, such as `id long, time timestamptz`; all columns, with inferred types, by default.
-        options: Options of the reader, such as `{"sep": ";"}`.
+        partition: The partition fields of a new table, such as `month(time)`.
+        properties: The properties of a new table, such as `{"format-version": "3"}`.
+        columns: The columns to load as text, such as `id long, time timestamptz`; by default all columns, with inferred types.
+        options: The options of the reader, such as `{"sep": ";"}`.
         overwrite: Replace all rows of the table.
-        upsert: Key columns: rows with the key of an existing row replace it, others are added. Each file needs every column of the table.
-        where: A filter: only rows for which it is true are loaded.
-        add_columns: Add columns of the files that the table does not have.
+        upsert: The key columns of an upsert. Loaded rows replace existing rows with the same key, others are added. Each file needs every column of the table.
+        where: A filter. Only rows for which it is true are loaded.
+        add_columns: Add columns to the table that only the files have.
         cast_nanos: Cut timestamps of Parquet files to microseconds.
-        bad_rows: What is done with rows that cannot be loaded.
-        bad_rows_file: The file for `quarantine`; by default beside the first input file.
-        load_id: An id of the load, kept in the summary of its snapshot: a load of an id that the table has in its history is refused. By default an id of the
-            files, which is kept too, and refuses nothing.
+        bad_rows: What the load does with rows that cannot be loaded.
+        bad_rows_file: The file for `quarantine`; by default a file beside the first input file.
+        load_id: An id of the load, which the summary of the snapshot gets. A load is refused if the table's history has its id. The default id, which is
+            derived from the files, is in the summary too, but no load is refused because of it.
     """
 
     partition: str | Sequence[str] = ()
@@ -48,7 +48,11 @@ class LoadRequest:
     load_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Put single names in lists. Raise `InvalidInputError` for options that contradict each other."""
+        """Convert single names to lists, and check the options.
+
+        Raises:
+            InvalidInputError: Options contradict each other.
+        """
         for name in ("partition", "upsert"):
             value = getattr(self, name)
             object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value))
@@ -68,15 +72,15 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """The outcome of a load.
+    """The result of a load.
 
     Attributes:
         table: The table after the load.
-        write: What the commit did.
-        load_id: The id of the load, which the summary of its snapshot has.
+        write: The result of the commit.
+        load_id: The id of the load, which the summary of the snapshot has.
         bad_rows: The number of rows that were not loaded because they are bad.
-        first_bad_rows: The first of them.
-        bad_rows_file: The file that has them all; None without bad rows, or unless it was requested.
+        first_bad_rows: The first bad rows.
+        bad_rows_file: The file with all bad rows; None if there are none, or if no such file was requested.
         filtered_rows: The number of rows for which the filter was not true.
         mixed_columns: New columns of CSV files that are `string` although nearly all of their values have another type.
     """
@@ -93,14 +97,14 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRequest:
-    """Files for Spark to read.
+    """A description of files for Spark to read.
 
     Attributes:
-        paths: The files.
-        file_format: Spark's name of their format.
+        paths: The locations of the files.
+        file_format: Spark's name of the format.
         columns: The columns to load.
-        read_as: The columns of the files in their order, where Spark matches them by position; else the same.
-        options: Options of Spark's reader.
+        read_as: All columns of the files in their order, for CSV files, whose columns Spark matches by position; otherwise equal to `columns`.
+        options: The options of Spark's reader.
     """
 
     paths: Sequence[str]

@@ -1,4 +1,4 @@
-"""`OwnFiles`: the files that a load writes, recognised by the ids in their names, so that a load that fails deletes them and no others."""
+"""`OwnFiles`: the files that a load writes. They are recognised by the ids in their names, so that a failed load deletes only its own files."""
 
 import os
 from contextlib import suppress
@@ -8,30 +8,30 @@ from icefloe.operations.table_handle import RandomIds
 
 
 class RecordedIds(RandomIds):
-    """Random ids that are kept."""
+    """A source of random ids that remembers all ids that it returned."""
 
     def __init__(self) -> None:
         self.drawn: set[str] = set()
 
     def uuid(self) -> str:
-        """Return a version 4 UUID, and keep it."""
+        """Return a new version 4 UUID, and remember it."""
         drawn = super().uuid()
         self.drawn.add(drawn)
         return drawn
 
 
 class OwnFiles:
-    """The files of one load. `ids` is the source of the ids in their names, also in those of files of interrupted tasks of Spark."""
+    """The files of one load. `ids` is the source of the ids in the files' names, including those that interrupted Spark tasks wrote."""
 
     def __init__(self) -> None:
         self.ids = RecordedIds()
         self._new_folders: list[str] = []
 
     def begin_table(self, location: str) -> None:
-        """Note the folders that a new table needs and that do not exist yet, to be deleted if its load fails. In an object store there are no folders.
+        """Remember the folders that a new table needs and that do not exist yet, which are deleted if the load fails. Object stores have no folders.
 
         Args:
-            location: The location of the new table; nothing has been written to it.
+            location: The location of the new table, to which nothing has been written.
         """
         folder = local_path(location) if scheme_of(location) == "file" else ""
         while folder and not os.path.lexists(folder):
@@ -39,7 +39,7 @@ class OwnFiles:
             folder = os.path.dirname(folder)
 
     def delete(self) -> None:
-        """Delete the files of a new table, and the new folders that are then empty. Another load may have written to them too."""
+        """Delete the files that this load wrote for a new table, and the new folders if they are empty then. Files of a concurrent load there are kept."""
         for parent, _, names in os.walk(self._new_folders[0], topdown=False) if self._new_folders else ():
             for name in names:
                 if any(drawn in name for drawn in self.ids.drawn):

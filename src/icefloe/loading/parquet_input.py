@@ -1,4 +1,4 @@
-"""Rows of Parquet files: the columns of all footers by name, and batches of rows. Nothing in a footer but names and types is used."""
+"""Rows of Parquet files: the columns of all footers by name, and batches of rows. Only names and types of a footer are used."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,12 +31,12 @@ class ParquetInput:
         Args:
             files: The files.
             casts_nanoseconds: Whether timestamps in nanoseconds are cut to microseconds.
-            keeps_nanoseconds: Whether the table has a format version with such timestamps.
+            keeps_nanoseconds: Whether the format version of the table supports timestamps in nanoseconds.
 
         Raises:
-            DataFileFormatError: A file is not a whole Parquet file.
+            DataFileFormatError: A file is not a complete Parquet file.
             InvalidSchemaError: A file has two columns of the same name, or a column has types in two files that cannot be joined.
-            UnsupportedTypeError: A column has a type that tables do not have, or nanoseconds that would be cut.
+            UnsupportedTypeError: A column has a type that tables do not have, or nanoseconds that would be lost.
         """
         self._files, self._casts = files, casts_nanoseconds
         schemas = []
@@ -73,17 +73,17 @@ class ParquetInput:
         self.names: list[str] = list(merged.names)
 
     def names_by_file(self) -> Mapping[str, Names]:
-        """Return the columns of each file."""
+        """Return the column names of each file, by its path."""
         return {path: arrow_names(list(schema)) for path, schema in self._schemas.items()}
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:  # noqa: ARG002
-        """Return the columns with the types of the files."""
+        """Return the columns of all files, with their types."""
         if not self._columns.fields:
             raise InvalidInputError(f"{self._files.described}: the files have no columns", next_step="give files with columns in them")
         return list(self._columns.fields)
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `fields` in the files' types, and add those without a required value to `bad_rows`."""
+        """Yield the rows with the columns of `fields`, in the types of the files. Rows without a required value are added to `bad_rows`."""
         target = pa.schema([self._merged.field(field.name) for field in fields])
         for path in self._files.paths:
             names = [field.name for field in fields if field.name in self._schemas[path].names]
@@ -91,7 +91,7 @@ class ParquetInput:
                 size = int(source.size())
                 file, _ = open_parquet_for_rows(source, path, coerce_int96_timestamp_unit="us")
                 first_row, rows = 0, max(1, file.metadata.num_rows)
-                # A name with a dot would be read as a path, so the columns are chosen after reading where there is one.
+                # Arrow reads a name with a dot as a path. If a name has a dot, the columns are therefore chosen after reading.
                 columns_to_read = names if not any("." in name for name in names) else None
                 for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns_to_read):
                     columns = [_column(batch, field) for field in target]
@@ -126,18 +126,18 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if column.type.equals(field.type):
         return column
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns" and field.type.unit == "us":
-        # Cut towards the past, before 1970 too, so that no row moves to a later microsecond.
+        # Cut towards the past, before 1970 too, so that no timestamp becomes later.
         return pc.floor_temporal(column, unit="microsecond").cast(field.type)
     return column.cast(field.type, safe=not _has_nanoseconds(column.type))
 
 
 def _without_metadata(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with names and types alone: ids in a file's metadata are another table's."""
+    """Return a schema with only names and types: field ids in the metadata of a file belong to another table."""
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return a type whose inner fields have no metadata and may be null."""
+    """Return a type whose inner fields have no metadata and are nullable."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(kind.field(index).name, _plain(kind.field(index).type)) for index in range(kind.num_fields)])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

@@ -1,6 +1,6 @@
-"""Options of the readers of CSV, JSON and Parquet files, by Spark's names; what `load` decides itself, and unknown names, are refused.
+"""Options of the readers of CSV, JSON and Parquet files, under Spark's names. Unknown options, and those that `load` sets itself, are refused.
 
-An option means the same to Arrow and to Spark, whichever reads the files.
+An option has the same effect whether Arrow or Spark reads the files.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 from icefloe.errors import InvalidInputError
 from icefloe.loading.input_files import InputFormat
 
-# Options that both engines have.
+# Options that both Arrow and Spark have.
 _SHARED: Final[Mapping[InputFormat, tuple[str, ...]]] = {
     InputFormat.CSV: ("sep", "delimiter", "quote", "escape", "nullValue", "comment", "encoding", "charset"),
     InputFormat.JSON: ("encoding", "charset"),
@@ -19,7 +19,7 @@ _SHARED: Final[Mapping[InputFormat, tuple[str, ...]]] = {
 }
 _SYNONYMS: Final[Mapping[str, str]] = {"delimiter": "sep", "charset": "encoding"}
 
-# Names that other readers of CSV have for these options.
+# Names of these options in other readers of CSV.
 _ALIASES: Final[Mapping[str, str]] = {
     "separator": "sep",
     "seperator": "sep",
@@ -40,7 +40,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "character_set": "charset",
 }
 
-# Options that `load` sets, with what to use instead.
+# Options that `load` sets itself, each with what the user can use instead.
 _OVERRIDDEN: Final[Mapping[str, str]] = {
     "header": "files have a header line; for files without one, write it first",
     "mode": "use --bad-rows fail, skip or quarantine",
@@ -68,7 +68,7 @@ _OVERRIDDEN: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions:
-    """Options of a reader. `quote` is empty where quotes have no meaning, `escape` where quotes are doubled, as in RFC 4180."""
+    """Options of a reader. `quote` is empty if quotes have no special meaning, `escape` if quotes are escaped by doubling them, as in RFC 4180."""
 
     sep: str = ","
     quote: str = '"'
@@ -82,11 +82,11 @@ def reader_options(options: Mapping[str, str], file_format: InputFormat) -> Read
     r"""Check options and return them as a value.
 
     Args:
-        options: Values by name; a name's letter case does not matter, as in Spark. A separator may be written as `\t`.
+        options: The values of the options by name, in any letter case as in Spark. The tab separator may be written as `\t`.
         file_format: The format of the files.
 
     Raises:
-        InvalidInputError: An option is overridden by `load`, unknown, given twice, or has a wrong value; the message has its name.
+        InvalidInputError: An option is unknown, is set by `load` itself, is given twice, or has a wrong value.
     """
     known = _SHARED[file_format]
     by_name: dict[str, str] = {}
@@ -122,13 +122,13 @@ def reader_options(options: Mapping[str, str], file_format: InputFormat) -> Read
 
 
 def spark_options(options: ReaderOptions, file_format: InputFormat) -> dict[str, str]:
-    """Return the options for Spark's reader of the format."""
+    """Return the options as Spark's reader of the format takes them."""
     if file_format is not InputFormat.CSV:
         return {"encoding": options.encoding} if file_format is InputFormat.JSON and options.encoding != "utf-8" else {}
     chosen = {
         "sep": options.sep,
         "quote": options.quote,
-        # A doubled quote; Spark's own default is a backslash.
+        # Quotes are escaped by doubling them; Spark's own default is a backslash.
         "escape": options.escape or options.quote,
         "encoding": options.encoding,
     }

@@ -1,4 +1,4 @@
-"""Columns of files beside those of a table: the table's types where it has a column, the columns that it does not have, and those that the files lack."""
+"""Columns of files compared with those of a table: their types in the table, new columns that the table does not have, and columns that the files lack."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
 
 
 def schema_of(fields: Iterable[NestedField]) -> Schema:
-    """Return the fields as a schema with ids from 1, whatever their ids are."""
+    """Return a schema of the fields with new ids from 1."""
     numbers = count(1)
     return Schema(
         *(
@@ -23,7 +23,7 @@ def schema_of(fields: Iterable[NestedField]) -> Schema:
 
 
 def with_table_types(fields: Sequence[NestedField], table_fields: Sequence[NestedField]) -> list[NestedField]:
-    """Return the fields of files with the table's types, also within structs; fields that the table does not have stay as they are."""
+    """Return the fields of files with the table's types, within structs too. Fields that the table does not have are unchanged."""
     known = {field.name: field for field in table_fields}
     return [
         replace(
@@ -38,7 +38,7 @@ def with_table_types(fields: Sequence[NestedField], table_fields: Sequence[Neste
 
 
 def with_new_columns(table_fields: Sequence[NestedField], fields: Sequence[NestedField]) -> list[NestedField]:
-    """Return the table's fields, unchanged, followed by those of files that the table does not have, which are optional; also within structs."""
+    """Return the table's fields followed by the optional new fields of files that the table does not have. Structs are extended in the same way."""
     given = {field.name: field for field in fields}
     old = [
         replace(field, field_type=_join_types(field.field_type, given[field.name].field_type, only_known=False))
@@ -65,13 +65,13 @@ def check_complete(names_by_file: Mapping[str, Names], loaded: Names, schema: Sc
     """Check that each file of an upsert has every column of the table, and every field of its structs.
 
     Args:
-        names_by_file: The columns of each file.
-        loaded: The columns that are loaded.
-        schema: The table's columns.
-        table: Its name, for the error.
+        names_by_file: The column names of each file.
+        loaded: The names of the columns that are loaded.
+        schema: The columns of the table.
+        table: The name of the table, for the error.
 
     Raises:
-        SchemaMismatchError: A file lacks one, which would become null in the rows that are replaced.
+        SchemaMismatchError: A file lacks a column, which would become null in the replaced rows.
     """
     for path, names in names_by_file.items():
         missing = list(lacking({name: fields for name, fields in names.items() if name in loaded}, schema.fields))
@@ -91,12 +91,12 @@ def check_letter_case(before: Schema, after: Schema, table: str) -> None:
     """Check that the names of new columns are not ambiguous in Spark.
 
     Args:
-        before: The table's columns before the load; none for a new table.
-        after: Those after it.
-        table: The table's name, for the error.
+        before: The columns of the table before the load; empty for a new table.
+        after: The columns after the load.
+        table: The name of the table, for the error.
 
     Raises:
-        InvalidSchemaError: A new column, or a field of a struct, differs from another one only in letter case.
+        InvalidSchemaError: The name of a new column, or of a field of a struct, differs from another one only in letter case.
     """
     old = {path for path, _ in walk(before.fields)}
     paths = [path for path, _ in walk(after.fields)]

@@ -1,4 +1,4 @@
-"""Text files of any encoding as UTF-8, without a byte order mark."""
+"""Conversion of text files of any encoding to UTF-8 without a byte order mark."""
 
 import codecs
 from collections.abc import Callable
@@ -15,10 +15,15 @@ _OTHER_MARKS: Final = (
 
 
 def utf8_decoder(encoding: str, path: str) -> Callable[[bytes, bool], bytes]:
-    """Return a function that turns the blocks of one file into UTF-8, in their order.
+    """Return a function that converts the blocks of one file to UTF-8, in their order.
 
-    UTF-8 is passed on unchecked, because the reader names the line of a wrong character. The function raises `InvalidInputError` for a file that begins with
-    the mark of another encoding, and `UnicodeError` for a character that is not of the encoding.
+    UTF-8 is not checked, because the reader reports invalid characters with their lines. The function raises `InvalidInputError` for a file that begins with
+    the byte
+    order mark of another encoding, and `UnicodeError` for an invalid character.
+
+    Args:
+        encoding: The encoding of the file.
+        path: The path of the file, for errors.
     """
     is_utf8 = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
     decode = None if is_utf8 else codecs.getincrementaldecoder(encoding)()

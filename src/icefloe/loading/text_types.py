@@ -1,6 +1,7 @@
-"""Types of text: which type all texts of a column have, and the conversion of texts to a type with the ones that do not fit.
+"""Types of text: inference of the type that all texts of a column have, and conversion of texts to a type.
 
-Numbers are decimal, dates and times are ISO 8601. Nothing else is guessed: a number with a leading zero (a post code, a telephone number) stays text.
+Numbers are decimal, dates and times are ISO 8601. Nothing else is recognised: a number with a leading zero, such as a post code or telephone number, stays
+text.
 """
 
 import re
@@ -36,16 +37,16 @@ from icefloe.spec.types import (
     UUIDType,
 )
 
-# How the texts of all types but string begin, and those of dates and timestamps.
+# The beginning of texts of any type except string, and of texts of dates and timestamps.
 _BEGINNING: Final = r"(?i)^(?:[+-]?(?:\d|\.\d|inf|nan)|true$|false$)"
 _BEGINNING_OF_TIME: Final = re.compile(r"[+-]?\d{4,9}-", re.ASCII)
 _TIMESTAMP = r"^(?:\d{4}|[+-]\d{4,9})-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?"
-# A year beyond 9999, or below 0, which has a sign; Arrow reads years of four digits.
+# A year with a sign, which is above 9999 or below 0. Arrow reads only years of four digits.
 _FAR_YEAR = r"^[+-]\d{4,9}-"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
 _LEADING_ZERO = r"^[+-]?0\d"
 _MOST_DIGITS = 38
-# Texts of a block on which a type is tried before all of them are.
+# The number of texts of a block on which a type is tried first, before all texts are.
 _SAMPLE: Final = 64
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}", re.ASCII)
 
@@ -53,7 +54,7 @@ Texts = Any  # a pyarrow.StringArray
 
 
 def type_with_article(kind: IcebergType) -> str:
-    """Return a type with its article, for the reason why a value does not fit it."""
+    """Return a type with its article, such as "an int", for the sentence that a value does not fit it."""
     if isinstance(kind, TimestampType | TimestampNanoType):
         return f"a {kind} (without a time zone)"
     return f"{'an' if str(kind)[0] in 'aeiou' else 'a'} {kind}"
@@ -114,7 +115,7 @@ def _is_timestamptz(texts: Texts) -> bool:
     return _all_match(texts, f"{_TIMESTAMP}({_ZONE}|$)") and _is_convertible(texts, TimestamptzType())
 
 
-# The narrowest first: the first type that all texts have is the type of the column.
+# The narrowest type comes first: the column gets the first type that all its texts have.
 _CANDIDATES: Final[tuple[tuple[PrimitiveType, Callable[[Texts], bool]], ...]] = (
     (BooleanType(), _is_boolean),
     (LongType(), _is_long),
@@ -124,14 +125,14 @@ _CANDIDATES: Final[tuple[tuple[PrimitiveType, Callable[[Texts], bool]], ...]] = 
     (TimestampType(), _is_timestamp),
     (TimestamptzType(), _is_timestamptz),
 )
-# Types that a column of strings is compared with, and the share of its values that must have one for the column to be reported.
+# A column of strings is reported as mixed if at least this share of its values has one of these types.
 _NEAR: Final = (LongType(), DoubleType(), DateType(), TimestampType(), TimestamptzType(), BooleanType())
 NEAR_SHARE: Final = 0.95
 TIMESTAMPS: Final = (TimestampType(), TimestamptzType())
 
 
 def _possible_types(text: str) -> tuple[type[PrimitiveType], ...]:
-    """Return the types besides string that a text can have by its beginning."""
+    """Return the types besides string that a text can have, judging by its beginning."""
     if _BEGINNING_OF_TIME.match(text):
         return (DateType, TimestampType, TimestamptzType)
     if text[0] in "tTfF":
@@ -140,20 +141,24 @@ def _possible_types(text: str) -> tuple[type[PrimitiveType], ...]:
 
 
 class TextTypes:
-    """The types that all texts of a column so far have."""
+    """The types that all observed texts of a column have."""
 
     def __init__(self, kinds: Sequence[PrimitiveType] | None = None) -> None:
-        """Prepare to observe; `kinds` restricts the types besides string."""
+        """Prepare to observe.
+
+        Args:
+            kinds: The possible types besides string; None for all.
+        """
         self._candidates = [case for case in _CANDIDATES if kinds is None or case[0] in kinds]
         self._is_empty = True
 
     @property
     def is_decided(self) -> bool:
-        """Whether only string remains, so that no more texts need be observed."""
+        """Whether only string is possible, so that no more texts need to be observed."""
         return not self._candidates
 
     def observe(self, texts: Texts) -> None:
-        """Drop the types that one of the texts does not have; nulls have every type."""
+        """Remove the types that one of the texts does not have. Nulls have every type."""
         if not self._candidates:
             return
         present = texts.drop_null()
@@ -167,20 +172,20 @@ class TextTypes:
         self._drop(present)
 
     def _drop(self, texts: Texts) -> None:
-        """Drop the types that one of the texts does not have: those that the first one cannot have without a conversion, since a wide file has many columns."""
+        """Remove the types that one of the texts does not have. To save conversions, the first text rules out some types by its beginning."""
         if len(texts):
             kinds = _possible_types(texts[0].as_py())
             self._candidates = [case for case in self._candidates if isinstance(case[0], kinds) and case[1](texts)]
 
     def narrowest_type(self) -> PrimitiveType:
-        """Return the narrowest type of all texts; string without texts."""
+        """Return the narrowest type that all texts have; string if there were no texts."""
         return self._candidates[0][0] if self._candidates and not self._is_empty else StringType()
 
 
 def nearest_type(texts: Texts) -> PrimitiveType | None:
-    """Return the first type that nearly all of some texts have; None if there is none, as for numbers with a leading zero."""
+    """Return the first type that nearly all of some texts have; None if there is no such type, or if a number has a leading zero."""
     trimmed, most_wrong = _trim(texts), int((1 - NEAR_SHARE) * len(texts))
-    # A column of words is known by its beginnings: the conversions below take a hundred times as long, for each column of a wide file.
+    # Columns of words are recognised by the beginnings of their texts, because the conversions below take a hundred times as long.
     typed = pc.sum(pc.match_substring_regex(trimmed, _BEGINNING)).as_py() or 0
     if not len(texts) or len(texts) - trimmed.null_count - typed > most_wrong or _has_leading_zero(trimmed):
         return None
@@ -188,7 +193,7 @@ def nearest_type(texts: Texts) -> PrimitiveType | None:
 
 
 def _nearly_all_have(trimmed: Texts, kind: PrimitiveType, most_wrong: int) -> bool:
-    """Return whether at most so many texts do not have a type. The search ends with the first text that is too many."""
+    """Return whether at most `most_wrong` texts do not have a type. The search ends as soon as there are more."""
     convert = _CONVERSIONS[type(kind)]
     distinct = trimmed.unique().drop_null()
     wrong = list(islice(_not_convertible(distinct, lambda some: convert(some, kind)), most_wrong + 1))
@@ -196,7 +201,7 @@ def _nearly_all_have(trimmed: Texts, kind: PrimitiveType, most_wrong: int) -> bo
 
 
 def wrong_texts(texts: Texts, kind: PrimitiveType) -> NDArray[np.bool_]:
-    """Return which texts do not have a type; nulls have every type."""
+    """Return a mask of the texts that do not have a type. Nulls have every type."""
     is_wrong = from_text(texts, kind)[1]
     return np.zeros(len(texts), bool) if is_wrong is None else is_wrong
 
@@ -212,7 +217,7 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
         kind: The type.
 
     Returns:
-        The values, null where a text does not fit; and which do not fit, None if all do.
+        The values, with null for texts that do not fit; and a mask of these texts, or None if all texts fit.
 
     Raises:
         UnsupportedTypeError: No text can be converted to the type.
@@ -237,13 +242,13 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
 
 
 def _trim(texts: Texts) -> Texts:
-    """Return texts without spaces around them, and null for empty ones: only a column of strings has empty values."""
+    """Remove the spaces around texts. Empty texts become null, because only columns of strings have empty values."""
     trimmed = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _not_convertible(texts: Texts, convert: Callable[[Texts], Any]) -> Iterator[str]:
-    """Yield the texts that cannot be converted, found by halving."""
+    """Yield the texts that cannot be converted. They are found by bisection."""
     waiting = [texts]
     while waiting:
         some = waiting.pop()
@@ -265,7 +270,11 @@ def _cast_integer(texts: Texts, kind: IcebergType) -> Any:
 
 
 def _cast_time_of_any_year(texts: Texts, kind: IcebergType) -> Any:
-    """Convert texts of dates or timestamps. Raises `pyarrow.ArrowInvalid` or `ValueError` for one of another form."""
+    """Convert texts to dates or timestamps.
+
+    Raises:
+        pyarrow.ArrowInvalid, ValueError: A text has a wrong form, or a year that the type cannot have.
+    """
     is_far = pc.match_substring_regex(texts, _FAR_YEAR)
     if not pc.any(is_far).as_py():
         return _cast_near_time(texts, kind)
@@ -327,7 +336,7 @@ _CONVERSIONS: Final[Mapping[type[IcebergType], Callable[[Texts, Any], Any]]] = {
 
 
 def _without_plus(texts: Texts) -> Texts:
-    """Remove a plus sign, which Arrow does not read before whole numbers."""
+    """Remove plus signs, which Arrow does not accept before whole numbers."""
     return pc.replace_substring_regex(texts, r"^\+(\d)", r"\1") if pc.any(pc.starts_with(texts, "+")).as_py() else texts
 
 
@@ -337,6 +346,6 @@ def _of_microseconds(texts: Texts) -> Texts:
 
 
 def _with_zone(texts: Texts) -> Texts:
-    """Add the zone UTC to times without a zone, and midnight to dates."""
+    """Add the zone UTC to times without a zone, and midnight UTC to dates."""
     dates = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2})$", r"\1T00:00:00Z")
     return pc.if_else(pc.match_substring_regex(dates, _ZONE), dates, pc.binary_join_element_wise(dates, "Z", ""))

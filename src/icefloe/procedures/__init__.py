@@ -1,7 +1,7 @@
-"""Procedures: operations on a table in one call, with the names, arguments and result columns of Java's Iceberg.
+"""Procedures: operations on tables that are called by name, with the names, arguments and result columns of Java's Iceberg.
 
 In SQL: `CALL lake.system.expire_snapshots('db.t')`. In Python: `call(catalog, "expire_snapshots", table="db.t")`. A procedure is a function; the decorator in
-`procedure.py` describes its parameters and columns to SQL.
+`procedure.py` describes its parameters and result columns to SQL.
 """
 
 from typing import TYPE_CHECKING

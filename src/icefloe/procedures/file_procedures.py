@@ -1,4 +1,4 @@
-"""Procedures that register the files of a table as a table, or add existing data files to one. Spec: Table Metadata; Column Projection."""
+"""Procedures that register a table by its metadata file, or add existing data files to a table. Spec: Table Metadata; Column Projection."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def add_files(
     if isinstance(source_table, str):
         locations = locations_to_add(table.handle, path_of_source(source_table))
     else:
-        # Folders of a table's partitions, which do not exist in an object store as long as they are empty.
+        # These are folders of a table's partitions. In an object store, an empty folder does not exist, so that a missing one is no error.
         locations = locations_to_add(table.handle, source_table, missing_is_empty=True)
     selected = _of_partition(locations, partition_filter or {})
     if partition_filter and not selected:
@@ -55,19 +55,23 @@ def add_files(
 
 
 def check_parallelism(parallelism: int | None) -> None:
-    """Raise `InvalidInputError` for fewer than one thread."""
+    """Check that the number of threads is at least one.
+
+    Raises:
+        InvalidInputError: It is not.
+    """
     if parallelism is not None and parallelism < 1:
         raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
 
 
 def path_of_source(text: str) -> str:
-    """Return the path of a source such as `parquet.`s3://bucket/folder``; other texts are paths themselves."""
+    """Return the path in a source such as `parquet.`s3://bucket/folder``. Any other text is a path already."""
     path = _PATH.fullmatch(text.strip())
     return path[2] if path else text
 
 
 def _of_partition(locations: Sequence[str], partition_filter: Mapping[str, str]) -> list[str]:
-    """Return the locations that are below a folder `name=value` for every entry of the filter."""
+    """Return the locations whose path has a folder `name=value` for every entry of the filter."""
     partition = {name: None if value == HIVE_NULL else value for name, value in partition_filter.items()}
     return [
         location

@@ -21,19 +21,20 @@ LOG = logging.getLogger(__name__)
 def maintain_catalog(
     catalog: Catalog, namespace: str = "", arguments: MaintenanceArguments | None = None, progress: MaintenanceProgress | None = None
 ) -> tuple[MaintenanceReport, ...]:
-    """Maintain every table of a catalog, or of a namespace and those below it.
+    """Maintain every table of a catalog, or of a namespace and the namespaces below it.
 
-    `max_bytes` is a budget for all tables together: the work on every table is planned first, and the work that is worth the most is done. A table that cannot
-    be maintained does not stop the others.
+    `max_bytes` is a budget for all tables together: the work on every table is planned first, and the most valuable work is done. A table that cannot be
+    maintained
+    does not stop the others.
 
     Args:
         catalog: The catalog.
-        namespace: The namespace; empty for all.
+        namespace: The dotted name of the namespace; empty for the whole catalog.
         arguments: The limits and choices of the run; None for the defaults.
-        progress: Counts the pieces of work; it is updated while the run lasts.
+        progress: Counts the pieces of work; it is updated during the run.
 
     Returns:
-        A report for each table, by name.
+        A report for each table, sorted by the name of the table.
 
     Raises:
         InvalidInputError: A limit is negative.
@@ -60,7 +61,7 @@ def maintain_catalog(
 
 
 def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArguments) -> dict[str, int]:
-    """Return the part of the budget of each table."""
+    """Return the share of each table in the budget, in bytes, by the name of the table."""
     work: list[tuple[str, PlannedWork]] = []
     for name in names:
         try:
@@ -78,6 +79,6 @@ def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArgum
 def _report_of(name: str, run: Callable[[], MaintenanceReport], *, dry_run: bool) -> MaintenanceReport:
     try:
         return run()
-    except Exception as error:  # noqa: BLE001  it is in the report
+    except Exception as error:  # noqa: BLE001  the report has the error
         log_failure(name, "it cannot be maintained", error)
         return MaintenanceReport(table=name, dry_run=dry_run, error=in_words(error))

@@ -1,4 +1,4 @@
-"""Procedures that keep tables quick to read: expiry, rewrites of files and manifests, orphan files, statistics, and the run that decides which of them pays.
+"""Procedures that keep tables quick to read: expiry, rewrites of files and manifests, orphan files, statistics, and `maintain`, which decides which of them to run.
 
 Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests; Table Statistics; Partition Statistics; File System Operations (deletes).
 """
@@ -77,7 +77,7 @@ def _deleted_counts(report: ExpireReport) -> Rows:
     counts = tuple(sum(totals[kind].files for kind in kinds if kind in totals) for _, kinds in _COUNTS)
     if not report.outside_files:
         return [counts]
-    # The columns of Java's procedure, and two more where files outside the table's location were kept.
+    # The columns of Java's procedure. There are two more if files outside the table's location were kept.
     return WiderRows([(*counts, report.outside_files, report.outside["path"].slice(0, SHOWN_OUTSIDE).to_pylist())], *_OUTSIDE)
 
 
@@ -97,7 +97,7 @@ def expire_snapshots(
         Int | None, ProcedureOption("--retain-last", "Keep this many snapshots of each branch regardless of their age.", metavar="N")
     ] = None,
     max_concurrent_deletes: Int | None = None,
-    stream_results: Flag = False,  # noqa: ARG001 an argument of Java's; here results never come to the driver as rows
+    stream_results: Flag = False,  # noqa: ARG001 an argument of Java's procedure; here the driver never receives results as rows
     snapshot_ids: Annotated[
         Longs,
         ProcedureOption(
@@ -209,7 +209,7 @@ def remove_dangling_deletes(table: Table, branch: RewrittenBranch = MAIN, dry_ru
 )
 def rewrite_manifests(
     table: Table,
-    use_caching: Flag = False,  # noqa: ARG001 an argument of Java's; here entries are copied as bytes and need no cache
+    use_caching: Flag = False,  # noqa: ARG001 an argument of Java's procedure; here entries are copied as bytes and need no cache
     spec_id: Annotated[
         Int | None, ProcedureOption("--spec-id", "The partition spec whose manifests are rewritten; the current one.", metavar="N")
     ] = None,
@@ -233,7 +233,7 @@ def _orphan_rows(result: RemoveOrphanFilesResult) -> Rows:
     paths = result.files["path"].to_pylist()
     if not result.undeleted_files:
         return [(path,) for path in paths]
-    # Java's column, and one more where files could not be deleted.
+    # The column of Java's procedure. There is one more if files could not be deleted.
     problems = {problem.where: problem.what for problem in result.undeleted}
     return WiderRows([(path, problems.get(path, "")) for path in paths], ("not_deleted_because", StringType()))
 
@@ -275,7 +275,7 @@ def remove_orphan_files(
             metavar="MODE",
         ),
     ] = "ERROR",
-    prefix_listing: Flag = False,  # noqa: ARG001 an argument of Java's; here object stores are always listed by prefix
+    prefix_listing: Flag = False,  # noqa: ARG001 an argument of Java's procedure; here object stores are always listed by prefix
     stream_results: Flag = False,
     mode: Text = OrphanMode.DELETE,
     purge_delay_days: Annotated[Int, ProcedureOption("--delay-days", "With --purge: the least age of a list, in days.", metavar="N")] = 7,
@@ -340,7 +340,7 @@ def compute_partition_stats(table: Table, snapshot_id: Long | None = None) -> Ro
     return [] if file is None else [(file.statistics_path,)]
 
 
-# ---- what pays ----
+# ---- maintenance that pays ----
 
 
 def _action_rows(reports: Sequence[MaintenanceReport]) -> Rows:

@@ -1,4 +1,4 @@
-"""Procedures that copy a table to another place, and that make a table of existing files beside them or in their place.
+"""Procedures that copy a table to another place, and that create a table from existing files, either beside the original table or in place of it.
 
 Spec: Paths in Metadata; Column Projection.
 """
@@ -18,7 +18,7 @@ from icefloe.table.table import Table
 
 _COPIED = (("copied_files_count", LongType()), ("present_files_count", LongType()), ("metadata_file", StringType()))
 _VERIFIED = (("verified_files_count", LongType()), ("verified_bytes_count", LongType()), ("verified_rows_count", LongType()))
-# Java's text where there is no list of files.
+# The text that Java's procedure returns if it wrote no list of files.
 _NOT_APPLICABLE = "N/A"
 
 
@@ -33,7 +33,7 @@ def _path_rows(result: RewriteTablePathResult) -> Rows:
     same = result.verified
     if not result.copies and same is None:
         return [row]
-    # The columns of Java's procedure, and more columns for a copy or a comparison.
+    # The columns of Java's procedure. There are more for a copy or a comparison.
     copied = (result.copied_files, result.present_files, result.metadata_location) if result.copies else ()
     verified = () if same is None else (same.files, same.bytes, same.records)
     return WiderRows([(*row, *copied, *verified)], *(_COPIED if result.copies else ()), *(_VERIFIED if same is not None else ()))
@@ -125,7 +125,7 @@ def migrate(
     new_table: Annotated[Text | None, ProcedureOption("TABLE", "The name of the new table, such as db.t.")] = None,
     dry_run: DryRun = False,
 ) -> MigrateTableResult:
-    """Make an Iceberg table in its place of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
+    """Turn a folder, `parquet.`s3://bucket/folder``, or in SQL a table in Spark's session catalog into an Iceberg table in its place; no file is copied."""
     check_parallelism(parallelism)
     if isinstance(table, str) and new_table is None and _is_table(catalog, table):
         raise InvalidInputError(f"{table} is an Iceberg table already", next_step="name a folder, or a table of Spark's session catalog")

@@ -1,7 +1,7 @@
 """`Procedure`: an operation of a catalog or a table, declared once for SQL `CALL`, for `icefloe call` and for the maintenance commands.
 
-The operation is a function. Its parameters have types of this module, each a type in Python and in SQL, and a `ProcedureOption` where the operation's command
-takes them. The first line of its docstring is its description.
+The operation is a function. The annotation of each parameter is a type of this module, which combines a Python type and an SQL type, and a `ProcedureOption` if
+the command of the operation has the parameter too. The first line of the function's docstring is the description for users.
 """
 
 import inspect
@@ -19,10 +19,10 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class WiderRows(list[tuple[Any, ...]]):
-    """Rows with more columns after those of the procedure's `output`, for results that are rarely needed.
+    """Rows that have further columns after those of the procedure's `output`, for results that are rarely needed.
 
     Attributes:
-        more: Names and types of the further columns.
+        more: The names and types of the further columns.
     """
 
     def __init__(self, rows: Rows, *more: tuple[str, IcebergType]) -> None:
@@ -30,17 +30,17 @@ class WiderRows(list[tuple[Any, ...]]):
         self.more = more
 
 
-# Types of parameters: the type of a value in Python, and in SQL.
+# Types of parameters: the type of the value in Python, and its type in SQL.
 Text = Annotated[str, StringType()]
-# Source of files: a location, or several folders with a slash at their ends; in SQL also the name of a table in Spark's session catalog.
+# A source of files: a location, or several folders that end with a slash; in SQL also the name of a table in Spark's session catalog.
 Source = Annotated[str | Sequence[str], StringType()]
-# Names of parameters that are names of a table of the catalog.
+# The parameters whose value is the name of a table in the catalog.
 _TABLES = ("table", "new_table")
-# Rows: in Python Arrow data, in SQL the name of a view of Spark.
+# Rows: Arrow data in Python, the name of a Spark view in SQL.
 View = Annotated[Any, StringType()]
 Long = Annotated[int, LongType()]
 Int = Annotated[int, IntegerType()]
-# Minutes: in Python also parts of one.
+# A number of minutes, which may have a fraction in Python.
 Minutes = Annotated[float, IntegerType()]
 Flag = Annotated[bool, BooleanType()]
 # A datetime with a time zone; in Python also milliseconds since 1970-01-01 UTC.
@@ -52,15 +52,17 @@ Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), va
 
 @dataclass(frozen=True, slots=True)
 class ProcedureOption:
-    """How the command of a procedure takes an argument. A flag of a parameter that is true by default makes it false, unless it names both values.
+    """How the command of a procedure takes an argument.
+
+    An option for a flag that is true by default makes it false, unless the option names both values, such as `--files/--no-files`.
 
     Attributes:
-        name: The option, such as `--where`; the name of a positional argument has no dashes in front.
-        help: Its help text.
-        metavar: What follows it in the help text.
-        minimum: The least number.
-        parse: Returns the value of a text, for types that have texts of several forms. It may raise `InvalidInputError`.
-        in_sql: False for an argument that only the command has.
+        name: The name of the option, such as `--where`; the name of a positional argument has no dashes in front.
+        help: The help text of the option.
+        metavar: The placeholder of the value in the help text; None for the default of typer.
+        minimum: The least number; None for no limit.
+        parse: Converts the text of the value, for types that are written in several forms. It may raise `InvalidInputError`.
+        in_sql: Whether the procedure has the argument in SQL too; False if only the command has it.
     """
 
     name: str
@@ -73,33 +75,33 @@ class ProcedureOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """A parameter of a procedure. The argument of an optional one may be left out, or be null."""
+    """A parameter of a procedure. The argument of an optional parameter may be left out, or be null."""
 
     name: str
     kind: IcebergType
     value_type: Any = str
     required: bool
     default: Any = None
-    is_table: bool = False  # the name of a table, which may begin with the catalog's name
-    is_source: bool = False  # the source of files
+    is_table: bool = False  # its value is the name of a table, which may begin with the catalog's name
+    is_source: bool = False  # its value is a source of files
     is_view: bool = False  # rows
     option: ProcedureOption | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A function of a catalog or a table and arguments, and the rows of its result.
+    """A procedure: a function of a catalog or a table with further arguments, and the rows of its result.
 
     Attributes:
         name: The name of the procedure in SQL.
         description: One line for users.
-        command_help: The text for users of its command.
-        parameters: The parameters in SQL, in order; of a function of a table the first is the name of the table.
+        command_help: The help text of its command.
+        parameters: The parameters in SQL, in order. If the function takes a table, the first parameter is the name of the table.
         options: The parameters that its command takes.
         output: The columns of the rows.
-        function: The function to call, with the table or the catalog as its first argument and the parameters by name.
-        is_of_table: Whether the first argument of the function is the table, and not the catalog.
-        rows: Returns the rows of what the function returned.
+        function: The function to call, with the table or the catalog as its first argument, and the parameters by name.
+        is_of_table: Whether the first argument of the function is the table; otherwise it is the catalog.
+        rows: Converts the result of the function to rows.
     """
 
     name: str
@@ -113,11 +115,11 @@ class Procedure:
     rows: Callable[[Any], Rows]
 
     def __call__(self, catalog: Catalog, **arguments: Any) -> Rows:
-        """Run the procedure; a null argument counts as left out.
+        """Run the procedure. A null argument counts as left out.
 
         Args:
             catalog: The catalog of the table.
-            **arguments: Arguments by the names of the parameters.
+            **arguments: The arguments by the names of the parameters.
 
         Returns:
             Rows with the columns of `output`.
@@ -143,19 +145,19 @@ def procedure(
     rows: Callable[[Any], Rows] | None = None,
     command_help: str | None = None,
 ) -> Callable[[Callable[..., Any]], Procedure]:
-    """Return a decorator that makes a procedure of a function, whose first parameter is the catalog, or a table of it.
+    """Return a decorator that makes a procedure of a function. The first parameter of the function is the catalog, or a table of it.
 
     Args:
-        *output: Names and types of the columns of its rows.
+        *output: The names and types of the columns of its rows.
         optional: The names of the columns that may be null.
-        rows: Returns the rows of what the function returns; None for a function that returns rows.
-        command_help: The text for users of its command; by default the docstring.
+        rows: Converts the result of the function to rows; None if the function returns rows.
+        command_help: The help text of its command; by default the docstring.
     """
 
     def make(function: Callable[..., Any]) -> Procedure:
         hints = get_type_hints(function, include_extras=True)
         subject, *named = inspect.signature(function).parameters.values()
-        # A keyword-only parameter is for callers in Python alone.
+        # A keyword-only parameter can only be used by callers in Python.
         parameters = [_parameter(parameter, hints[parameter.name]) for parameter in named if parameter.kind is not parameter.KEYWORD_ONLY]
         is_of_table = hints[subject.name] is Table
         in_sql = [parameter for parameter in parameters if parameter.option is None or parameter.option.in_sql]
@@ -177,12 +179,17 @@ def procedure(
 
 
 def row_of(*attributes: str) -> Callable[[Any], Rows]:
-    """Return a function that returns the attributes of a result as its one row."""
+    """Return a function that converts a result to one row, which has the values of some attributes of the result."""
     return lambda result: [tuple(getattr(result, attribute) for attribute in attributes)]
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any) -> Parameter:
-    """Return a parameter whose annotation is a type of this module, or that or None, also with a `ProcedureOption`."""
+    """Return the description of a parameter.
+
+    Args:
+        parameter: The parameter of the function.
+        hint: Its annotation: a type of this module, or the union of such a type and None; optionally with a `ProcedureOption`.
+    """
     extras = [extra for member in (hint, *get_args(hint), *get_args(get_args(hint)[0])) for extra in getattr(member, "__metadata__", ())]
     value, *_ = (member for member in (*get_args(get_args(hint)[0]), *get_args(hint), hint) if hasattr(member, "__metadata__"))
     is_required = parameter.default is inspect.Parameter.empty

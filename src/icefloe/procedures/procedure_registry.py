@@ -1,4 +1,4 @@
-"""All procedures by name. A new module of procedures is added to `_MODULES`."""
+"""All procedures by name. New modules of procedures must be added to `_MODULES`."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -30,7 +30,7 @@ _BY_NAME = {member.name: member for module in _MODULES for member in vars(module
 
 
 def procedures_by_name() -> Mapping[str, Procedure]:
-    """Return every procedure by its name in lower case."""
+    """Return every procedure by its name, which is in lower case."""
     return _BY_NAME
 
 
@@ -43,7 +43,7 @@ def procedure_named(name: str) -> Procedure:
     """Return a procedure.
 
     Args:
-        name: The name of the procedure, in any case.
+        name: The name of the procedure, in any letter case.
 
     Returns:
         The procedure, which can be called with a catalog and arguments.
@@ -58,12 +58,12 @@ def procedure_named(name: str) -> Procedure:
 
 
 def call(catalog: Catalog, name: str, **arguments: Any) -> list[dict[str, Any]]:
-    """Run a procedure: `call(catalog, "rollback_to_snapshot", table="db.t", snapshot_id=1)`.
+    """Run a procedure, such as `call(catalog, "rollback_to_snapshot", table="db.t", snapshot_id=1)`.
 
     Args:
         catalog: The catalog of the table.
-        name: The name of the procedure, in any case.
-        **arguments: Arguments by the names of the procedure's parameters; None counts as left out.
+        name: The name of the procedure, in any letter case.
+        **arguments: The arguments by the names of the procedure's parameters; None counts as left out.
 
     Returns:
         The result rows, each as a dictionary by the names of its columns.

@@ -1,4 +1,4 @@
-"""Procedures that move branches between snapshots, and the one that lists ancestors. Spec: Snapshot References."""
+"""Procedures that move branches between snapshots, and `ancestors_of`, which lists the ancestors of a snapshot. Spec: Snapshot References."""
 
 from icefloe.procedures.procedure import Long, Rows, Text, Time, procedure
 from icefloe.procedures.time_arguments import milliseconds

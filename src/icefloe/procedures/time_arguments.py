@@ -1,4 +1,4 @@
-"""Times among the arguments of procedures and commands: as text, as an age, and in milliseconds."""
+"""Parsing of the times in arguments of procedures and commands: texts, ages, and milliseconds."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,13 +10,21 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def utc_time_of(text: str) -> datetime:
-    """Return the time that an ISO 8601 text names; one without an offset is in UTC, like all printed times. Raises `ValueError`."""
+    """Parse a time in ISO 8601. A time without an offset is in UTC, like all printed times.
+
+    Raises:
+        ValueError: The text is not such a time.
+    """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def older_than_time(text: str) -> datetime:
-    """Return the time that `--older-than` names. Raises `InvalidInputError`."""
+    """Parse the value of `--older-than` as a time.
+
+    Raises:
+        InvalidInputError: The text is not a time in ISO 8601.
+    """
     try:
         return utc_time_of(text)
     except ValueError as error:
@@ -24,7 +32,11 @@ def older_than_time(text: str) -> datetime:
 
 
 def older_than_age_or_time(text: str, now: datetime | None = None) -> datetime:
-    """Return the time that `--older-than` names, or that is so long before now. Raises `InvalidInputError`."""
+    """Parse the value of `--older-than` as a time, or as an age such as `7d`, which is converted to the time that long before `now`.
+
+    Raises:
+        InvalidInputError: The text is neither a time nor an age.
+    """
     age = _AGE.fullmatch(text.strip())
     try:
         if age is not None:
@@ -38,7 +50,11 @@ def older_than_age_or_time(text: str, now: datetime | None = None) -> datetime:
 
 
 def milliseconds(time: datetime | int) -> int:
-    """Return a time in milliseconds since 1970-01-01 UTC. Raises `InvalidInputError` for one without a time zone."""
+    """Return a time in milliseconds since 1970-01-01 UTC. An int is already such a time.
+
+    Raises:
+        InvalidInputError: The time has no time zone.
+    """
     if isinstance(time, int):
         return time
     if time.tzinfo is None:

@@ -1,4 +1,4 @@
-"""The procedure that finds what breaks the rules of the specification. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests."""
+"""The procedure that finds violations of the specification. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests."""
 
 from typing import Annotated
 
