@@ -1,7 +1,7 @@
 """The upsert of the in-process engine.
 
-The source's keys are in memory, the table's key columns are streamed, and other columns are read only of files with a match.
-Keys are `datafile/row_keys.py`, comparison is `datafile/same_values.py`; the commit is `rows/upsert.py`.
+The source's keys are in memory, the table's key columns are streamed, and other columns are read only from files with matching rows. `datafile/row_keys.py` has
+the keys, `datafile/same_values.py` compares rows, and `rows/upsert.py` commits the result.
 Spec: Row Lineage; Identifier Field IDs.
 """
 
@@ -31,12 +31,13 @@ from icefloe.spec.schema.schema import Schema, select_fields
 from icefloe.spec.schema.schema_cast import cast_to_schema
 
 Positions = NDArray[np.int64]
-# The key columns of this many rows of the table, or of as many as the source has, are in memory at a time: each look-up numbers the source's keys again.
+# The number of table rows whose key columns are in memory at a time; if the source has more rows, its number of rows. Groups are large, because each look-up
+# numbers the source's keys again.
 GROUP_ROWS = 1_048_576
 
 
 def upsert_arrow(request: UpsertRequest) -> UpsertedRows:
-    """Join and write the rows, as `UpsertSource.join`. Files are read side by side; the table's keys pass through memory group by group."""
+    """Join and write the rows: the function `UpsertSource.join` for Arrow rows. Files are read in parallel; the table's keys are in memory group by group."""
     source: ArrowRows = request.source.rows
     join = _Join(request, source)
     if source.keys.count:
@@ -55,7 +56,7 @@ def upsert_arrow(request: UpsertRequest) -> UpsertedRows:
 
 @dataclass(slots=True)
 class _Join:
-    """The join so far: the number of rows of the table that have each source row's key, which of these differ, and the row ids of those."""
+    """The state of the join: for each source row, how many table rows have its key, whether the matching row differs, and its row id."""
 
     request: UpsertRequest
     source: ArrowRows
@@ -72,7 +73,7 @@ class _Join:
         self.deletes = DeleteLoader(scan.io, schemas=scan.schemas, name_mapping=scan.name_mapping)
 
     def match(self, group: Sequence[int], pool: ThreadPoolExecutor) -> None:
-        """Join the keys of these tasks with the source's, and compare the rows that match."""
+        """Join the keys of these tasks with the source's keys, and compare the matching rows."""
         keys_of_tasks = list(pool.map(self._keys_of, group))
         columns = [pa.concat_arrays([keys[place] for _, keys in keys_of_tasks]) for place in range(len(self.request.key_ids))]
         rows = self.source.keys.rows_of(columns)
@@ -97,7 +98,7 @@ class _Join:
             raise ambiguous_keys(self.request.scan.table_name, names, shown_keys(self.source.table, schema, key_ids, several), len(several))
 
     def write(self) -> list[DataFile]:
-        """Write the updated rows, with the row ids they had, and the rows to insert, which are assigned new ones, as data files."""
+        """Write the updated rows, which keep their row ids, and the rows to insert, which get new row ids, as data files."""
         target, schema = self.request.target, self.request.scan.schema
         chosen = self.updated | (self.matches == 0) if self.request.inserts else self.updated
         if not chosen.any():
@@ -114,7 +115,7 @@ class _Join:
         return write_sorted(target, rows, partition_id=0, task_id=0)
 
     def _keys_of(self, index: int) -> tuple[Positions, list[Any]]:
-        """Return the positions of a task's live rows, and their key columns."""
+        """Return the positions of a task's live rows in its file, and the key columns of these rows."""
         scan = self.request.scan
         fields = select_fields(scan.schema.fields, set(self.request.key_ids))
         form = Schema(*fields, POS)
@@ -125,7 +126,8 @@ class _Join:
     def _compare(self, match: tuple[int, Positions, Positions, Positions]) -> None:
         """Compare the matching rows of one task with the source's.
 
-        `match` has the index of the task, the positions of its live rows, the places of those that match, and the source's rows that they match.
+        `match` has the index of the task, the positions of its live rows in the file, the indices of the matching ones among them, and for each the index of
+        its source row.
         """
         index, positions, places, rows = match
         schema = self.request.scan.schema
@@ -162,7 +164,7 @@ class _Join:
 
 
 def _groups(tasks: Sequence[FileScanTask], rows: int) -> Iterator[list[int]]:
-    """Yield the indexes of the tasks in runs of about this many rows or more."""
+    """Split the tasks into groups of at least about `rows` rows, and yield the indices of the tasks of each group."""
     group: list[int] = []
     count = 0
     for index, task in enumerate(tasks):

@@ -1,7 +1,8 @@
-"""The engines that rows are read and written by: `InProcessEngine`, and the choice among it and those of other packages.
+"""The engines that read and write rows: `InProcessEngine`, and the choice between it and the engines of other packages.
 
-The in-process engine has Arrow rows in and out, through the same data-file code that Spark's tasks run, with no JVM. Others, such as Spark's, are classes that
-packages name as entry points (`icefloe.engines`). The type of the rows, a name or the amount of work decides. Spec: Column Projection; Writing data files.
+The in-process engine reads and writes Arrow rows without a JVM, with the same data-file code that Spark's tasks run. Other engines, such as Spark's, are
+classes that packages register as entry points (`icefloe.engines`). An engine is chosen by the type of the rows, by name, or by the amount of work. Spec: Column
+Projection; Writing data files.
 """
 
 import logging
@@ -43,7 +44,7 @@ LOG = logging.getLogger(__name__)
 
 # Any package may add an engine by naming a class under this entry-point group.
 ENGINE_GROUP = "icefloe.engines"
-# From this many bytes of rows on, a write may take long enough to show its progress.
+# The number of bytes of rows from which on a write shows its progress.
 LONG_WRITE_BYTES = 1 << 26
 
 
@@ -56,17 +57,17 @@ class InProcessEngine:
         return {"engine-name": "icefloe", "engine-version": __version__}
 
     def setting(self, name: str) -> str | None:  # noqa: ARG002
-        """Return None: there is no session."""
+        """Return None, because the in-process engine has no session."""
         return None
 
     def accepts(self, rows: object) -> bool:
-        """Return whether the rows are Arrow or pandas data, or can be exported as Arrow."""
+        """Return whether the rows are Arrow or pandas data, or can be converted to Arrow."""
         return isinstance(rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader) or _is_frame(rows) or _exports_arrow(rows)
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Write Arrow or pandas rows, matched to the table's columns by name, in the table's sort order.
+        """Write Arrow or pandas rows in the table's sort order. Columns are matched by name.
 
-        The rows of a `RecordBatchReader` are written as they come, as a stream may not fit in memory; such files are not marked as sorted.
+        The rows of a `RecordBatchReader` are not sorted, because a stream may not fit in memory; its files have the sort order id of unsorted files.
 
         Raises:
             SchemaMismatchError: the rows do not fit the table's columns.
@@ -88,18 +89,18 @@ class InProcessEngine:
         return reader.read_all()
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows, as `Engine.upsert`. The rows of a `RecordBatchReader` are read into memory."""
+        """Check the rows, see `Engine.upsert`. The rows of a `RecordBatchReader` are read into memory."""
         return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates, join=upsert_arrow)
 
     def run_statement(self, table: Any, statement: Statement) -> NoReturn:  # noqa: ARG002
-        """Refuse: SQL is run by Spark."""
+        """Raise an error, because only Spark runs SQL statements."""
         raise UnsupportedFeatureError(
             f"{statement.operation.upper()} is run by Spark, not in this process",
             next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
         )
 
     def read_batches(self, request: ScanRequest) -> pa.RecordBatchReader:
-        """Return the rows as a stream: files are read ahead side by side, and rows keep the order of the plan."""
+        """Return the rows as a stream in the order of the plan. Files are read ahead in parallel."""
         schema = schema_to_arrow(request.projection)
         return pa.RecordBatchReader.from_batches(schema, _limit(_read_ahead(request), request.limit))
 
@@ -124,7 +125,7 @@ class InProcessEngine:
             return iter((reduce(combine, counted_results),))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
-        """See `Engine.orphans`. Folders are listed and manifests are read by threads; both are compared on the local disk."""
+        """Yield the orphan files, see `Engine.orphans`. Threads list folders and read manifests; the paths are compared on the local disk."""
         return orphans_in_process(request)
 
 
@@ -133,18 +134,18 @@ IN_PROCESS = InProcessEngine()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice:
-    """Which engine works where the caller names none: Spark where the work is worth a job, else this process.
+    """The rules for the engine if the caller names none: Spark if the work is worth a job, else this process.
 
-    A job takes seconds to start. So Spark, if a session runs already, gets work of many pieces; an inactive one is only started for many bytes.
+    A job takes seconds to start. So a running Spark session is used only for work with many pieces or bytes, and a session is started only for many bytes.
 
     Attributes:
-        uses_spark: Whether Spark is chosen at all.
-        bytes_to_start: Bytes of files to read, search or copy from which Spark is worth starting.
-        footers: The number of files to add from which Spark reads their footers.
-        manifests: The number of manifests from which Spark finds the files that expired snapshots leave.
-        manifest_bytes: Bytes of manifests from which Spark checks them.
-        checked_files: The number of files from which Spark checks them.
-        live_files: The number of live files from which Spark searches for orphan files.
+        uses_spark: Whether Spark may be chosen at all.
+        bytes_to_start: Bytes of files to read, search or copy from which on a Spark session is started.
+        footers: The number of files to add from which on Spark reads their footers.
+        manifests: The number of manifests from which on Spark finds the files that become unused with expired snapshots.
+        manifest_bytes: Bytes of manifests from which on Spark checks them.
+        checked_files: The number of files from which on Spark checks them.
+        live_files: The number of live files from which on Spark searches for orphan files.
     """
 
     uses_spark: bool = True
@@ -156,28 +157,28 @@ class EngineChoice:
     live_files: int = 100_000
 
     def running(self) -> Engine:
-        """Return Spark if a session runs in this process and Icefloe can use it, else the in-process engine. Nothing is started."""
+        """Return Spark's engine if a session runs in this process and Icefloe can use it, else the in-process engine. No session is started."""
         spark = self._spark() if "pyspark" in sys.modules else None
         return spark if spark is not None and "app-id" in spark.environment() else IN_PROCESS
 
     def for_many(self, count: int, least: int, name: str | None = None) -> Engine:
-        """Return the engine for `count` pieces of work: that of the name, or Spark if it runs already and they are at least `least`, else this process.
+        """Return the engine with this name. Without a name, return Spark if a session runs and `count` pieces of work are at least `least`, else this process.
 
-        Raises `EngineError` if there is no engine of that name.
+        Raises `EngineError` if there is no engine of this name.
         """
         return engine_named(name) if name is not None else self.running() if count >= least else IN_PROCESS
 
     def for_bytes(self, size: int, name: str | None = None) -> Engine:
-        """Return the engine that reads so many bytes of files: that of the name, or Spark if it runs already or they are many, else this process.
+        """Return the engine with this name. Without a name, return Spark if a session runs or `size` bytes of files are worth starting one, else this process.
 
-        Raises `EngineError` if there is no engine of that name.
+        Raises `EngineError` if there is no engine of this name.
         """
         if name is not None:
             return engine_named(name)
         return (self._spark() or IN_PROCESS) if size >= self.bytes_to_start else self.running()
 
     def for_files(self, tasks: Sequence[FileScanTask], name: str | None = None) -> Engine:
-        """Return the engine that reads, searches or copies files, as `for_bytes`."""
+        """Return the engine that reads, searches or copies the files of these tasks, chosen as in `for_bytes`."""
         return self.for_bytes(sum(task.file.file_size_in_bytes for task in tasks), name)
 
     def for_statements(self, operation: str) -> Engine:
@@ -208,13 +209,13 @@ _choices = [EngineChoice()]
 
 
 def engine_choice() -> EngineChoice:
-    """Return the choice that holds in this process."""
+    """Return the `EngineChoice` of this process."""
     return _choices[-1]
 
 
 @contextmanager
 def choosing_engines(choice: EngineChoice) -> Iterator[None]:
-    """Let another choice hold in this process, in all of its threads, during a block."""
+    """Use another `EngineChoice` during a block, in all threads of this process."""
     _choices.append(choice)
     try:
         yield
@@ -224,7 +225,7 @@ def choosing_engines(choice: EngineChoice) -> Iterator[None]:
 
 @cache
 def engine_named(name: str) -> Engine:
-    """Return the engine of a name. Raises `EngineError` if there is none, or it cannot be loaded, and `NotInstalledError` if a package for it is missing."""
+    """Return the engine of a name. Raises `EngineError` if there is none or it cannot be loaded, `NotInstalledError` if one of its packages is missing."""
     if name == IN_PROCESS.name:
         return IN_PROCESS
     points = entry_points(group=ENGINE_GROUP, name=name)
@@ -245,7 +246,7 @@ def engine_for_rows(rows: object) -> Engine:
     """Return the engine that writes rows of this type. Raises `InvalidInputError` if none does."""
     if IN_PROCESS.accepts(rows):
         return IN_PROCESS
-    # Engines are loaded one after the other, until one accepts the rows.
+    # Engines are loaded one by one, until one accepts the rows.
     for name in _engine_names():
         try:
             engine = engine_named(name)
@@ -266,7 +267,10 @@ def _engine_names() -> list[str]:
 
 
 def _write_all(function: Callable[..., Any], items: Sequence[Any], description: str, threads: int, target: WriteTarget) -> list[Any]:
-    """Return the outcome of each item, in order. After a failure or Ctrl-C the other items stop at their next batch, and no file remains."""
+    """Call a writing function for all items in threads, and return the results in order.
+
+    After an error or Ctrl-C the others stop, and all files are deleted.
+    """
     outcomes: dict[int, Any] = {}
     stopped = Event()
 
@@ -279,7 +283,7 @@ def _write_all(function: Callable[..., Any], items: Sequence[Any], description: 
             return
         with ThreadPoolExecutor(threads, thread_name_prefix="icefloe-rewrite") as pool:
             try:
-                # In the order in which they finish, so that a failure stops the others at once.
+                # Waits for the items in the order in which they finish, so that an error stops the others at once.
                 yield from (future.result() for future in as_completed([pool.submit(write, *numbered) for numbered in enumerate(items)]))
             except BaseException:
                 stopped.set()
@@ -299,15 +303,15 @@ def _write_all(function: Callable[..., Any], items: Sequence[Any], description: 
 
 
 def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
-    """Return Arrow or pandas rows, or those of a library that exports Arrow, as one table.
+    """Return Arrow or pandas rows, or the rows of a library that exports Arrow, as one Arrow table.
 
     Args:
         rows: The rows.
-        schema: The columns of the table that pandas rows are converted for; None to take the types that Arrow infers.
-        names: The columns of pandas rows that are needed; None for all.
+        schema: The schema whose types pandas rows are converted to; None for the types that Arrow infers.
+        names: The names of the needed columns of pandas rows; None for all.
 
     Raises:
-        InvalidInputError: The rows are of another type.
+        InvalidInputError: The rows are of a type that cannot be converted to Arrow.
         SchemaMismatchError: As `arrow_of_frame`.
     """
     if _is_frame(rows):
@@ -334,14 +338,14 @@ def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] 
 
 
 def _exports_arrow(rows: object) -> bool:
-    """Return whether the rows have the Arrow PyCapsule interface, as frames of Polars and relations of DuckDB have; those of Spark are its engine's."""
+    """Return whether the rows have the Arrow PyCapsule interface, such as Polars frames and DuckDB relations. Spark's DataFrames do not count."""
     return hasattr(type(rows), "__arrow_c_stream__") and not type(rows).__module__.startswith("pyspark.")
 
 
 def _is_frame(rows: object) -> bool:
     """Return whether the rows are a pandas DataFrame.
 
-    pandas is loaded already if they are; importing it for this test would make every start slower by a third of a second.
+    If they are, pandas has been imported already. This test does not import it, because that takes a third of a second.
     """
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(rows, pandas.DataFrame)
@@ -355,7 +359,7 @@ def _read_ahead(request: ScanRequest) -> Iterator[pa.RecordBatch]:
 
     tasks = iter(request.plan.tasks())
     if request.limit is not None:
-        # A limit is often reached by the first file; reading ahead would read files that are not needed.
+        # The first file often has enough rows for the limit; reading ahead would read files that are not needed.
         for task in tasks:
             yield from _read_task(request, task, deletes)
         return

@@ -37,9 +37,9 @@ from icefloe.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobStatistics:
-    """One blob of a statistics file. `columns` are the dotted names of `fields` as the table has them now, or had them last.
+    """One blob of a statistics file. `columns` are the dotted names of the columns `fields`: their current names, or the last names of dropped columns.
 
-    `distinct_values` is the NDV of a theta sketch; None for a blob of another type, whose content is not read.
+    `distinct_values` is the number of distinct values (NDV) of a theta sketch; None for a blob of another type, which is not read.
     """
 
     type: str
@@ -63,7 +63,7 @@ class TableStatistics:
 
     @property
     def distinct_values(self) -> dict[str, int]:
-        """The number of distinct values, without null, by dotted column name: exact up to 4,096, then within some percent."""
+        """The number of distinct values other than null, by dotted column name. It is exact up to 4,096, and has an error of a few percent above."""
         return {blob.columns[0]: blob.distinct_values for blob in self.blobs if len(blob.columns) == 1 and blob.distinct_values is not None}
 
 
@@ -92,10 +92,10 @@ def plan_statistics(scan: DataScan, table_name: str, columns: Sequence[str] | No
 def compute_statistics(
     scan: DataScan, columns: Sequence[str] | None, ids: IdSource, commit: Commit, engine: str | None = None
 ) -> StatisticsFile | None:
-    """Read columns of the scan's snapshot, write their sketches into a new Puffin file, and commit it instead of the snapshot's file.
+    """Read columns of the scan's snapshot, write their sketches into a new Puffin file, and commit it as the statistics file of the snapshot.
 
-    Blobs of the old file for other columns, or of other types, are copied to the new one. Without the name of an engine, Spark reads the columns if it runs
-    already or the files are large.
+    Blobs of the snapshot's old file for other columns, or of other types, are copied to the new file. If `engine` is None, Spark reads the columns if a session
+    runs already or the files are large.
 
     Returns:
         The file; None for a table without a snapshot.
@@ -129,7 +129,7 @@ def compute_statistics(
     try:
         scan.io.write(file.statistics_path, content)
     except BaseException:
-        # The file may exist although its write failed, and the first error is the one to raise.
+        # The file may exist although writing it failed. If its deletion fails too, the first error is raised.
         with suppress(StorageError, NotFoundError):
             scan.io.delete(file.statistics_path)
         raise
@@ -138,7 +138,7 @@ def compute_statistics(
 
 
 def _select_columns(schema: Schema, columns: Sequence[str] | None) -> list[NestedField]:
-    """Return the columns of these names; without names, all top-level columns of primitive types."""
+    """Return the columns with these names; if `columns` is None, all top-level columns of primitive types."""
     if columns is not None:
         return [_column(schema, name) for name in columns]
     return [field for field in schema.fields if isinstance(field.field_type, PrimitiveType)]
@@ -203,7 +203,7 @@ def _blob(field: NestedField, sketch: ThetaSketch, snapshot: Snapshot) -> Blob:
 
 
 def _old_blobs(io: FileIO, metadata: TableMetadata, snapshot: Snapshot) -> Iterator[Blob]:
-    """Yield the blobs of the snapshot's statistics file; none if it cannot be read: statistics can be computed again, and a table is complete without."""
+    """Yield the blobs of the snapshot's statistics file. A file that cannot be read has no blobs, because statistics can be computed again."""
     old = _file_of(metadata, snapshot.snapshot_id)
     if old is None:
         return
@@ -227,13 +227,14 @@ def _old_blobs(io: FileIO, metadata: TableMetadata, snapshot: Snapshot) -> Itera
 
 
 def read_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> TableStatistics | None:
-    """Return the statistics of a snapshot; without one, those of the newest of the current snapshot and its ancestors that has any; None if there are none.
+    """Return the statistics of a snapshot; None if it has none.
 
-    The metadata contains nearly all of it; the file is opened for sketches whose NDV their writer left out.
+    If `snapshot_id` is None, it is the newest snapshot with statistics among the current snapshot and its ancestors. Nearly everything is in the metadata; the
+    statistics file is opened only for sketches whose number of distinct values (NDV) is missing there.
 
     Raises:
         NoSuchSnapshotError: the snapshot is not in the table.
-        NoSuchFileError, PuffinFormatError: such a sketch's file is missing or damaged.
+        NoSuchFileError, PuffinFormatError: the statistics file had to be opened, and is missing or damaged.
     """
     file = find_statistics(metadata, table_name, snapshot_id)
     if file is None:
@@ -271,7 +272,7 @@ def find_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int |
 
 
 def column_names(metadata: TableMetadata) -> dict[int, str]:
-    """Return the dotted name of every column that the table has or had, by field id; the current schema's names have precedence."""
+    """Return the dotted name of every present and dropped column of the table, by field id. Present columns have their current name."""
     names: dict[int, str] = {}
     for schema in (*metadata.schemas, metadata.schema()):
         names.update({field_id: schema.find_column_name(field_id) or "" for field_id in schema.field_ids})

@@ -1,12 +1,13 @@
-"""The commit loop of tables: calls actions for attempts, writes their files, commits to the store; after a lost race, refreshes and tries again.
+"""The commit loop of tables: lets actions make attempts, writes their files, and commits to the store; after another writer's commit, it refreshes and retries.
 
-A commit changes one table or several of one catalog, all or none. What an attempt contains is decided by `icefloe.commit`; how often and how long
-to retry, and how the status of an unknown commit is checked, by `commit_retries.py`; how a store commits, by `icefloe.stores`. The next metadata file
-is written here, unless the store `writes_metadata`: it gets the updates and the requirements instead.
+A commit changes one table, or several tables of one catalog: all or none. `icefloe.commit` determines what an attempt contains; `commit_retries.py`, how often
+and how long to retry and how to check the status of an unknown commit; `icefloe.stores`, how a store commits. This module writes the next metadata file, unless
+the store `writes_metadata`: such a store receives the updates and requirements instead.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry; Overview.
 
-Three rules keep it safe. Files of an attempt are deleted only if its commit is known not to have happened. An unknown outcome deletes nothing. And before an
-attempt counts as lost, the winner's table is searched for it: a reply can be lost although the commit happened, and another commit can follow.
+Three rules make it safe. Files of an attempt are deleted only if it is certain that it was not committed. If the outcome is unknown, nothing is deleted. And
+before an attempt counts as lost, the table's history is searched for it, because a reply can be lost although the commit happened, and other commits can
+follow.
 """
 
 import logging
@@ -61,15 +62,16 @@ from icefloe.stores.metrics_report import commit_report
 from icefloe.stores.request_key import new_key
 
 LOG = logging.getLogger(__name__)
-# How often a commit is tried whose namespace other writers drop.
+# How often a commit is tried if other writers drop the namespace of its new table again and again.
 NAMESPACE_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """The change of one table in a commit. `base.location` of a table that `is_new` is empty: its metadata was never written.
+    """The change of one table in a commit.
 
-    Without an action only a new table is a change. `create_namespace` creates the namespace of a new table again if another writer has dropped it.
+    If `is_new`, the commit creates the table: `base.location` is empty, because its metadata was never written, and `action` may be None. `create_namespace`
+    creates the namespace of a new table again if another writer has dropped it.
     """
 
     handle: TableHandle
@@ -80,34 +82,36 @@ class TableChange:
 
 
 class TableCommit:
-    """One table in a commit: what its attempts build on and what they wrote."""
+    """One table in a commit: the metadata that its attempts are based on, and the files that they wrote."""
 
     def __init__(self, change: TableChange) -> None:
         self.handle = change.handle
         self.action = change.action
         self.is_new = change.is_new
-        self.base = change.base  # what the current attempt builds on; after the commit, what it made
+        self.base = change.base  # the base of the current attempt; after the commit, the committed metadata
         self.attempt: Attempt | None = None
-        self._next: LoadedMetadata | None = None  # what the current attempt makes
+        self._next: LoadedMetadata | None = None  # the new metadata of the current attempt
         self._next_content: list[Part] = []
         self._next_version: FileVersion | None = None
         self._base_of_last_attempt = change.base
         self._metadata_locations: list[str] = []
-        self._manifests_and_lists: list[str] = []  # also those whose writing failed: what is there of them must be deleted
+        self._manifests_and_lists: list[
+            str
+        ] = []  # including those whose writing failed, because parts of them may exist and must be deleted
         self._manifests_in_storage: set[str] = set()
-        self._lost_bases: list[int | None] = []  # the snapshots that lost attempts were built on
+        self._lost_bases: list[int | None] = []  # the snapshots that lost attempts were based on
         self._first_attempt_ms: int | None = None
 
     @property
     def metadata_location(self) -> str:
-        """Where the last attempt wrote its metadata; empty before the first."""
+        """The location of the last attempt's metadata file; empty before the first attempt."""
         return self._metadata_locations[-1] if self._metadata_locations else ""
 
     def prepare(self, number: int) -> CommitRequest | None:
         """Make attempt `number` and write its files.
 
-        On the first attempt the action may see a base that was loaded long ago: if it changes nothing there, or files of it have been expired, it is applied
-        to the table as it is now.
+        The base of the first attempt may have been loaded long ago. If the action changes nothing in it, or files that it needs have been expired, the table is
+        loaded again first.
 
         Returns:
             The request to the catalog store; None if there is nothing to commit.
@@ -115,8 +119,9 @@ class TableCommit:
         Raises:
             CommitConflictError: the base does not meet the action's requirements.
             CommitInvalidatedError: the action was valid on an earlier base and is not valid on this one.
-            InvalidInputError, StorageError: the catalog cannot point to the new metadata; it cannot be written.
-            LocationNotAllowedError: the table claims a location, or paths for new files, that the catalog does not allow.
+            InvalidInputError: the catalog cannot store the new metadata.
+            StorageError: the new metadata cannot be written.
+            LocationNotAllowedError: the table has a location, or paths for new files, that the catalog does not allow.
         """
         is_reloaded = number > 0
         if number > 0 and self.attempt is not None:
@@ -137,9 +142,9 @@ class TableCommit:
             is_reloaded = True
 
     def _make_attempt(self, number: int, now_ms: int) -> bool:
-        """Make the action's attempt. Return False if files of the base were expired, and the table has been loaded again.
+        """Let the action make its attempt. Return False if files of the base have been expired; the table is loaded again then, and the caller tries again.
 
-        Only reads are repeated. A write of an attempt is never repeated under the same name: another attempt's manifest list would be taken for it.
+        Only reads are repeated. An attempt never writes a file again under the same name, because the file could be taken for that of another attempt.
         """
         if self.action is None:
             return True
@@ -198,7 +203,7 @@ class TableCommit:
         )
 
     def _updates(self, result: TableMetadata) -> tuple[Update, ...]:
-        """Return the updates of the attempt, after those that make the first metadata of a new table for a store that does not have the table yet."""
+        """Return the updates of the attempt. For a new table in a store that writes metadata, they are preceded by the updates that create the table."""
         updates = self.attempt.updates if self.attempt is not None else ()
         if not self.handle.store.writes_metadata:
             return tuple(updates)
@@ -206,7 +211,7 @@ class TableCommit:
         return (*first, *numbered_updates(updates, self.base.metadata, result))
 
     def accept(self, stored: Stored | None) -> None:
-        """Make the last attempt the table's metadata: as the store has it, if it gave the file a name of its own or wrote it."""
+        """Take the last attempt as the table's metadata. If the store renamed or wrote the metadata file, `stored` replaces the location and the metadata."""
         if self._next is None:
             return
         location, metadata = stored.location if stored is not None else self._next.location, self._next.metadata
@@ -218,7 +223,7 @@ class TableCommit:
         self.base = LoadedMetadata(location=location, metadata=metadata)
 
     def keep_manifests(self) -> None:
-        """Keep the columns of the manifests that the attempt wrote, for the next scan. An error is left to that scan: the commit has happened."""
+        """Put the columns of the manifests that the attempt wrote into the cache, for the next scan. Errors are ignored, because the commit has happened."""
         attempt = self.attempt
         if attempt is None or not attempt.listed_manifests:
             return
@@ -228,11 +233,11 @@ class TableCommit:
             if manifest.manifest_path in contents:
                 kinds.setdefault((manifest.partition_spec_id, manifest.content), []).append(manifest)
         for (spec_id, _), manifests in kinds.items():
-            with suppress(Exception):  # an error here would be taken for one of the commit
+            with suppress(Exception):  # an error here would look like an error of the commit
                 keep_written(self.handle.io, manifests, contents, spec_partition_type(self.base.metadata, spec_id))
 
     def report_metrics(self, attempts: int, duration_ns: int) -> None:
-        """Report the snapshot of the commit to a catalog that takes metrics reports."""
+        """Send a metrics report about the commit's snapshot, if the catalog accepts reports."""
         snapshot_id = None if self.attempt is None else self.attempt.snapshot_id
         if snapshot_id is None or (reporter := self.handle.reporter()) is None:
             return
@@ -241,31 +246,31 @@ class TableCommit:
             reporter.report(commit_report(self.handle.table_name, snapshot, attempts=attempts, duration_ns=duration_ns))
 
     def conclude(self) -> None:
-        """Make the last attempt the metadata of a new table, if the reply to its commit was lost and other tables showed that it happened."""
+        """Take the last attempt as the metadata of a new table, if other tables of the commit showed that it happened although the reply was lost."""
         if self.is_new and not self.base.location:
             self.accept(None)
 
     def reload(self) -> None:
-        """Load the table as it is now. Raises `NoSuchTableError` if it was dropped, or another table has its name."""
+        """Load the table's current metadata. Raises `NoSuchTableError` if it was dropped, or another table has its name."""
         if not self.is_new:
             self.base = reload_metadata(self.handle, self.base.metadata)
 
     def attempted_bases(self) -> Iterator[Problem]:
-        """Yield the snapshots that the attempts were built on, for an error."""
+        """Yield the snapshots that the attempts were based on, as details for an error."""
         if self.attempt is not None and (bases := [*self._lost_bases, *base_of(self.attempt)]):
             shown = ", ".join("no snapshot" if base is None else str(base) for base in bases[-MOST_BASES:])
             yield Problem(where="attempts", what=f"built on {shown}{' (the last ones)' if len(bases) > MOST_BASES else ''}")
 
     def load(self) -> None:
-        """Load whichever table has the name now."""
+        """Load the table that has the name now, even if it is a different table."""
         if not self.is_new:
             self.base = load_metadata(self.handle)
 
     def is_committed(self) -> bool | None:
-        """Return whether an attempt of this commit is part of the table as last loaded; None if that can no longer be determined.
+        """Return whether the table as last loaded shows that an attempt of this commit was committed; None if that can no longer be determined.
 
-        It is if the table has the attempt's snapshot, or its metadata file is current or in the metadata log. If the metadata that the last attempt built on
-        is current or in the log, every file that followed it is in the log too, so that an attempt that is not there was lost.
+        An attempt was committed if the table has its snapshot, or if its metadata file is current or in the metadata log. It was lost if neither is true and
+        the base of the last attempt is current or in the log, because then every file that followed the base is in the log too.
         """
         if self.attempt is None and not self.is_new:
             return False
@@ -284,11 +289,11 @@ class TableCommit:
             return None
         previous = self._base_of_last_attempt.location
         if not previous:
-            return None  # the store does not name its files
+            return None  # the store does not report metadata locations
         if self.base.location == previous:
             return False
         if not self._metadata_locations and (self.attempt is None or self.attempt.snapshot_id is None):
-            return None  # the store named the file of the attempt: any file that followed can be it
+            return None  # the store chose the name of the attempt's file, so any file after the base can be it
         return False if previous in logged_locations else None
 
     def written_files(self) -> list[str]:
@@ -300,7 +305,7 @@ class TableCommit:
         return [] if self.action is None else list(self.action.new_data_files())
 
     def files_of_lost_attempts(self) -> list[str]:
-        """Return the written files that the committed table does not name."""
+        """Return the written files that the committed table does not refer to."""
         referenced = {self.base.location, *(entry.metadata_file for entry in self.base.metadata.metadata_log)}
         if self.attempt:
             referenced |= {manifest.manifest_path for manifest in self.attempt.manifests}
@@ -308,7 +313,7 @@ class TableCommit:
         return [location for location in self.written_files() if location not in referenced]
 
     def old_metadata_files(self) -> OldMetadataFiles:
-        """Return the metadata files that left the log in this commit and are to be deleted; files that are not the table's own are kept, with a warning.
+        """Return the metadata files that left the log in this commit and are to be deleted. Files that are not the table's own are kept, with a warning.
 
         Spec: Table Metadata Fields (`metadata-log`).
         """
@@ -355,13 +360,13 @@ class _Commit:
         self._creates_namespaces = [change.create_namespace for change in changes if change.create_namespace is not None]
         self.store = changes[0].handle.store
         self.settings = changes[0].base.metadata.properties
-        # A server on this host may commit for this commit, and must not wait for its turn.
+        # Tables whose store writes metadata take no turn: a server on this host does the commit, and would wait for the turn of its own client.
         in_turn = [table.base.metadata for table in self.tables if not table.is_new and not table.handle.store.writes_metadata]
         self.turn = CommitTurn(self.name, [metadata.table_uuid for metadata in in_turn if metadata.table_uuid is not None])
         self.number = 0
-        self._first_number = 0  # that of the first attempt
+        self._first_number = 0  # the number of the first attempt
         self.commits_begun = 0
-        self.may_be_committed = False  # whether a commit was begun that is not known to have failed
+        self.may_be_committed = False  # whether an attempt was sent to the store and may have succeeded
 
     @property
     def metadata_locations(self) -> list[str]:
@@ -375,7 +380,7 @@ class _Commit:
             if self._is_committed():
                 return Committed()
         if has_waited and not self.number:
-            self._first_number = 1  # attempt 0 builds on what the action has seen
+            self._first_number = 1  # number 0 means that the base is the metadata that the action was created on
         number, self.number = self._first_number + self.number, self.number + 1
         prepared = [(table, request) for table in self.tables if (request := table.prepare(number)) is not None]
         if not prepared:
@@ -395,7 +400,10 @@ class _Commit:
         return outcome
 
     def _commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Commit to the store; again after creating a namespace that another writer has dropped, since a refused commit has changed nothing."""
+        """Commit to the store.
+
+        If another writer has dropped the namespace of a new table, create it and commit again, since the refused commit changed nothing.
+        """
         outcome = self.store.commit(requests)
         for _ in range(NAMESPACE_TRIES if self._creates_namespaces else 0):
             if not isinstance(outcome, Refused) or not isinstance(outcome.error, NoSuchNamespaceError):
@@ -409,7 +417,7 @@ class _Commit:
         return outcome
 
     def _search_winners(self, outcome: Conflicted) -> Outcome:
-        """Return the outcome of a commit whose reply was lost, by searching the tables that other writers committed since."""
+        """Return the outcome of a commit whose reply was lost, by searching the history of the tables, to which other writers have committed since."""
         try:
             for table in self.tables:
                 table.reload()
@@ -423,7 +431,7 @@ class _Commit:
         return Unknown(reason="the reply was lost, and other writers have changed the table so often since that its log no longer shows it")
 
     def _is_committed(self) -> bool:
-        """Return whether an earlier attempt, thought lost, is part of the tables as last loaded. All tables were committed or none."""
+        """Return whether the tables as last loaded show that an earlier attempt was committed after all; it was committed for all tables or for none."""
         return any(table.is_committed() for table in self.tables)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
@@ -436,7 +444,7 @@ class _Commit:
         if self.may_be_committed:
             return
         if self.commits_begun and not all(table.is_new for table in self.tables):
-            # A conflict reported for an earlier commit can hide a lost reply: only the table itself shows whether it happened.
+            # An attempt that the store reported as a conflict may have been committed, with its reply lost: only the table itself shows that.
             try:
                 for table in self.tables:
                     table.load()
@@ -448,7 +456,7 @@ class _Commit:
             delete_quietly(table.handle, [*table.written_files(), *table.new_data_files()])
 
     def unknown_error(self, outcome: Unknown) -> CommitUnknownError:
-        """Return the error of an unknown commit: what each table has if the commit happened, and the command that shows it."""
+        """Return the error for an unknown commit state. It contains what each table has if the commit happened, and a command that shows it."""
         first = next((table for table in self.tables if table.metadata_location), self.tables[0])
         snapshot_id = first.attempt.snapshot_id if first.attempt is not None else None
         command = f"icefloe show snapshots {dotted(first.handle.identifier)} --catalog {first.handle.store.name}"
@@ -479,23 +487,23 @@ class _Commit:
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
-    """Commit an action to a table, and retry lost races by the table's `commit.retry.*` properties. Raises as `commit_together`."""
+    """Commit an action to a table. After commits of other writers, retry as its `commit.retry.*` properties require. Raises as `commit_together`."""
     return commit_together([TableChange(handle=handle, base=base, action=action)])[0]
 
 
 def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
-    """Commit the changes of several tables of one catalog, all or none. After a lost race on any of them every action is applied again.
+    """Commit the changes of several tables of one catalog, all or none. If another writer commits to any of them first, every action is applied again.
 
     Returns:
         A report for each change, in order.
 
     Raises:
-        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; no file of it remains.
-        CommitInvalidatedError: another commit made this one invalid.
+        CommitConflictError: other writers won every retry, or changed what this commit is based on; no file of the commit remains.
+        CommitInvalidatedError: another writer's commit made this commit invalid.
         CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
         NoSuchTableError: a table was dropped.
         TableAlreadyExistsError: a new table has been created by another writer.
-        StorageError: the catalog refused the commit, such as for missing rights; no file of it remains.
+        StorageError: the catalog refused the commit, for example because of missing rights; no file of the commit remains.
     """
     work, started_ns = _Commit(changes), time.monotonic_ns()
     try:
@@ -511,7 +519,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
         if old_files.own:
             delete_files(
                 table.handle.io, old_files.own, old_files.folders.contains
-            )  # one that cannot be deleted stays, as in `delete_quietly`
+            )  # files that cannot be deleted stay, as in `delete_quietly`
     for table in work.tables:
         table.report_metrics(work.number, time.monotonic_ns() - started_ns)
         table.keep_manifests()
@@ -519,7 +527,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
 
 
 def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Commit) -> IcefloeError:
-    """Return the error with the table's name and, if its cause is lost races alone, the snapshot that the last winner committed."""
+    """Return the error with the table's name. If other writers won every retry, it also has the snapshot that the last of them committed."""
     snapshot_id, problems = error.snapshot_id, error.problems
     if len(work.tables) == 1 and snapshot_id is None and not problems:
         loaded = work.tables[0].base
@@ -542,7 +550,7 @@ def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Com
 
 
 def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
-    """Delete files that nothing names. A file that cannot be deleted stays as an orphan, since the outcome of the commit is already decided."""
+    """Delete files that no metadata refers to. A file that cannot be deleted stays as an orphan, since the outcome of the commit is already decided."""
     for location in locations:
         try:
             handle.io.delete(location)

@@ -1,9 +1,10 @@
-"""`commit_with_retries`: when a commit is retried, how long it waits, whose turn it is, and how the status of an unknown commit is checked.
+"""`commit_with_retries`: retries commits, waits between attempts, lets commits take turns, and checks the status of unknown commits.
 
-After a lost race the commit is attempted again, until it is committed, the retries are used up, or its outcome remains unknown. What an attempt writes is
-decided by its caller: `commit_loop.py` for tables, `icefloe.view.view_commit` for views.
+After another writer's commit the commit is attempted again, until it is committed, the retries are used up, or its outcome remains unknown. The caller defines
+what an attempt writes: `commit_loop.py` for tables, `icefloe.view.view_commit` for views.
 
-Of concurrent attempts the shortest wins, however long the others wait between theirs. A commit of tables that has lost `LOSSES` races therefore takes its turn.
+Of concurrent attempts the quickest wins, however long the others wait in between. So a commit of tables that has lost `LOSSES` races takes a turn, during which
+other commits on this host wait.
 Spec: Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
@@ -40,21 +41,21 @@ if sys.platform != "win32":
     import fcntl
 
 LOG = logging.getLogger(__name__)
-# The properties of a table are written by others, and by the server of a REST catalog: whatever they have, a commit is not tried for longer than this, and no
-# single wait is longer than that.
+# Limits of the properties `commit.retry.*` and `commit.status-check.*`, which other writers or a server may have set: the longest time that a commit is tried,
+# and the longest single wait.
 MOST_SECONDS, LONGEST_WAIT_S = 86_400, 3_600
-# Lost races after which a commit takes its turn (by default three more attempts follow), and how long others wait for it.
+# The number of lost races after which a commit takes a turn (by default three more attempts follow), and how long other commits wait for a turn.
 LOSSES = 2
 LONGEST_TURN_S, _REPORTED_WAIT_S, _POLL_S = 60.0, 10.0, 0.01
 _LOCK_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class CommitAttempts(Protocol):
-    """One commit in progress. `try_once` is called again after each lost race, and has access to what the attempts before it wrote."""
+    """One commit in progress, over all its attempts. `try_once` is called again after each lost race."""
 
-    noun: str  # what the commit changes, for messages: table, view
-    name: str  # catalog.namespace.name
-    gone: type[NotFoundError]  # raised if the name was dropped meanwhile
+    noun: str  # `table` or `view`, for messages
+    name: str  # as `catalog.namespace.name`
+    gone: type[NotFoundError]  # the error if the table or view was dropped meanwhile
     number: int  # attempts made so far
 
     @property
@@ -62,27 +63,27 @@ class CommitAttempts(Protocol):
         """The metadata file of each attempt, in order."""
 
     def try_once(self) -> Outcome:
-        """Build on the metadata that the catalog names now, write the attempt's files, and commit to the catalog store."""
+        """Make an attempt on the current metadata, write its files, and commit it to the catalog store."""
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """Return whether the winner of the last race built on this commit, whose reply was lost."""
+        """Return whether this commit happened although its reply was lost, so that the winner of the last race committed on top of it."""
 
     def abandon(self) -> None:
-        """Delete what this commit wrote, after an error or Ctrl-C; nothing if one of its attempts may have happened."""
+        """Delete what this commit wrote, after an error or Ctrl-C. Delete nothing if one of its attempts may have been committed."""
 
 
 class CommitTurn:
-    """The turn of one commit on its tables: a locked file of this user on this host, while which the other commits wait before their next attempt.
+    """The turn of one commit on its tables: a file lock, during which other commits of this user on this host wait before their next attempt.
 
-    The lock is advisory. What is committed is decided by the compare-and-swap alone; writers of other users and hosts do not wait, and where no file can be
-    locked no commit does. The operating system unlocks the file of a process that ends, and no commit waits for a turn that began longer ago than
-    `LONGEST_TURN_S`.
+    The lock is advisory: only the compare-and-swap of the catalog decides what is committed. Writers of other users and hosts do not wait, and no commit waits
+    if files cannot be locked. The operating system releases the lock of a process that ends, and no commit waits for a turn that began more than
+    `LONGEST_TURN_S` seconds ago.
 
     Args:
-        name: The name of what the commit changes, for messages.
-        table_uuids: The tables, none where a turn makes no sense. Commits to several lock them in the same order.
-        folder: Where the files are; by default below the folder for temporary files.
-        sleep: What waits.
+        name: The names of the tables, for messages.
+        table_uuids: The UUIDs of the tables; empty if the commit takes no turns. Commits to several tables lock them in the same order.
+        folder: The folder of the lock files; by default below the folder for temporary files.
+        sleep: The function that waits for some seconds.
     """
 
     def __init__(
@@ -95,10 +96,10 @@ class CommitTurn:
         self._locked: list[tuple[Path, int]] = []
 
     def before_attempt(self, losses: int) -> bool:
-        """Wait as long as another commit has its turn, and then take the turn after so many lost races.
+        """Wait while another commit has its turn. Take the turn if this commit has lost enough races.
 
         Returns:
-            Whether it waited, so that the tables have probably changed.
+            Whether this commit waited, so that the tables have probably changed.
         """
         has_waited = False
         if sys.platform == "win32" or self._locked or not self._files:
@@ -116,7 +117,7 @@ class CommitTurn:
         return has_waited
 
     def end(self) -> None:
-        """Unlock the files, so that the others go on."""
+        """Unlock the files, so that other commits continue."""
         while self._locked:
             path, file = self._locked.pop()
             with suppress(OSError):
@@ -124,7 +125,10 @@ class CommitTurn:
             os.close(file)
 
     def _lock(self, path: Path, *, takes: bool) -> bool:
-        """Wait for the lock of a file, and keep it if this commit `takes` its turn. Return whether it waited. Raises `OSError` where there are no locks."""
+        """Wait for the lock of a file, and keep the lock if this commit `takes` its turn.
+
+        Return whether it waited. Raises `OSError` if files cannot be locked.
+        """
         begun_s, has_waited, is_reported = time.monotonic(), False, False
         while True:
             try:
@@ -134,7 +138,7 @@ class CommitTurn:
             is_kept = False
             try:
                 fcntl.flock(file, (fcntl.LOCK_EX if takes else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-                # Who had the lock before may have removed the file meanwhile.
+                # The previous holder of the lock may have removed the file meanwhile.
                 is_kept = takes and _is_file(path, file)
                 if is_kept:
                     self._locked.append((path, file))
@@ -162,14 +166,14 @@ def commit_with_retries(
 
     Args:
         work: the commit.
-        settings: the properties of the table or view, of which `commit.retry.*` are read.
-        unknown_error: makes the error of a commit that may or may not have happened.
+        settings: the properties of the table or view, with `commit.retry.*`.
+        unknown_error: makes the error for a commit that may or may not have happened.
 
     Raises:
-        CommitConflictError: every attempt lost its race, or another writer changed what this commit is based on; no file of it remains.
+        CommitConflictError: other writers won every retry, or changed what this commit is based on; no file of the commit remains.
         CommitUnknownError: it is unknown whether the commit happened; all its files are kept.
-        StorageError: the catalog refused the commit, such as for missing rights; no file of it remains.
-        NotFoundError: the table or view was dropped; no file of the commit remains. So for any other error of an attempt.
+        StorageError: the catalog refused the commit, for example because of missing rights; no file of the commit remains.
+        NotFoundError: the table or view was dropped; no file of the commit remains, as after any other error of an attempt.
     """
     try:
         outcome: Outcome = _retrying(settings)(work.try_once)
@@ -201,7 +205,7 @@ def commit_with_retries(
 
 
 def outcome_of_commit(commit: Callable[[], Outcome]) -> Outcome:
-    """Return the outcome of a commit. A store that raises a `StorageError` violates its contract; the commit state is unknown."""
+    """Call `commit` and return its outcome. A store that raises a `StorageError` violates its contract; the outcome is `Unknown` then."""
     try:
         return commit()
     except StorageError as error:
@@ -209,12 +213,13 @@ def outcome_of_commit(commit: Callable[[], Outcome]) -> Outcome:
 
 
 def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, settings: Mapping[str, str]) -> Outcome:
-    """Return how a commit with an unknown outcome ended, by repeated checks; `Unknown` if no check could determine it.
+    """Check repeatedly how a commit with an unknown outcome ended. Return its outcome; `Unknown` if no check could determine it.
 
-    Waits double from the least to the most of `commit.status-check.*` until the checks or the time run out. A check that fails determines nothing.
+    The waits between checks double from the minimum to the maximum of `commit.status-check.*`, until the number of checks or the time is used up. A check that
+    raises an error counts as a check without a result.
 
     Args:
-        load_status: one check.
+        load_status: makes one check.
         unknown: the outcome of the commit.
         settings: the properties of the table or view.
     """
@@ -242,7 +247,7 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
 
 
 def _retrying(settings: Mapping[str, str]) -> Retrying:
-    """Return the retries of `commit.retry.*`, until they or their time run out. How long the waits are is decided by `icefloe.operations.retry_waits`."""
+    """Return the retries that `commit.retry.*` allow: a number of attempts and a total time. `icefloe.operations.retry_waits` has the lengths of the waits."""
     min_wait_ms = table_properties.COMMIT_MIN_WAIT_MS.read(settings)
     max_wait_ms = min(table_properties.COMMIT_MAX_WAIT_MS.read(settings), LONGEST_WAIT_S * 1000)
     begun_s = 0.0
@@ -299,7 +304,7 @@ def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether a folder is there and this user's alone: others could let commits wait."""
+    """Return whether a folder exists and only this user can write to it; others could make commits wait."""
     try:
         status = folder.lstat()
     except FileNotFoundError:

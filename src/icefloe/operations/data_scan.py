@@ -1,6 +1,6 @@
-"""`DataScan`: a read of a table: the snapshot, the filter, the columns; and its rows as Arrow, pandas or Spark.
+"""`DataScan`: a scan of a table, with its snapshot, filter and columns; it returns the rows as Arrow, pandas, Spark and other frames.
 
-Planning is `icefloe.scan`; rows are read by an engine. Spec: Scan Planning; Column Projection.
+`icefloe.scan` plans the files, and an engine reads the rows. Spec: Scan Planning; Column Projection.
 """
 
 import time
@@ -46,15 +46,16 @@ from icefloe.spec.tolerance import Tolerance
 from icefloe.spec.types import NestedField, UUIDType
 from icefloe.stores.metrics_report import MetricsReporter, scan_report
 
-_APPEND = "append"  # the operation of snapshots that only add rows
-# Bytes of local manifests that are read without threads, whose start takes longer: 2 manifests of one file each take 2 ms without and 6 to 9 ms with them.
+_APPEND = "append"  # the operation of snapshots that only add data files
+# Local manifests of at most this many bytes are read without threads. Starting threads takes longer: 2 manifests with one file each take 2 ms without threads,
+# and 6 to 9 ms with threads.
 SERIAL_BYTES = 2**18
 _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataScan:
-    """One read of a table. Every method that narrows it returns a new scan."""
+    """One scan of a table. It is immutable: every method that narrows it returns a new scan."""
 
     table_name: str
     metadata: TableMetadata
@@ -65,14 +66,16 @@ class DataScan:
     snapshot_id: int | None = None
     limit: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    # Branches are read by the table's schema, as they are written by it. JAVA: SnapshotUtil.schemaFor.
+    # Whether rows are read with the table's schema. It is true for branches, which are written with it. JAVA: SnapshotUtil.schemaFor.
     by_table_schema: bool = False
-    branch: str | None = None  # the branch whose history `as_of` searches; None for main
-    tolerant: bool = False  # whether harmless deviations from the format are warnings: see `Tolerance.HARMLESS`
-    appends: tuple[Snapshot, ...] | None = None  # of an incremental scan: the snapshots whose appended rows are read
-    appends_after: int | None = None  # of an incremental scan: the snapshot after which they are; None from the table's first on
-    planner: ServerPlanner | None = None  # the server that plans the scan; None where it is planned here
-    reporter: MetricsReporter | None = None  # gets a report of each plan that is made here
+    branch: str | None = None  # the branch in whose history `as_of` searches; None for main
+    tolerant: bool = False  # whether harmless deviations from the format are warnings instead of errors: see `Tolerance.HARMLESS`
+    appends: tuple[Snapshot, ...] | None = None  # the snapshots whose appended rows an incremental scan reads; None in other scans
+    appends_after: int | None = (
+        None  # the snapshot after which an incremental scan begins; None if it begins with the table's first snapshot
+    )
+    planner: ServerPlanner | None = None  # the server that plans the scan; None if this process plans it
+    reporter: MetricsReporter | None = None  # receives a report of each plan that this process makes
 
     def __repr__(self) -> str:
         return in_one_line(f"Scan({self.table_name}: {', '.join(f'{name} {value}' for name, value in self._facts())})")
@@ -81,7 +84,7 @@ class DataScan:
         return html_of(Report(f"scan of {short_text(self.table_name)}", (Facts(tuple(self._facts())),)))
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what the scan reads, as names and texts."""
+        """Yield what the scan reads as pairs of a name and a text."""
         snapshot_id = self.metadata.current_snapshot_id if self.snapshot_id is None else self.snapshot_id
         yield "snapshot", "none yet" if snapshot_id is None else str(snapshot_id)
         yield "columns", "all" if "*" in self.selected_fields else short_text(", ".join(self.selected_fields))
@@ -119,7 +122,7 @@ class DataScan:
         return replace(self, selected_fields=names)
 
     def with_case_sensitive(self, case_sensitive: bool = True) -> "DataScan":
-        """Return a scan that matches the names of columns by letter case, or not.
+        """Return a scan that matches column names with or without regard to letter case.
 
         Args:
             case_sensitive: whether names match exactly.
@@ -130,9 +133,9 @@ class DataScan:
         return replace(self, case_sensitive=case_sensitive)
 
     def use_ref(self, name: str) -> "DataScan":
-        """Return a scan of the snapshot that a branch or tag names; a branch is read by the table's schema, a tag by its snapshot's.
+        """Return a scan of the snapshot of a branch or tag. A branch is read with the table's schema, a tag with the schema of its snapshot.
 
-        The branch `main` of a table without snapshots has no rows.
+        In a table without snapshots, `main` can be used and has no rows.
 
         Args:
             name: the branch or tag.
@@ -156,7 +159,7 @@ class DataScan:
     def as_of(self, timestamp_ms: int) -> "DataScan":
         """Return a scan of the snapshot that was current at a time.
 
-        On `main` the snapshot log decides; on another branch, the ancestors of its head.
+        On `main` the snapshot is found in the snapshot log; on another branch, among the ancestors of its head.
 
         Args:
             timestamp_ms: the time in milliseconds since 1970-01-01 UTC.
@@ -165,7 +168,7 @@ class DataScan:
             The scan.
 
         Raises:
-            NoSuchSnapshotError: the table or branch had no snapshot then, or it has been expired.
+            NoSuchSnapshotError: the table or branch had no snapshot then, or the snapshot has been expired.
         """
         if self.branch not in (None, MAIN):
             return self._as_of_on_branch(self.branch, timestamp_ms)
@@ -195,20 +198,20 @@ class DataScan:
         return replace(self, snapshot_id=snapshot.snapshot_id, by_table_schema=False)
 
     def appended_after(self, snapshot_id: int | None) -> "DataScan":
-        """Return a scan of the rows that snapshots of the operation `append` added after a snapshot, up to the one that the scan reads.
+        """Return a scan of the rows that snapshots with the operation `append` added, after one snapshot and up to the snapshot of this scan.
 
-        Rows are read as they were appended, whatever later snapshots deleted, replaced or compacted, in the table's current schema.
+        Rows are read as they were appended, even if later snapshots deleted, replaced or compacted them, with the table's current schema.
 
         Args:
-            snapshot_id: the last snapshot whose rows are not read; it may have been expired if its child was not. None begins with the table's first
-                snapshot.
+            snapshot_id: the snapshot after which the scan begins; it may have been expired, as long as its child still exists. None begins with the table's
+                first snapshot.
 
         Returns:
             The scan.
 
         Raises:
-            InvalidInputError: the start is no ancestor of the end.
-            NoSuchSnapshotError: the end is not in the table.
+            InvalidInputError: `snapshot_id` is not an ancestor of the snapshot of this scan.
+            NoSuchSnapshotError: the table does not have the snapshot of this scan.
         Spec: Snapshots (`operation`).
         """
         end = self.snapshot()
@@ -242,7 +245,7 @@ class DataScan:
         return snapshot
 
     def schema(self) -> Schema:
-        """Return the schema that rows are read with: the table's, or the snapshot's if that was selected by its id, a tag or a time."""
+        """Return the schema that rows are read with: the table's schema, or the snapshot's schema if the snapshot was selected by its id, a tag or a time."""
         snapshot = self.snapshot()
         if self.snapshot_id is None or self.by_table_schema or snapshot is None or snapshot.schema_id is None:
             return self.metadata.schema()
@@ -251,8 +254,8 @@ class DataScan:
     def projection(self) -> Schema:
         """Return the projected columns: columns of the table in its order, then metadata columns in the order of the selection.
 
-        A metadata column (`_file`, `_pos`, `_deleted`, `_spec_id`, `_partition`, `_row_id`, `_last_updated_sequence_number`) can be selected unless the
-        table has a column of that name; `*` does not include them.
+        The metadata columns `_file`, `_pos`, `_deleted`, `_spec_id`, `_partition`, `_row_id` and `_last_updated_sequence_number` can be selected by name,
+        unless the table has a column of that name; `*` does not include them.
 
         Raises:
             InvalidSchemaError: a column does not exist.
@@ -268,9 +271,9 @@ class DataScan:
         return Schema(*table_columns.fields, *(self._metadata_column(name) for name in metadata), schema_id=table_columns.schema_id)
 
     def as_held(self, schema: Schema) -> Schema:
-        """Return the schema with columns as required only if every file of the snapshot certainly has values for them.
+        """Return the schema in which only those columns are required that certainly have values in every file of the snapshot.
 
-        A column that became required may have nulls in older files. Rows are read with this schema, and engines receive it, so that such files can be read.
+        A column that became required later may have nulls in older files, so such columns are optional here. Engines receive this schema and read rows with it.
 
         Args:
             schema: the scan's schema, or a part of it.
@@ -279,7 +282,10 @@ class DataScan:
         return schema if fields == schema.fields else Schema(*fields, schema_id=schema.schema_id)
 
     def _schemas_of_files(self, schema: Schema) -> Sequence[Schema]:
-        """Return the schemas of the snapshot's files; the history of the table, which shows them, is needed only where a column is required."""
+        """Return the schemas that the snapshot's files may have been written with.
+
+        If no column is required, the history of the table is not searched for them.
+        """
         is_needed = len(self.metadata.schemas) > 1 and any(column.required for _, column in walk(schema.fields))
         return schemas_of_files(self.metadata, self.snapshot()) if is_needed else self.metadata.schemas
 
@@ -300,20 +306,20 @@ class DataScan:
         """Plan the live files that may contain matching rows.
 
         Args:
-            explain: whether to add to every kept and skipped manifest and file the reason for the decision.
+            explain: whether the plan has the reason why each manifest and file is kept or skipped.
             include_statistics: whether files keep their column statistics, which are most of a manifest.
-            find_covered: whether to find the files of which every row matches.
-            include_tested: whether the planned files keep, as columns, the statistics by which the filter was tested.
-            parallel: applies a function to manifests side by side; in threads by default, except for few small local manifests.
-            prune_in_parallel: whether `parallel` also prunes the files of a manifest.
-            enough_rows: no more manifests are read once the planned files without deletes have so many rows.
+            find_covered: whether to find the files in which every row matches.
+            include_tested: whether the planned files keep, as columns, the statistics that the filter was tested with.
+            parallel: applies a function to manifests in parallel; by default in threads, except for few small local manifests.
+            prune_in_parallel: whether the calls in `parallel` also prune the files of a manifest.
+            enough_rows: stop reading manifests once the planned files without deletes have this many rows; None reads all.
 
         Returns:
             The plan.
 
         Raises:
             NoSuchSnapshotError: the snapshot to read does not exist.
-            InvalidFilterError: the filter names an unknown column, or a value that cannot be compared with it.
+            InvalidFilterError: the filter names an unknown column, or compares a column with a value of another type.
             UnsupportedFeatureError: the snapshot is encrypted.
             NoSuchFileError, ManifestFormatError: a manifest list or manifest is missing or damaged.
         """
@@ -350,15 +356,18 @@ class DataScan:
         return plan
 
     def planned_here(self) -> "DataScan":
-        """Return a scan that no server plans, for what needs more of a file than servers send, such as its sequence number or the snapshot that added it."""
+        """Return the same scan, planned by this process.
+
+        Callers need it for facts that servers do not send, such as a file's sequence number or added snapshot.
+        """
         return replace(self, planner=None)
 
     @property
     def is_planned_by_server(self) -> bool:
-        """Whether the server of the table's catalog plans the scan, as the server or the catalog's configuration has it.
+        """Whether the catalog's server plans the scan, because the server or the catalog's configuration requires it.
 
-        It cannot where the protocol has no form for the scan: a tolerant one, what was appended since the table's first snapshot, and a scan of
-        `_last_updated_sequence_number`, which is computed from sequence numbers that planned files do not have. These are planned here.
+        This process plans scans that the protocol cannot express: tolerant scans, incremental scans from the table's first snapshot on, and scans of
+        `_last_updated_sequence_number`, which is computed from sequence numbers that the server does not send.
         """
         has_form = not self.tolerant and (self.appends is None or self.appends_after is not None)
         return self.planner is not None and has_form and LAST_UPDATED_SEQUENCE_NUMBER.name not in self.selected_fields
@@ -389,7 +398,7 @@ class DataScan:
         return Tolerance.HARMLESS if self.tolerant else Tolerance.DEFAULT
 
     def _plan_of_limit(self) -> ScanPlan:
-        """Return the plan of the files that the limit needs: every row of a scan without a filter counts."""
+        """Return a plan of as many files as the limit needs. If the scan has no filter, every row counts towards the limit."""
         if self.limit is None or not isinstance(self.row_filter, AlwaysTrue):
             return self.plan()
         return self.plan(enough_rows=self.limit).first_files(self.limit)
@@ -401,7 +410,7 @@ class DataScan:
             include_statistics: whether files keep their column statistics, which are most of a manifest.
 
         Returns:
-            One task a file, with the deletes that apply to it and the part of the filter that its rows must still be tested with.
+            One task for each file, with the deletes that apply to it and the residual filter that its rows must still be tested with.
 
         Raises:
             IcefloeError: as for `plan`.
@@ -417,7 +426,7 @@ class DataScan:
         """Read the rows in this process.
 
         Returns:
-            A `pyarrow.Table`. UUIDs are of Arrow's uuid type.
+            A `pyarrow.Table`. UUID columns have Arrow's `uuid` type.
 
         Raises:
             NoSuchSnapshotError: the snapshot to read does not exist.
@@ -502,7 +511,7 @@ class DataScan:
         return ray_dataset(self)
 
     def to_spark(self) -> Any:
-        """Return the rows as a Spark DataFrame over the planned files; a Spark session is started if none is active.
+        """Return the rows as a Spark DataFrame, which reads the planned files; a Spark session is started if none is active.
 
         Raises:
             NotInstalledError: PySpark is not installed.
@@ -514,8 +523,7 @@ class DataScan:
     def count(self) -> int:
         """Count the matching rows.
 
-        Metadata is enough for a scan without filter and limit, if the table has no deletes other than deletion vectors, which record the number of rows
-        they delete.
+        A scan without filter and limit needs only metadata, if the table has no deletes other than deletion vectors, which record how many rows they delete.
 
         Returns:
             The number of rows.
@@ -532,7 +540,7 @@ class DataScan:
         return sum(batch.num_rows for batch in rows)
 
     def listed_rows(self) -> int | None:
-        """Return the number of all rows of the snapshot by its manifest list; None where that is not certain: see `snapshot_rows.rows_of_snapshot`.
+        """Return the number of all rows of the snapshot from its manifest list; None if the number is not certain, see `rows_of_snapshot`.
 
         A tolerant scan does not rely on the counts of manifest lists, and a scan that the server plans does not read them.
 
@@ -565,7 +573,7 @@ class DataScan:
         schema = self.schema()
         if plan is None:
             plan = self._plan_of_limit()
-            bound = plan.row_filter  # of the same schema; binding a long list again takes longer than testing some rows
+            bound = plan.row_filter  # bound to the same schema already; binding a long list again takes longer than testing some rows
         else:
             bound = bind(self.row_filter, schema, case_sensitive=self.case_sensitive)
         return ScanRequest(
@@ -588,5 +596,5 @@ def _has_uuids(schema: Schema) -> bool:
 
 
 def _instant(timestamp_ms: int) -> str:
-    """Return a time in milliseconds, and in ISO 8601 with its zone."""
+    """Return a time as text for messages: in milliseconds, and in ISO 8601 with its time zone."""
     return f"{timestamp_ms} ms ({format_timestamp(timestamp_ms * 1000, utc=True)})"

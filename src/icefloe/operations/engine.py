@@ -1,6 +1,6 @@
-"""`Engine`: the protocol by which rows of a table are read and written, in this process or by Spark, so that this layer does not import Spark.
+"""`Engine`: the protocol of engines that read and write a table's rows, in this process or by Spark. Because of it, this layer does not import Spark.
 
-`available_engines.py` finds engines by the type of the rows, by name or by the amount of work. The in-process engine is there too; Spark's is
+`available_engines.py` has the in-process engine, and chooses engines by the type of the rows, by name, or by the amount of work. Spark's engine is
 `icefloe.spark.spark_engine`.
 """
 
@@ -23,14 +23,14 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 
-# Bytes of data files in one task of a cluster, of which only some columns are read. Fewer, larger tasks: Python's workers collect garbage after each.
+# Bytes of data files for one task of a cluster that reads some of their columns. Tasks are large, because Python workers collect garbage after each task.
 BYTES_PER_TASK = 128 * 1024 * 1024
-# Threads that read files side by side; reading is native code of Arrow, which runs outside the interpreter's lock.
+# The number of threads that read files in parallel. Arrow's native code reads them, outside of the interpreter's lock.
 READ_THREADS = min(8, os.cpu_count() or 1)
 
 
 def tasks_of_bytes(size: int) -> int:
-    """Return how many tasks of a cluster the reading of so many bytes of data files is worth."""
+    """Return the number of cluster tasks for reading `size` bytes of data files."""
     return -(-size // BYTES_PER_TASK)
 
 
@@ -40,25 +40,25 @@ class ScanRequest:
 
     table_name: str
     plan: ScanPlan
-    schema: Schema  # the table schema the rows are read with
-    projection: Schema  # the projected columns of it, in order
+    schema: Schema  # the table schema that rows are read with
+    projection: Schema  # the columns to return, in this order
     row_filter: BooleanExpression  # bound to `schema`; applied to every row
     specs: Mapping[int, PartitionSpec]
     io: FileIO
-    # Every schema of the table. A reader that applies filters by the column names of old files needs them: a name may have been another column's then.
+    # Every schema of the table. Readers that filter by the column names in old files need them, because a name may have belonged to another column then.
     schemas: Sequence[Schema] = ()
     # Maps column names to field ids in files without field ids.
     name_mapping: NameMapping | None = None
     limit: int | None = None
-    # Ids of required columns that files of the plan may lack, because they were written with older schemas. A file that lacks one is refused.
+    # Field ids of required columns that files of the plan may lack, because they were written with older schemas. Reading such a file is an error.
     may_be_missing: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValues:
-    """The values of one key column in the rows of an upsert: all of them if they are few, else the least and the greatest; None if unknown.
+    """The values of one key column in the rows of an upsert: all distinct values if they are few, else the least and the greatest; None if unknown.
 
-    They are in the form of literals of filters: times as counts of their unit, UUIDs as bytes.
+    They have the form of filter literals: times are counts of their unit, UUIDs are bytes.
     """
 
     field_id: int
@@ -69,14 +69,14 @@ class KeyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertSource:
-    """The rows of an upsert, checked, in the engine's own form.
+    """The checked rows of an upsert, in the engine's own form.
 
     Attributes:
-        rows: The rows.
-        keys: The values of the key columns; None if no row has a key without nulls: then no row matches.
-        join: Finds the rows that match, in one join, and writes the new form of those that differ and the rows to insert.
+        rows: The rows, such as an `ArrowRows` or a Spark DataFrame.
+        keys: The values of the key columns; None if every key has a null, so that no row matches.
+        join: Joins the rows with those of the table, and writes the new rows: those that replace differing rows, and those to insert.
             Raises `InvalidInputError` if a key matches several rows of the table that it would update.
-        here: The same rows in the form of the in-process engine, if they are few and another engine has them.
+        here: The same rows for the in-process engine, if another engine has them and they are few; else None.
     """
 
     rows: Any
@@ -87,21 +87,21 @@ class UpsertSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertRequest:
-    """Rows to join with those of planned files. Each task's `delete_files` are applied first; rows that its residual rules out cannot match."""
+    """A join of upsert rows with the live rows of planned files. Rows of a file that the residual of its task excludes cannot match."""
 
     source: UpsertSource
-    scan: ScanRequest  # of all columns; its plan has the tasks
+    scan: ScanRequest  # a scan of all columns, whose plan has the tasks
     tasks: Sequence[FileScanTask]
     key_ids: tuple[int, ...]
-    updates: bool  # matched rows that differ are replaced
-    inserts: bool  # rows without a match are added
-    keeps_row_ids: bool  # replaced rows keep their row id
+    updates: bool  # whether matching rows that differ are replaced
+    inserts: bool  # whether rows without a match are added
+    keeps_row_ids: bool  # whether replaced rows keep their row id
     target: WriteTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertedRows:
-    """The result of an upsert's join: `positions` has one ascending array per task: the rows of its file whose new versions are in `added`."""
+    """The result of an upsert's join. `positions` has for each task the positions, ascending, of the rows of its file that rows in `added` replace."""
 
     positions: tuple[NDArray[np.int64], ...]
     added: tuple[DataFile, ...]
@@ -112,9 +112,9 @@ class UpsertedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A SQL statement about one table: `{target}` in the text represents the table, `{source}` the rows of `source`."""
+    """A SQL statement that changes one table. In the text, `{target}` represents the table, and `{source}` the rows of `source`."""
 
-    operation: str  # update, merge
+    operation: str  # `update` or `merge`
     text: str
     branch: str
     snapshot_properties: Mapping[str, str]
@@ -122,12 +122,12 @@ class Statement:
 
 
 class Engine(Protocol):
-    """Reads and writes rows; it decides nothing about the table."""
+    """An engine that reads and writes rows. It does not decide what is read or committed."""
 
     name: str
 
     def environment(self) -> Mapping[str, str]:
-        """Return the writer as snapshot summaries name it: `engine-name`, `engine-version` and, if a session of it runs in this process, its `app-id`.
+        """Return the summary entries of snapshots that this engine writes: `engine-name`, `engine-version` and, if its session runs in this process, `app-id`.
 
         Spec: Appendix F, Other Fields.
         """
@@ -139,7 +139,7 @@ class Engine(Protocol):
         """Return whether this engine can write rows of this type."""
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
-        """Write the rows as data files. Raises `SchemaMismatchError` before anything is written if they do not fit."""
+        """Write the rows as data files. If they do not fit the table, raise `SchemaMismatchError` before anything is written."""
 
     def read(self, request: ScanRequest) -> Any:
         """Return the rows in the engine's own form: an Arrow table, a Spark DataFrame."""
@@ -155,30 +155,30 @@ class Engine(Protocol):
         target: WriteTarget | None = None,
         combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Yield the results of a function for items, in their order; with `combine` one result of all items, if there are any.
+        """Call a function for items in parallel, and yield its results in the order of the items; with `combine`, yield one combined result.
 
         Args:
-            function: Takes an item, and with `target` also the `WritingTask` that writes. It pickles, and so do the items and the results.
-            items: The items.
-            description: What the work is, for people.
-            tasks: How many tasks of a cluster the work is worth; None for as many as it has items, within reason.
-            threads: How many items are worked on at once in this process.
-            target: The write whose data files the function writes, where it writes any: those of a result are its `added`. Each item is a task of its own.
-                After a failure no file of any item remains.
-            combine: Returns one result of two. It pickles; where and in which order results are combined is the engine's choice.
+            function: Receives an item, and if there is a `target`, also the `WritingTask` that writes. Function, items and results must be picklable.
+            items: The arguments of the calls. Without items nothing is yielded.
+            description: A description of the work, for people.
+            tasks: The number of cluster tasks; None for about as many as there are items.
+            threads: The number of items that this process works on at once.
+            target: The write that the function writes data files for; the files are in the attribute `added` of its results. Each item is a task of its own
+                then, and after an error no file of any item remains. None if the function writes no data files.
+            combine: Combines two results into one. It must be picklable. The engine chooses where and in which order results are combined.
 
         Raises:
-            IcefloeError: As the function raises it, of the first item that fails.
+            IcefloeError: The error that the function raised, for the first item that failed.
         """
 
     def orphans(self, request: Any) -> Generator[Any, None, None]:
-        """Yield the files that nothing references, as tables of `path_database.LISTED`, for an `orphan_search.OrphanRequest`; see `find_in_process`."""
+        """Yield the orphan files that an `orphan_search.OrphanRequest` finds, in tables with the schema `path_database.LISTED`; see `find_in_process`."""
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows of an upsert, and determine the values of their keys. Nothing is written before their join with a table's rows.
+        """Check the rows of an upsert, and determine the values of their keys. Nothing is written before the rows are joined with those of the table.
 
         Raises:
-            SchemaMismatchError: the rows do not fit the schema, or lack a column of it that they are to update.
+            SchemaMismatchError: the rows do not fit the schema, or lack a column that would be updated.
             InvalidInputError: two rows have the same key.
         """
 

@@ -1,6 +1,6 @@
-"""`TableReader`: what can be read of a table whose metadata is loaded; `LoadedTable`: one in a catalog, which tools and the public `Table` read and change.
+"""`TableReader`: the read methods of a table whose metadata is loaded; `LoadedTable`: a table in a catalog, which can also be changed.
 
-How rows are read is `data_scan.py`; a change is committed, and retried, by `commit_loop.py`.
+The public `Table` is a `LoadedTable`. `data_scan.py` reads rows; `commit_loop.py` commits changes.
 Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
@@ -46,13 +46,13 @@ from icefloe.stores.metrics_report import MetricsReporter
 
 
 class TableReader:
-    """Everything that can be read of a table whose metadata is loaded."""
+    """The methods that read a table whose metadata is loaded: its metadata, its snapshots, and scans of its rows."""
 
     def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
         self._loaded = loaded
         self.io = io
-        self.planner: ServerPlanner | None = None  # of a table whose catalog's server plans scans
-        self.reporter: MetricsReporter | None = None  # of a table whose catalog takes metrics reports
+        self.planner: ServerPlanner | None = None  # the catalog's server, if it plans scans
+        self.reporter: MetricsReporter | None = None  # sends metrics reports, if the catalog accepts them
         self.full_name = full_name
         if unused := unused_properties(loaded.metadata.properties):
             warn_of_properties(unused, full_name)
@@ -69,7 +69,7 @@ class TableReader:
 
     @property
     def state(self) -> str:
-        """A text that differs between versions of the table: its metadata file, where that is named."""
+        """A text that differs between versions of the table: the location of its metadata file, if that is known."""
         return self._loaded.state
 
     @property
@@ -120,11 +120,11 @@ class TableReader:
         return self.metadata.last_partition_id
 
     def name_mapping(self) -> NameMapping | None:
-        """Return the table's name mapping, by which columns of files without field ids are found; None if it has none."""
+        """Return the table's name mapping, which maps column names in files without field ids to field ids; None if the table has no name mapping."""
         return NAME_MAPPING.read(self.metadata.properties)
 
     def location_provider(self) -> LocationProvider:
-        """Return the folders of new files."""
+        """Return the provider of locations for new files."""
         return LocationProvider(self.location(), data_folder(self.metadata), metadata_folder(self.metadata))
 
     def refs(self) -> Mapping[str, SnapshotRef]:
@@ -132,10 +132,10 @@ class TableReader:
         return self.metadata.refs
 
     def history(self, branch: str = MAIN) -> list[SnapshotLogEntry]:
-        """Return the snapshot log, oldest entry first: each snapshot that became current, and the time.
+        """Return the history of a branch, oldest entry first: snapshots and the times at which they became current.
 
         Args:
-            branch: the branch. For `main` the result is the snapshot log, including rollbacks; for another branch, the ancestors of its head.
+            branch: the branch. For `main` the result is the snapshot log, including rollbacks; for another branch it is the ancestors of its head.
 
         Returns:
             Entries with a time in milliseconds since 1970-01-01 UTC and a snapshot id.
@@ -149,14 +149,14 @@ class TableReader:
         return entries[::-1]
 
     def ancestors(self, snapshot_id: int | str | None = None) -> list[TableSnapshot]:
-        """Return a snapshot, its parent, the parent of that and so on, newest first.
+        """Return a snapshot and its ancestors, newest first.
 
         Args:
             snapshot_id: a snapshot id, a branch or a tag; the current snapshot by default.
 
         Returns:
-            The snapshots; empty for a table without a current snapshot. The last one is the table's first, whose `parent_snapshot_id` is None; or its parent
-            was expired, and `parent_snapshot_id` is the id of that parent.
+            The snapshots; empty for a table without a current snapshot. If `parent_snapshot_id` of the last one is None, it is the table's first snapshot;
+            otherwise its parent has been expired.
 
         Raises:
             NoSuchSnapshotError: the snapshot, branch or tag does not exist.
@@ -169,11 +169,11 @@ class TableReader:
         return SnapshotList(snapshots, self.full_name, newest_first=True)
 
     def snapshots(self) -> list[TableSnapshot]:
-        """Return every snapshot, in the order of the metadata: a list that is displayed as a table."""
+        """Return every snapshot in the order of the metadata, in a list that is displayed as a table."""
         return SnapshotList((table_snapshot(snapshot, self.metadata) for snapshot in self.metadata.snapshots), self.full_name)
 
     def current_snapshot(self) -> TableSnapshot | None:
-        """Return the head of `main`; None for a table that was never written."""
+        """Return the current snapshot, the head of `main`; None if the table has none."""
         snapshot = self.metadata.current_snapshot()
         return table_snapshot(snapshot, self.metadata) if snapshot else None
 
@@ -187,7 +187,7 @@ class TableReader:
         return table_snapshot(snapshot, self.metadata) if snapshot else None
 
     def snapshot_as_of_timestamp(self, timestamp_ms: int, inclusive: bool = True) -> TableSnapshot | None:
-        """Return the snapshot that was current at a time, by the snapshot log; None if there was none.
+        """Return the snapshot that was current at a time, according to the snapshot log; None if there was none.
 
         Args:
             timestamp_ms: the time in milliseconds since 1970-01-01 UTC.
@@ -197,7 +197,7 @@ class TableReader:
         return table_snapshot(snapshot, self.metadata) if snapshot else None
 
     def snapshot_by_name(self, name: str) -> TableSnapshot | None:
-        """Return the snapshot that a branch or tag names; None if there is no such branch or tag.
+        """Return the snapshot that a branch or tag refers to; None if there is no such branch or tag.
 
         Args:
             name: the branch or tag.
@@ -206,11 +206,11 @@ class TableReader:
         return self.snapshot_by_id(ref.snapshot_id) if ref else None
 
     def statistics_files(self) -> list[StatisticsFile]:
-        """Return the statistics files of snapshots, at most one each. Spec: Table Statistics."""
+        """Return the statistics files of all snapshots, at most one for each snapshot. Spec: Table Statistics."""
         return list(self.metadata.statistics)
 
     def partition_statistics_files(self) -> list[PartitionStatisticsFile]:
-        """Return the partition statistics files of snapshots, at most one each. Spec: Partition Statistics."""
+        """Return the partition statistics files of all snapshots, at most one for each snapshot. Spec: Partition Statistics."""
         return list(self.metadata.partition_statistics)
 
     def scan(
@@ -224,7 +224,7 @@ class TableReader:
         branch: str | None = None,
         tolerant: bool = False,
     ) -> DataScan:
-        """Return a scan of the table. It reads nothing yet: `DataScan` has the methods that narrow it and read its rows.
+        """Return a scan of the table, which reads nothing yet. The methods of `DataScan` narrow it and read its rows.
 
         Args:
             row_filter: a filter as text or expression; all rows by default.
@@ -234,8 +234,8 @@ class TableReader:
             options: options of the scan.
             limit: the greatest number of rows.
             branch: the branch whose head is read, instead of `snapshot_id`.
-            tolerant: whether a file that breaks a rule of the format in a way that cannot change rows, such as a wrong count in a manifest list, is
-                read with a `FormatWarning` that has the id of the rule, instead of refused.
+            tolerant: whether violations of the format that cannot change rows, such as a wrong count in a manifest list, cause a `FormatWarning` with the id of
+                the rule instead of an error.
 
         Returns:
             The scan; nothing is read yet.
@@ -277,13 +277,13 @@ class TableReader:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> DataScan:
-        """Return a scan of the rows that were appended after one snapshot up to another, see `DataScan.appended_after`.
+        """Return a scan of the rows that the snapshots between two snapshots appended, see `DataScan.appended_after`.
 
         Args:
             row_filter: a filter as text or expression; all rows by default.
             selected_fields: dotted names of columns; `*` is every column.
             case_sensitive: whether column names match exactly.
-            from_snapshot_id_exclusive: the last snapshot whose rows are not read; by default the range begins with the table's first snapshot.
+            from_snapshot_id_exclusive: the snapshot after which the scan begins; by default it begins with the table's first snapshot.
             to_snapshot_id_inclusive: the last snapshot whose rows are read; the current one by default.
             options: options of the scan.
             limit: the greatest number of rows.
@@ -293,17 +293,17 @@ class TableReader:
 
         Raises:
             InvalidFilterError: the filter's text cannot be parsed.
-            InvalidInputError: the start is no ancestor of the end.
-            NoSuchSnapshotError: the end is not in the table.
+            InvalidInputError: the first snapshot is not an ancestor of the second.
+            NoSuchSnapshotError: the second snapshot is not in the table.
         """
         scan = self.scan(row_filter, selected_fields, case_sensitive, to_snapshot_id_inclusive, options, limit)
         return scan.appended_after(from_snapshot_id_exclusive)
 
     def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
-        """Return the numbers of distinct values of columns, and the other blobs of a statistics file.
+        """Return the content of a snapshot's statistics file: the numbers of distinct values of columns, and other blobs.
 
         Args:
-            snapshot_id: the snapshot; by default the newest ancestor of the current one that has statistics.
+            snapshot_id: the snapshot; by default the newest one with statistics, among the current snapshot and its ancestors.
 
         Returns:
             The statistics; None if there are none.
@@ -317,21 +317,21 @@ class TableReader:
         """Return the partition statistics of a snapshot.
 
         Args:
-            snapshot_id: the snapshot; by default the newest ancestor of the current one that has partition statistics.
+            snapshot_id: the snapshot; by default the newest one with partition statistics, among the current snapshot and its ancestors.
 
         Returns:
-            A `pyarrow.Table` with one row a partition; None if there are none.
+            A `pyarrow.Table` with one row for each partition; None if there are no partition statistics.
 
         Raises:
             NoSuchSnapshotError: the snapshot does not exist.
             NoSuchFileError: the file that the metadata names does not exist.
-            DataFileFormatError: the file is damaged, or not of the format that it should be.
+            DataFileFormatError: the file is damaged, or has a wrong format.
         Spec: Partition Statistics File, for the columns.
         """
         return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def to_polars(self) -> Any:
-        """Return the table as a `polars.LazyFrame`, which reads the rows and columns that a query needs when it is collected.
+        """Return the table as a `polars.LazyFrame`. When a query is collected, it reads only the rows and columns that the query needs.
 
         Raises:
             NotInstalledError: polars is not installed.
@@ -355,9 +355,9 @@ class TableReader:
         return bodo_frame(self.scan())
 
     def __datafusion_table_provider__(self, session: Any = None) -> Any:
-        """Return the table as a DataFusion table provider, whose files the package pyiceberg-core reads.
+        """Return the table as a DataFusion table provider that reads the files with the package pyiceberg-core.
 
-        `SessionContext().register_table("t", table)` calls it, unless Icefloe has to read the rows: `_inner`.
+        `SessionContext().register_table("t", table)` calls this method, unless `_inner` shows that Icefloe has to read the rows.
 
         Args:
             session: the session that DataFusion passes.
@@ -369,7 +369,7 @@ class TableReader:
 
     @property
     def _inner(self) -> Any:
-        """The table as DataFusion's own object, read by Icefloe, for a table that pyiceberg-core cannot read; DataFusion looks here first."""
+        """A DataFusion object that reads the rows with Icefloe, for tables that pyiceberg-core cannot read. DataFusion reads this attribute first."""
         return datafusion_table(self)
 
     def __eq__(self, other: object) -> bool:
@@ -408,17 +408,17 @@ class TableReader:
 
 
 def partition_text(transform: str, source: str) -> str:
-    """Return a partition field as `create_table` takes it: `kind`, `month(time)`."""
+    """Return a partition field as text in the form that `create_table` accepts, such as `kind` or `month(time)`."""
     return source if transform == "identity" else f"{transform}({source})"
 
 
 def sort_texts(metadata: TableMetadata) -> tuple[str, ...]:
-    """Return the keys of the default sort order: `identity(id)`."""
+    """Return the keys of the default sort order as texts, such as `identity(id)`."""
     return tuple(f"{key.transform}({source_name(metadata, key.source_id)})" for key in metadata.sort_order().fields)
 
 
 def source_name(metadata: TableMetadata, field_id: int) -> str:
-    """Return a column's name, also of a dropped column."""
+    """Return the name of a column, which may have been dropped."""
     for schema in (metadata.schema(), *reversed(metadata.schemas)):
         name = schema.find_column_name(field_id)
         if name is not None:
@@ -445,7 +445,7 @@ class LoadedTable(TableReader, ChangeTarget):
         return self._handle.identifier
 
     def refresh(self) -> Self:
-        """Load the metadata that the catalog names now.
+        """Load the current metadata of the table from the catalog.
 
         Returns:
             This table.

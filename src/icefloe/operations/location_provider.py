@@ -1,4 +1,4 @@
-"""`LocationProvider`: the folders of a table's new files, with the methods of PyIceberg's class. Writers of Icefloe use `table_handle.py`."""
+"""`LocationProvider`: the locations of a table's new files, with the methods of PyIceberg's class. Icefloe's own writers use `table_handle.py` instead."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from icefloe.io.locations import join
 
 @dataclass(frozen=True, slots=True)
 class LocationProvider:
-    """Folders of new files: `write.data.path` and `write.metadata.path`, or those under the table's location."""
+    """The locations of new files: in the folders `write.data.path` and `write.metadata.path`, or in the default folders under the table's location."""
 
     table_location: str
     data_path: str

@@ -1,4 +1,4 @@
-"""Loading of tables: `LoadedMetadata`, and `MetadataCache` with the metadata files that this process parsed or wrote last.
+"""Functions that load table metadata, `LoadedMetadata`, and `MetadataCache` with the metadata files that this process parsed or wrote last.
 
 Spec: Table Metadata; Table Metadata Fields (`table-uuid`).
 """
@@ -22,12 +22,12 @@ _CACHED_TABLES = 64
 
 
 def has_no_file(metadata_location: str) -> bool:
-    """Return whether a catalog's server alone reads a metadata file, whose content it sends: it does not name the file, or by an address of its own."""
+    """Return whether only the catalog's server can read a metadata file: its location is empty, or an address of the server. The server sends the content."""
     return not metadata_location or scheme_of(metadata_location) in ("http", "https")
 
 
 def stored_size(io: FileIO, location: str) -> int | None:
-    """Return the size of a file in bytes; None if it does not exist, or is a metadata file that only the catalog's server reads."""
+    """Return the size of a file in bytes; None if it does not exist, or is a metadata file that only the catalog's server can read."""
     if has_no_file(location):
         return None
     try:
@@ -38,17 +38,20 @@ def stored_size(io: FileIO, location: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMetadata:
-    """Table metadata and the location it was read from or written to."""
+    """Table metadata and the location of its file."""
 
     location: str
     metadata: TableMetadata
 
     @property
     def state(self) -> str:
-        """A text that differs between versions: the metadata file, or where the server alone reads it what changes with nearly every commit."""
+        """A text that differs between versions of the table.
+
+        It is the location of the metadata file; if only the server can read the file, it consists of values that change with nearly every commit.
+        """
         if not has_no_file(self.location):
             return self.location
-        metadata = self.metadata  # an address of a server may be that of every version
+        metadata = self.metadata  # a server may use the same address for all versions
         parts = (metadata.last_updated_ms, metadata.last_sequence_number, metadata.current_snapshot_id, metadata.current_schema_id)
         return " ".join(map(str, (*parts, self.location)))
 
@@ -59,48 +62,48 @@ _GZIP = b"\x1f\x8b"
 @dataclass(slots=True)
 class _Kept:
     location: str
-    content: Sequence[Part]  # parts, which the metadata has too
+    content: Sequence[Part]  # the parts that the metadata refers to, so that they need no further memory
     metadata: TableMetadata
     version: FileVersion | None = None
 
     @property
     def size(self) -> int:
-        """Bytes in memory: those of the file, and if it is compressed those of its text too, from which entries are decoded."""
+        """The number of bytes in memory: those of the file, and if it is compressed, also those of its text, from which entries are decoded."""
         size = sum(map(len, self.content))
         if self.content[0][:2] != _GZIP:
             return size
-        # The file ends with the length of its text, which the reader or the writer has checked.
+        # A gzip file ends with the length of its uncompressed text; the reader or the writer has checked it.
         return size + int.from_bytes(b"".join(self.content[-4:])[-4:], "little")
 
     def has(self, content: bytes) -> bool:
-        """Return whether the file's bytes are these."""
+        """Return whether the file has this content."""
         if len(content) != sum(map(len, self.content)):
             return False
         start = 0
         for part in self.content:
-            if not content.startswith(part[:], start):  # `bytes` of pages are a copy
+            if not content.startswith(part[:], start):  # the slice is a copy as `bytes`, also of pages
                 return False
             start += len(part)
         return True
 
 
 class MetadataCache:
-    """The metadata files that this process parsed or wrote last, so that loading a table whose file is unchanged parses nothing.
+    """A cache of the metadata files that this process parsed or wrote last. An unchanged file is not parsed again.
 
-    By the specification a metadata file never changes, but a location can get another file: in a file-system catalog a table that is created again has the file
-    names of the table that was dropped. So the parsed value is used only if the file system shows that the file is the same, or if the bytes are: they are
-    read where the storage does not identify files (object stores), and where the last change of the file is so recent that another would not be seen.
+    By the specification a metadata file never changes, but a location can get another file: in a file-system catalog, a table that is dropped and created again
+    has the same file names. So a cached value is used only if the file system shows that the file is the same, or if the content is equal. The content is read
+    and compared if the storage does not identify files (object stores), or if the file was changed so recently that a further change would not be noticed.
 
-    It has the last file of up to 64 tables, together of at most 128 MiB with their text; the least recently used leaves first.
-    Any number of threads may use it.
+    The cache has the last file of up to 64 tables, of at most 128 MiB in total with their text. The least recently used files are dropped first. It is
+    thread-safe.
     """
 
     def __init__(self, max_bytes: int = _CACHED_BYTES, max_tables: int = _CACHED_TABLES) -> None:
-        self._files: BoundedCache[str, _Kept] = BoundedCache(max_tables, most_cost=max_bytes)  # by location
-        self._location_of: BoundedCache[str, str] = BoundedCache(max_tables)  # of a table's file, by uuid
+        self._files: BoundedCache[str, _Kept] = BoundedCache(max_tables, most_cost=max_bytes)  # files by location
+        self._location_of: BoundedCache[str, str] = BoundedCache(max_tables)  # the location of each table's file, by table UUID
 
     def load(self, io: FileIO, location: str) -> TableMetadata:
-        """Return the metadata in the file at a location, as `parsed` does.
+        """Return the metadata in the file at a location, from the cache if the file is unchanged.
 
         Raises:
             NoSuchFileError, StorageError: the file cannot be read.
@@ -114,12 +117,12 @@ class MetadataCache:
         return self.parse(io.read(location), location, version)
 
     def parse(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
-        """Return the metadata in a file's bytes, as a value that shares nothing that a caller could change. Raises as `read_table_metadata`.
+        """Return the metadata in a file's bytes, from the cache if possible. Callers cannot change the cached value. Raises as `read_table_metadata`.
 
         Args:
             content: The file's bytes.
             location: The file.
-            version: The version of the file before it was read; None where it is unknown.
+            version: The version of the file before it was read; None if unknown.
         """
         version = version if version is not None and version.shows_next_change else None
         kept = self._files.get(location)
@@ -128,7 +131,7 @@ class MetadataCache:
             return kept.metadata.for_caller()
         metadata = read_table_metadata(content, location)
         older = self._files.get(self._location_of.get(metadata.table_uuid or "") or "")
-        if older is not None and older.metadata.table_uuid == metadata.table_uuid:  # another process has committed since
+        if older is not None and older.metadata.table_uuid == metadata.table_uuid:  # another process has committed meanwhile
             metadata = replace(
                 metadata,
                 snapshots=metadata.snapshots.sharing(older.metadata.snapshots),
@@ -145,26 +148,29 @@ class MetadataCache:
         base: TableMetadata,
         version: FileVersion | None = None,
     ) -> None:
-        """Keep metadata that this process wrote.
+        """Add metadata that this process wrote to the cache.
 
         Args:
             content: The file's bytes, in parts.
             location: The file.
             metadata: The value that was written.
-            base: The metadata that the writer changed. A list that both have, such as the snapshot log, keeps the values that were decoded already.
-            version: The version of the file since it was written; None where it is unknown.
+            base: The metadata that the new metadata was made from. Lists that both share, such as the snapshot log, keep their decoded values.
+            version: The version of the file after it was written; None if unknown.
         """
         lists = {name: getattr(metadata, name) for name in LISTS}
         lists = {name: entries if entries is getattr(base, name) else entries.fresh(location) for name, entries in lists.items()}
         self._keep(_Kept(location, content, replace(metadata, **lists).for_caller(), version))
 
     def clear(self) -> None:
-        """Drop every file."""
+        """Remove all files from the cache."""
         self._files.clear()
         self._location_of.clear()
 
     def _keep(self, kept: _Kept) -> None:
-        """Keep a file in the place of the file of the same location, and of the same table; a table of version 1 may have no uuid."""
+        """Add a file.
+
+        It replaces the file of the same location and the file of the same table. A version 1 table may have no UUID, and replaces only by location.
+        """
         uuid = kept.metadata.table_uuid
         with self._files.lock:
             if uuid is not None:
@@ -173,17 +179,17 @@ class MetadataCache:
             self._files.put(kept.location, kept, kept.size)
 
 
-# What tables are loaded from in this process.
+# The cache of this process.
 METADATA_FILES = MetadataCache()
 
 
 def load_metadata(handle: TableHandle) -> LoadedMetadata:
-    """Load the metadata that the catalog names now. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
+    """Load the current metadata of a table. Raises `NoSuchTableError`, `NoSuchFileError`, `MetadataFormatError`."""
     return metadata_of(handle.io, handle.store.load(handle.identifier))
 
 
 def metadata_of(io: FileIO, stored: TableLocation) -> LoadedMetadata:
-    """Return the metadata that a store loaded with a table's location, or else read its file. Raises as `read_metadata_at`, and `stored.unreadable`."""
+    """Return the metadata of a store's entry; if the entry has only its location, read the file. Raises `stored.unreadable`, and as `read_metadata_at`."""
     if stored.unreadable is not None:
         raise stored.unreadable
     if isinstance(stored.metadata, TableMetadata):
@@ -192,7 +198,7 @@ def metadata_of(io: FileIO, stored: TableLocation) -> LoadedMetadata:
 
 
 def reload_metadata(handle: TableHandle, previous: TableMetadata) -> LoadedMetadata:
-    """Load the metadata that the catalog names now, which must be of the same table as `previous`. Spec: Table Metadata Fields (`table-uuid`).
+    """Load the current metadata of a table, which must have the UUID of `previous`. Spec: Table Metadata Fields (`table-uuid`).
 
     Raises:
         NoSuchTableError: the table was dropped, or another table has its name now.
@@ -222,7 +228,7 @@ def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
 
 
 def written_version(io: FileIO, location: str) -> FileVersion | None:
-    """Return the version of a file that was just written under a random name that no other writer has; None where it is unknown."""
+    """Return the version of a file that this process just wrote under a random name, so that no other writer can have changed it; None if unknown."""
     try:
         return file_version(io, location)
     except (NoSuchFileError, StorageError):

@@ -1,4 +1,4 @@
-"""The rows of a scan in other libraries: polars, DuckDB, Ray, Daft, Bodo, DataFusion. Each is imported when its method is called."""
+"""The rows of a scan as objects of other libraries: pandas, polars, DuckDB, Ray, Daft, Bodo, DataFusion. A library is imported when its function is called."""
 
 import sys
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ else:
 def pandas_frame(rows: Any, **options: Any) -> Any:
     """Return Arrow rows as a `pandas.DataFrame`.
 
-    If there is a date or timestamp outside of the years 1 to 9999, dates are pandas' own type, not Python's, and so are dates and timestamps inside the columns
-    of structs and maps that have one.
+    If a date or timestamp has a year outside of 1 to 9999, date columns have pandas' own timestamps instead of Python's dates, and so do struct and map columns
+    that contain such a value.
     """
     pandas = optional_module("pandas", extra="pandas", feature="to_pandas()")
     is_arrow_made = options.get("date_as_object", True) or "types_mapper" in options
@@ -46,7 +46,7 @@ def pandas_frame(rows: Any, **options: Any) -> Any:
 
 
 def _far_columns(rows: Any) -> list[str]:
-    """Return the columns with a year outside of 1 to 9999 in a struct or map, which Arrow converts to Python's classes, or to bare numbers."""
+    """Return the names of struct and map columns that contain a year outside of 1 to 9999. Arrow cannot convert such values to Python's classes."""
     columns = zip(rows.column_names, rows.columns, strict=True)
     return [name for name, column in columns if _has_fields(column.type) and not has_python_years(column)]
 
@@ -65,13 +65,13 @@ def polars_frame(scan: Any) -> Any:
 
 
 def polars_lazy_frame(scan: Any) -> Any:
-    """Return a `polars.LazyFrame`: a query plans the files when it is collected, and reads only the columns and the number of rows that it needs."""
+    """Return a `polars.LazyFrame`. When a query is collected, the files are planned, and only the needed columns and number of rows are read."""
     polars = optional_module("polars", extra="polars", feature="to_polars()")
     plugins = optional_module("polars.io.plugins", extra="polars", feature="to_polars()")
 
     def rows(columns: list[str] | None, predicate: Any, limit: int | None, _batch_rows: int | None) -> Iterator[Any]:
         narrow = scan if columns is None else scan.select(*columns)
-        # A predicate of polars is applied to the rows; the limit is on the rows that match it.
+        # The predicate of polars is applied to the rows that were read; the limit counts the rows that match it.
         frame = (narrow if limit is None or predicate is not None else replace(narrow, limit=limit)).to_polars()
         if predicate is not None:
             frame = frame.filter(predicate)
@@ -81,7 +81,7 @@ def polars_lazy_frame(scan: Any) -> Any:
 
 
 def duckdb_connection(scan: Any, table_name: str, connection: Any) -> Any:
-    """Register the rows as a table of a DuckDB connection, of a new one in memory if `connection` is None, and return the connection."""
+    """Register the rows as a table of a DuckDB connection, and return the connection. If `connection` is None, it is a new one in memory."""
     duckdb = optional_module("duckdb", extra="duckdb", feature="to_duckdb()")
     target = connection or duckdb.connect(database=":memory:")
     target.register(table_name, scan.to_arrow())
@@ -104,7 +104,10 @@ def bodo_frame(scan: Any) -> Any:
 
 
 def datafusion_provider(table: Any, session: Any) -> Any:
-    """Return the table as a capsule that DataFusion registers. DataFusion takes providers of Rust only; this one is of iceberg-rust, which reads the files."""
+    """Return the table as a capsule that DataFusion can register.
+
+    DataFusion requires a provider in Rust; this one is from iceberg-rust, which reads the files.
+    """
     core = optional_module("pyiceberg_core.datafusion", extra="datafusion", feature="DataFusion")
     provider = core.IcebergDataFusionTable(
         identifier=table.name(), metadata_location=table.metadata_location, file_io_properties=dict(getattr(table.io, "properties", {}))
@@ -113,12 +116,12 @@ def datafusion_provider(table: Any, session: Any) -> Any:
 
 
 def datafusion_table(table: Any) -> Any:
-    """Return the table as DataFusion's own object where iceberg-rust cannot read it or may read it wrongly, else None; Icefloe reads the rows.
+    """Return a DataFusion object that reads the rows with Icefloe, if iceberg-rust cannot read the table or may read it wrongly; else None.
 
-    iceberg-rust resolves locations as URLs, supports no deletion vectors, and reads columns by the schema of the newest snapshot.
+    iceberg-rust resolves locations as URLs, does not support deletion vectors, and reads columns with the schema of the newest snapshot.
     """
     metadata = table.metadata
-    if "datafusion" not in sys.modules:  # another library looks for the attribute
+    if "datafusion" not in sys.modules:  # the attribute was requested by a library other than DataFusion
         return None
     if "://" in table.metadata_location and "://" in metadata.location and metadata.format_version < 3 and len(metadata.schemas) == 1:
         return None

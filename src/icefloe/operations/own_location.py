@@ -1,9 +1,9 @@
-"""Whether a location or a metadata file that a table's metadata claims is the table's own: something other than the metadata must vouch for it.
+"""Checks whether a location or metadata file in a table's metadata is really the table's own: something other than the metadata must prove it.
 
-Metadata is hostile: it may claim the folder of another table, a home folder or a whole bucket, and then every file there would seem to be the table's.
-The entries of its log may name any file, too. A server that sends the metadata sends the name of the metadata file with it, so that neither vouches for
-the other: there the user's configuration must, or the creation of the table by this process, or that the server gives the credentials of each deletion.
-The files in the location are `icefloe.operations.expiry.deletion_scope`.
+Metadata is not trusted: its location may be the folder of another table, a home folder or a whole bucket, and every file there would seem to be the table's;
+its log may contain any file. The proof is usually that the catalog's metadata location is in the folder. But if a server sends the metadata together with the
+metadata location, neither proves the other. Then one of these must prove the location: the user's configuration; that this process created the table; or that
+files are deleted with credentials that the server sends. `icefloe.operations.expiry.deletion_scope` uses these checks for the files in the location.
 Spec: Table Metadata Fields (`location`, `metadata-log`).
 """
 
@@ -29,7 +29,7 @@ _WARNED: set[tuple[str, str]] = set()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMetadataFiles:
-    """The files that may be deleted, the others, and the folders that contain the former."""
+    """Old metadata files, divided into those that may be deleted and the others, and the folders of those that may be deleted."""
 
     own: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -37,20 +37,20 @@ class OldMetadataFiles:
 
 
 def is_configured(policy: LocationPolicy, place: Place) -> bool:
-    """Return whether the catalog's configuration or its user allows a folder: it is in the warehouse, it is or is in an allowed location, or it was created.
+    """Return whether the user allows a folder: it is in the warehouse, in an allowed location or equal to one, or this process created the table in it.
 
-    The `location` of a namespace allows nothing: every user who may create a namespace can set it.
+    The `location` of a namespace does not count, because every user who may create a namespace can set it.
     """
     return place == policy.created or policy.trusted_folders().holds(place) or place in folders_of(policy.allowed_locations)
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
-    """Return the place of the table's location if it is the table's own; None otherwise.
+    """Return the place of the table's location if the location is the table's own; None otherwise.
 
-    It is if it is in a folder that the configuration vouches for, or if the metadata file that the catalog names is in its folder `metadata`. A bucket, a
-    folder at the top of a machine, and a folder that contains the warehouse are no table's own. In a file-system catalog the folder of the name is the
-    table's own, and the target of a link at that place is not: another user may have put the link there. Of a server that sends the metadata itself the
-    name of the file proves nothing; there the folder is the table's own if it is deleted from with the server's credentials alone.
+    A location is the table's own if `is_configured` allows it, or if the catalog's metadata location is in its folder `metadata`. A bucket, a top-level folder
+    of a machine, and a folder that contains the warehouse are never the table's own. In a file-system catalog, the folder of the table's name is the table's
+    own; if it is a link, its target is not, because another user may have made the link. If a server sends the metadata, the metadata location proves nothing;
+    then the location is the table's own if files in it are deleted with the server's credentials.
     """
     if isinstance(handle.store, KeepsFolders):
         return _folder_in_place(handle.store.table_location(handle.identifier), handle.identifier)
@@ -66,17 +66,17 @@ def own_location(handle: TableHandle, location: str, metadata_location: str) -> 
 
 
 def _is_given(handle: TableHandle, location: str) -> bool:
-    """Return whether the catalog gives the credentials for a folder, so that it could delete there without this process."""
+    """Return whether the catalog's server sends the credentials for a folder. Such a server could delete the files itself, so deleting them adds no risk."""
     access = handle.io.access if isinstance(handle.io, SchemeFileIO) else None
     return access is not None and access.reserves(location)
 
 
 def proven_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
-    """Return the place of the table's location if every file in it may count as the table's; None otherwise.
+    """Return the place of the table's location if all files in it may be taken as the table's; None otherwise.
 
-    That the folder is in the warehouse is not enough for this, because there are folders of other programs and other catalogs: the metadata file that the
-    catalog names is in its folder `metadata`, or the server gives the credentials for it, or the table's name leads to it, or the configuration names this
-    very folder, or this process created the table.
+    It is not enough that the location is in the warehouse, which may also contain folders of other programs and catalogs. One of these must be true: the
+    catalog's metadata location is in its folder `metadata`; the server sends the credentials for it; it is the folder of the table's name; the configuration
+    names exactly this folder; or this process created the table in it.
     """
     own = own_location(handle, location, metadata_location)
     if own is None or isinstance(handle.store, KeepsFolders) or own == handle.policy.created:
@@ -87,17 +87,17 @@ def proven_location(handle: TableHandle, location: str, metadata_location: str) 
 
 
 def folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
-    """Return the folder in the warehouse to which a table's name leads; none where the name has a level that is more than one folder's name."""
+    """Return the folder in the warehouse for a table's name, in a tuple; an empty tuple if a level of the name is not the name of a single folder."""
     if not policy.warehouse or any("/" in level or level in ("", ".", "..") for level in identifier):
         return ()
     return folders_of([join(policy.warehouse, *identifier)])
 
 
 def check_location_is_proven(handle: TableHandle, location: str, metadata_location: str) -> None:
-    """Refuse to delete a table's files if nothing but the answer of the catalog's server names the table's location.
+    """Refuse to delete a table's files if only the response of the catalog's server shows that the location is the table's.
 
     Raises:
-        LocationNotAllowedError: nothing vouches for the location.
+        LocationNotAllowedError: the location is not proven.
     """
     if own_location(handle, location, metadata_location) is None:
         raise LocationNotAllowedError(
@@ -116,10 +116,10 @@ def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
 
 
 def check_view_location(name: str, policy: LocationPolicy, location: str, metadata_location: str) -> None:
-    """Refuse to write if the metadata of a view that was registered from a file claims a location which nothing vouches for.
+    """Refuse to write to a view that was registered from a file, if nothing but its metadata shows that its location is its own.
 
     Raises:
-        LocationNotAllowedError: nothing vouches for the location.
+        LocationNotAllowedError: the location is not proven.
     """
     place = place_of_folder(location)
     if place is not None and (is_of_metadata_file(place, metadata_location) or is_configured(policy, place)):
@@ -130,7 +130,7 @@ def check_view_location(name: str, policy: LocationPolicy, location: str, metada
 def is_of_metadata_file(place: Place, metadata_location: str) -> bool:
     """Return whether the metadata file is in the folder `metadata` of the place.
 
-    A local file must exist, without links on the way: a folder above it may have become a link since the file was read.
+    A local file must exist, and no folder in its path may be a link, because a folder may have been replaced by a link since the file was read.
     """
     file = place_of_file(metadata_location) if metadata_location else None
     if file is None or Place(file.store, file.path.rpartition("/")[0]) != Place(place.store, f"{place.path}/metadata"):
@@ -155,25 +155,25 @@ def _not_own(noun: str, name: str, location: str, metadata_location: str) -> Loc
 
 
 def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMetadata, metadata_location: str) -> None:
-    """Refuse to write if the metadata of a table that was registered from a file claims a location which nothing vouches for.
+    """Refuse to write to a table that was registered from a file, if nothing but its metadata shows that its location is its own.
 
-    A location that this commit sets is chosen by the caller. `metadata_location` is the file that the catalog names.
+    A location that this commit sets is allowed, because the caller chose it. `metadata_location` is the catalog's metadata location.
 
     Raises:
-        LocationNotAllowedError: nothing vouches for the location.
+        LocationNotAllowedError: the location is not proven.
     """
     place = place_of_folder(new.location)
     if new.location != base.location or (place is not None and is_of_metadata_file(place, metadata_location)):
-        return  # a whole bucket may be a table's location as long as nothing is deleted
+        return  # a whole bucket is allowed as the location, because nothing is deleted here
     if handle.store.writes_metadata and not metadata_location:
-        return  # a server need not name the file; where it does, it can choose the name
+        return  # a server need not report the location of the file, and can report any location
     if own_location(handle, new.location, metadata_location) is not None:
         return
-    # A server may name a metadata file by an address of its own; what it gives access to itself, it vouches for.
+    # The metadata location may be an address that only the server can read. A folder that the server itself gives access to is allowed.
     access = handle.io.access if isinstance(handle.io, SchemeFileIO) else None
     if access is not None and access.gives(new.location):
         return
-    # With `write.metadata.path` a table's metadata files need not be in its location, but each is in the folder of the one before.
+    # With `write.metadata.path`, metadata files need not be in the table's location, but each is in the folder of the previous metadata file.
     path = METADATA_PATH.read(base.properties)
     if path and place_of_folder(metadata_location.rpartition("/")[0]) in folders_of(
         [join(base.location, path) if is_relative(path) else path]
@@ -183,7 +183,7 @@ def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMe
 
 
 def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None:
-    """Warn once of each path by which the table's properties send new files outside its location; refuse it if the catalog's policy is strict.
+    """Warn once of each table property that puts new files outside the table's location; raise an error if the catalog's policy is strict.
 
     Raises:
         LocationNotAllowedError: the catalog property `io.location-policy` is `strict`.
@@ -199,7 +199,7 @@ def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None
 
 
 def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_location: str) -> None:
-    """Warn of the places that a table registered from a file claims and that nothing vouches for."""
+    """Warn of the location, and of folders for new files, of a table that was registered from a file, if they are not proven to be the table's."""
     if own_location(handle, metadata.location, metadata_location) is None:
         text = (
             f"the location {metadata.location} of table {handle.table_name} is not where its metadata file is, and not in the warehouse: nothing"
@@ -211,7 +211,7 @@ def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_locati
 
 
 def _paths_outside(handle: TableHandle, metadata: TableMetadata) -> Iterator[tuple[str, str]]:
-    """Yield the warning about each configured path outside the table's location, and the folder."""
+    """Yield the warning about each path property with a folder outside the table's location, and this folder."""
     for name, path in ((setting.name, setting.read(metadata.properties)) for setting in (DATA_PATH, METADATA_PATH)):
         folder = join(metadata.location, path) if path and is_relative(path) else path
         if folder and not _is_inside(handle, metadata.location, folder):
@@ -235,11 +235,11 @@ def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
 
 
 def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> OldMetadataFiles:
-    """Divide the files of `dropped`, which leave a table's log, into those that may be deleted and the others.
+    """Divide the files `dropped`, which were removed from a table's metadata log, into those that may be deleted and the others.
 
-    A file may be deleted if it has the name of a metadata file, is in the folder of one of the `current` files, and is in the log of no other table there.
-    Nothing but the catalog's names is read, unless another table has its metadata in the same folder: this runs after every commit of a table with
-    `write.metadata.delete-after-commit.enabled`.
+    A file may be deleted if it has the name of a metadata file, is in the folder of one of the `current` metadata files, and is not in the log of another table
+    in this folder. Only names in the catalog are read, unless another table has its metadata in the same folder, because this runs after every commit of a
+    table with `write.metadata.delete-after-commit.enabled`.
     """
     folders = {place for place in (place_of_folder(location.rpartition("/")[0]) for location in current if location) if place is not None}
     own: list[str] = []
@@ -254,7 +254,7 @@ def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Seq
             try:
                 reached = _metadata_files_of_others(handle, folders)
             except (NotFoundError, FormatError, StorageError, UnsupportedError):
-                return OldMetadataFiles(others=tuple(dropped))  # the files that those tables need are unknown
+                return OldMetadataFiles(others=tuple(dropped))  # the files that the other tables need are unknown, so none is deleted
         (others if place in reached else own).append(location)
     return OldMetadataFiles(own=tuple(own), others=tuple(others), folders=LocationScope(tuple(folders)))
 
@@ -264,7 +264,7 @@ def _folder_of(place: Place) -> Place:
 
 
 def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
-    """Return the metadata files of other tables that have theirs in these folders. Raises as `read_metadata_at`."""
+    """Return the metadata files of other tables whose current metadata file is in one of these folders. Raises as `read_metadata_at`."""
     places: set[Place] = set()
     for folder in folders:
         naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"

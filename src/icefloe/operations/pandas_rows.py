@@ -1,7 +1,8 @@
-"""pandas frames as Arrow tables, converted by the types of the table they are written to.
+"""Conversion of pandas frames to Arrow tables, with the types of the table that they are written to.
 
-pandas has fewer types than a table: integers with nulls are floats, fields of structs and items of lists are Python objects, and a map is a list of pairs.
-Columns are converted to the table's type where every value keeps its value; others keep Arrow's type for them, so that `schema_cast.py` refuses them by name.
+pandas has fewer types than a table: integers with nulls are floats, fields of structs and items of lists are Python objects, and a map is a list of pairs. A
+column is converted to the table's type if that changes no value. Otherwise it keeps the type that Arrow infers, so that `schema_cast.py` refuses the column by
+name.
 Spec: Schemas and Data Types; Primitive Types.
 """
 
@@ -41,22 +42,22 @@ from icefloe.spec.types import (
 _INTEGERS, _FLOATS = (IntegerType, LongType), (FloatType, DoubleType)
 _NANOS = (TimestampNanoType, TimestamptzNanoType)
 _FITS_INT64_DIGITS = 20
-_MOST_DIGITS = 76  # of Arrow's decimal256
+_MOST_DIGITS = 76  # the greatest number of digits of Arrow's decimal256
 _NOT_CONVERTIBLE = (pa.ArrowException, OverflowError, TypeError, ValueError)
 Problems = list[Problem]
 
 
 def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
-    """Return a pandas frame as an Arrow table; its named index levels are columns too, before the others.
+    """Return a pandas frame as an Arrow table. Named levels of its index become columns before the others.
 
     Args:
         frame: The frame. NaN, NaT, None and `pandas.NA` are null.
-        schema: The columns of the table; None to take the types that Arrow infers.
-        names: The columns that are needed; None for all.
+        schema: The table's schema, whose types the columns are converted to; None for the types that Arrow infers.
+        names: The names of the needed columns; None for all.
 
     Raises:
-        SchemaMismatchError: An index level has the name of a column with other values, or of no column; or values do not fit the table's type. Every such
-            column is listed.
+        SchemaMismatchError: An index level has the same name as a column with other values, or the table has no column of its name; or values do not fit the
+            table's type. Every wrong column is listed.
     """
     problems: Problems = []
     fields = {} if schema is None else {field.name: field for field in schema.fields}
@@ -71,7 +72,7 @@ def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[s
         else:
             if is_index:
                 problems.append(Problem(where=name, what="is the index of the frame, and not a column of the table"))
-            array = pa.nulls(len(series))  # refused by name, whatever its values are
+            array = pa.nulls(len(series))  # a column that the table does not have is refused by its name, so its values are not converted
         arrays.append((name, array))
     if problems:
         raise SchemaMismatchError(
@@ -79,13 +80,13 @@ def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[s
             problems=problems,
             next_step="change these columns of the frame, such as with astype; an index that is not to be written is left out by frame.reset_index(drop=True)",
         )
-    if not arrays:  # rows without columns; only so is their number kept
+    if not arrays:  # rows without columns: a table made this way keeps the number of rows
         return pa.table({"": pa.nulls(len(frame))}).select([])
     return pa.Table.from_arrays([array for _, array in arrays], names=[name for name, _ in arrays])
 
 
 def _named_columns(frame: Any, problems: Problems) -> Iterator[tuple[str, Any, bool]]:
-    """Yield the named levels of the index and the columns, as name, series, and whether it is a level. A level that repeats a column is left out."""
+    """Yield the named index levels and the columns: the name, the values, and whether it is an index level. A level that equals a column is left out."""
     columns = {str(label): series for label, series in frame.items()}
     for position, label in enumerate(frame.index.names):
         if label is None:
@@ -110,13 +111,13 @@ def _column(series: Any, kind: IcebergType, path: tuple[str, ...], problems: Pro
 
 
 def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Convert an array, such as of a pandas column that Arrow keeps, to a type where that keeps every value; its nested values too."""
+    """Convert an array, with its nested values, to a type as far as that changes no value."""
     source = array.type
     if isinstance(kind, StructType) and pa.types.is_struct(source) and source.num_fields:
         inner = {field.name: field.field_type for field in kind.fields}
         parts = [
             _exact_nested(part, inner[field.name], (*path, field.name), problems) if field.name in inner else part
-            for field, part in zip(source, array.flatten(), strict=True)  # with the nulls of the struct itself
+            for field, part in zip(source, array.flatten(), strict=True)  # flattening applies the nulls of the struct to its fields
         ]
         return pa.StructArray.from_arrays(parts, names=[field.name for field in source], mask=pc.is_null(array))
     if isinstance(kind, ListType) and (pa.types.is_list(source) or pa.types.is_large_list(source)):
@@ -124,7 +125,7 @@ def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], pro
         items = _exact_nested(array.flatten(), kind.element_type, (*path, "element"), problems)
         return pa.ListArray.from_arrays(pa.array([0, *accumulate(lengths)], pa.int32()), items, mask=pc.is_null(array))
     if isinstance(kind, MapType) and pa.types.is_map(source):
-        maps = pa.concat_arrays([array])  # without the values of other rows, if this is a slice
+        maps = pa.concat_arrays([array])  # flattening leaves out values of rows outside of a slice
         keys = _exact_nested(maps.keys, kind.key_type, (*path, "key"), problems)
         items = _exact_nested(maps.items, kind.value_type, (*path, "value"), problems)
         return pa.MapArray.from_arrays(maps.offsets, keys, items, mask=pc.is_null(maps))
@@ -132,10 +133,10 @@ def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], pro
 
 
 def _nested_array(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return Python values, such as the items of lists, as an array."""
+    """Return a list of Python values, such as the items of list columns, as an array."""
     if not isinstance(kind, StructType | ListType | MapType):
         array = _exact(_plain(values, kind, path, problems), kind, path, problems)
-        # Of a timestamp with nanoseconds inside a struct, Arrow's `to_pandas` makes the number of nanoseconds.
+        # Arrow's `to_pandas` converts timestamps with nanoseconds inside structs to numbers of nanoseconds.
         return array.cast(type_to_arrow(kind)) if isinstance(kind, _NANOS) and array.type == pa.int64() else array
     build = _BUILDERS[type(kind)]
     known = np.array([not _is_missing(value) for value in values], dtype=bool)
@@ -173,7 +174,7 @@ def _list(values: Sequence[Any], kind: ListType, known: Any, path: tuple[str, ..
 
 
 def _map(values: Sequence[Any], kind: MapType, known: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return maps: dictionaries, or the lists of pairs that Arrow makes of maps."""
+    """Return an array of maps from Python values: dictionaries, or lists of pairs as Arrow's `to_pandas` returns them."""
     maps: list[Any] = [value if is_known else () for value, is_known in zip(values, known, strict=True)]
     pairs = [list(value.items()) if isinstance(value, Mapping) else list(value) for value in maps]
     keys, items = [], []
@@ -190,7 +191,7 @@ _BUILDERS: Mapping[type[IcebergType], Callable[..., pa.Array]] = {StructType: _s
 
 
 def _flat(lists: Sequence[Any]) -> Any:
-    """Return the items of all lists; those of numpy arrays of one type as an array."""
+    """Return the items of all lists in one list; as one numpy array if the lists are numpy arrays of the same type."""
     filled = [items for items in lists if len(items)]
     are_arrays = all(isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype != object for items in filled)
     if are_arrays and len({items.dtype for items in filled}) == 1:
@@ -202,20 +203,20 @@ def _flat(lists: Sequence[Any]) -> Any:
 
 
 def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return values with the type that Arrow infers, or the table's type where that needs help."""
+    """Return values as an array of the type that Arrow infers; of the table's type for decimals, which Arrow infers wrongly."""
     if _is_objects(values) and all(map(_is_missing, values)):
         return pa.nulls(len(values))
     if isinstance(kind, DecimalType) and _is_objects(values):
-        try:  # whole numbers among decimals, and those beyond 64 bits
+        try:  # Arrow cannot infer a type for decimals together with ints, or for ints beyond 64 bits
             return pa.array(values, type_to_arrow(kind), from_pandas=True)
         except _NOT_CONVERTIBLE:
-            pass  # the error is that of the inferred type
+            pass  # the conversion below raises the error
     return _infer_array(values, path, problems)
 
 
 def _infer_array(values: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
     pandas, kind = sys.modules["pandas"], getattr(values, "dtype", None)
-    if isinstance(kind, pandas.PeriodDtype):  # Arrow would give the number of each, which has another meaning in a column
+    if isinstance(kind, pandas.PeriodDtype):  # Arrow would convert periods to their ordinal numbers
         return _refuse(values, path, problems, "has periods; to_timestamp makes times of them, and astype(str) texts")
     if isinstance(kind, pandas.SparseDtype):
         values = values.sparse.to_dense()
@@ -227,26 +228,26 @@ def _infer_array(values: Any, path: tuple[str, ...], problems: Problems) -> pa.A
         array = array.combine_chunks()
     if pa.types.is_time(array.type) and _is_objects(values):
         zoned = next((value for value in values if isinstance(value, time) and value.tzinfo is not None), None)
-        if zoned is not None:  # which Arrow drops
+        if zoned is not None:  # Arrow would drop the zone
             return _refuse(values, path, problems, f"has times of day with a zone, which a column cannot keep: {zoned}")
     mixed = _mixed_times(values) if pa.types.is_temporal(array.type) and _is_objects(values) else ""
-    if mixed:  # by the first of the values Arrow drops the time of day of the others, or their zone
+    if mixed:  # Arrow infers the type from the first value, and would drop the time of day or the zone of others
         return _refuse(values, path, problems, mixed)
     if pa.types.is_temporal(array.type) and _is_objects(values) and any(map(_is_far, values)):
-        try:  # which Arrow would put into another year
+        try:  # Arrow would convert such timestamps to a wrong year
             array = _far_times(values, getattr(array.type, "tz", None))
         except OverflowError as error:
             return _refuse(values, path, problems, f"has times beyond 64 bits of microseconds: {error}")
     elif pa.types.is_timestamp(array.type) and _is_objects(values) and any(getattr(value, "nanosecond", 0) for value in values):
-        # Of Python objects Arrow infers microseconds, and drops the last three digits of pandas' timestamps.
+        # For Python objects Arrow infers microseconds, and would drop the nanoseconds of pandas' timestamps.
         array = pa.array(values, pa.timestamp("ns", array.type.tz), from_pandas=True)
     return decoded_array(array) if isinstance(array, pa.DictionaryArray) else array
 
 
 def _exact(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Convert an array to a primitive type where that keeps every value; an array of a type that never fits stays as it is."""
+    """Convert an array to a primitive type. Values that would change are a problem. An array whose type is never converted to this type stays as it is."""
     if array.null_count == len(array):
-        return pa.nulls(len(array))  # the type that pandas has chosen, such as that of NaT, is of no value
+        return pa.nulls(len(array))  # the type that pandas chose for a column with only nulls does not matter
     if not isinstance(kind, PrimitiveType) or array.type == type_to_arrow(kind):
         return array
     try:
@@ -277,7 +278,7 @@ def _convert(array: pa.Array, kind: PrimitiveType) -> pa.Array:
 
 
 def _round(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return numbers of Python, which have 64 bits, as the nearest of the target's width."""
+    """Round floats of 64 bits to the nearest floats of the target type. Raises `OverflowError` for a number beyond its range."""
     nearest = array.cast(target)
     overflows = pc.and_(pc.is_inf(nearest), pc.invert(pc.is_inf(array)))
     if pc.any(overflows).as_py():
@@ -286,7 +287,7 @@ def _round(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _dates(times: pa.Array) -> pa.Array:
-    """Return midnights as dates."""
+    """Return timestamps, all of which must be midnight, as dates. Raises `ValueError` for another time of day."""
     dates = times.cast(pa.date32())
     others = pc.not_equal(dates.cast(times.type), times)
     if pc.any(others).as_py():
@@ -306,12 +307,12 @@ def _is_missing(value: Any) -> bool:
 
 
 def _is_far(value: Any) -> bool:
-    """Return whether a value is a timestamp of pandas whose year Python's classes do not have."""
+    """Return whether a value is a pandas timestamp with a year that Python's `datetime` does not support."""
     return isinstance(value, datetime) and not _is_missing(value) and not MINYEAR <= value.year <= MAXYEAR
 
 
 def _far_times(values: Any, zone: str | None) -> pa.Array:
-    """Return dates and timestamps of any year as timestamps in microseconds. Raises `OverflowError` for one that has none."""
+    """Return dates and timestamps of any year as timestamps in microseconds. Raises `OverflowError` for a time beyond 64 bits of microseconds."""
     timestamp = sys.modules["pandas"].Timestamp
     times = [np.datetime64("NaT", "us") if _is_missing(value) else timestamp(value).to_datetime64() for value in values]
     micros = [time.astype("datetime64[us]") for time in times]
@@ -324,7 +325,7 @@ def _far_times(values: Any, zone: str | None) -> pa.Array:
 
 
 def _mixed_times(values: Any) -> str:
-    """Return what is wrong with dates and times of different kinds in one column; empty text if they are of one kind."""
+    """Return the text of the problem if a column mixes dates with timestamps, or timestamps with and without a zone; else an empty text."""
     times = [value for value in values if isinstance(value, datetime) and not _is_missing(value)]
     if any(isinstance(value, date) and not isinstance(value, datetime) for value in values):
         others = [value for value in times if value.time() != time()]

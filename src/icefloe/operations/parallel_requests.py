@@ -1,6 +1,6 @@
-"""Requests to a storage side by side, in threads: on object stores each one costs a round trip.
+"""Parallel requests to a storage, in threads, because each request to an object store costs a round trip.
 
-`spec`, `scan` and `commit` start no threads: where work can be done side by side, its caller passes it `in_threads`.
+The packages `spec`, `scan` and `commit` start no threads themselves; their callers pass `in_threads` to functions that can work in parallel.
 Spec: Scan Planning; Commit Conflict Resolution and Retry.
 """
 
@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from icefloe.spec.avro.compiled_codec import set_small_block_lock
 
-# Threads that read manifests, which are decoded too.
+# The number of threads that read and decode manifests.
 MANIFEST_THREADS = 4
-# Requests for whole files at once. An object store takes some 20 ms for one, however many there are.
+# The number of parallel requests for whole files. An object store takes some 20 ms for each, regardless of how many are in progress.
 REQUEST_THREADS = 16
 
 T = TypeVar("T")
@@ -26,13 +26,13 @@ def _set_lock() -> None:
 
 
 _set_lock()
-# A lock that another thread holds while this process is forked would never be released in the child.
+# After a fork, the child needs a new lock: a lock that another thread held at the time of the fork would never be released in the child.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_set_lock)
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Apply a function to manifests side by side, and yield the results in order, like `map`."""
+    """Apply a function to manifests in parallel, and yield the results in order, like `map`."""
     listed = list(items)
     if len(listed) < 2:
         yield from map(function, listed)
@@ -42,7 +42,7 @@ def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
 
 def side_by_side(function: Callable[[T], R], items: Iterable[T], threads: int = REQUEST_THREADS) -> Iterator[R]:
-    """Apply a function to many files side by side, and yield the results in order, like `map`. After an error or Ctrl-C no further call starts."""
+    """Apply a function to many files in parallel, and yield the results in order, like `map`. After an error or Ctrl-C no further call starts."""
     listed = list(items)
     if len(listed) < 2:
         yield from map(function, listed)

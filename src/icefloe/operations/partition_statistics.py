@@ -1,6 +1,6 @@
-"""Statistics of a table's partitions: computed from the manifests of a snapshot into a file of the table's format; and their reader.
+"""Partition statistics: computed from the manifests of a snapshot, and written to a file of the table's file format; and functions that read them.
 
-The rows are `spec/statistics`; statistics of columns are `column_statistics.py`. Spec: Partition Statistics; Partition Statistics File.
+`spec/statistics` computes the rows; `column_statistics.py` has the statistics of columns. Spec: Partition Statistics; Partition Statistics File.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ from icefloe.spec.statistics.partition_statistics_schema import partition_statis
 def plan_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> StatisticsPlan | None:
     """Return what `compute_partition_statistics` would read; None for a table without a snapshot.
 
-    Statistics whose counts do not match the manifests are found by the computation alone, which then reads every manifest.
+    Only the computation finds out if existing statistics do not match the manifests; it then reads every manifest.
     """
     counted = _count_partitions(metadata, io, table_name, snapshot_id)
     if counted is None:
@@ -73,8 +73,8 @@ def compute_partition_statistics(
 ) -> PartitionStatisticsFile | None:
     """Count a snapshot's files by partition, write the rows into a new file, and commit it as the snapshot's partition statistics.
 
-    Statistics of an ancestor are used if it has any, and the files that later snapshots added and deleted are counted on top; if they cannot be read, or
-    the sum does not match the manifests, every manifest is read. A readable file that the snapshot has already stays.
+    If an ancestor has statistics, the computation starts from them, and counts only the files that later snapshots added and deleted. If they cannot be read,
+    or the result does not match the manifests, every manifest is read. If the snapshot itself has readable statistics already, nothing is computed.
 
     Returns:
         The file; None for a table without a snapshot.
@@ -108,7 +108,7 @@ def _schema(metadata: TableMetadata, table_name: str) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A snapshot whose partitions are counted: the rows' schema, its manifests, and its own file if that can be read."""
+    """The snapshot to compute statistics of, with the schema of the rows, its manifests, and its own statistics file if that is readable."""
 
     snapshot: Snapshot
     schema: Schema
@@ -118,7 +118,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _LastStatistics:
-    """Statistics of an ancestor, as stored, and the manifests that later snapshots added."""
+    """The stored statistics of an ancestor, and the manifests that later snapshots added."""
 
     snapshot_id: int
     rows: Any
@@ -137,7 +137,7 @@ def _count_partitions(metadata: TableMetadata, io: FileIO, table_name: str, snap
 
 
 def _last_statistics(metadata: TableMetadata, io: FileIO, counted: _Counted) -> _LastStatistics | None:
-    """Return the statistics of the nearest ancestor that has any; None if there are none, or they cannot be read."""
+    """Return the statistics of the nearest ancestor that has some; None if no ancestor has any, or they cannot be read."""
     since: list[Snapshot] = []
     for ancestor in ancestors(metadata, counted.snapshot.snapshot_id):
         file = _file_of(metadata, ancestor.snapshot_id) if since else None
@@ -159,7 +159,10 @@ def _last_statistics(metadata: TableMetadata, io: FileIO, counted: _Counted) -> 
 
 
 def _from_ancestor(metadata: TableMetadata, io: FileIO, counted: _Counted) -> Any | None:
-    """Return the rows of the nearest ancestor with statistics plus the changes since; None if there are none that match the manifests."""
+    """Return the rows computed from the statistics of the nearest ancestor and the changes since then; None without such statistics.
+
+    The result is also None if the computed rows do not match the manifests.
+    """
     last = _last_statistics(metadata, io, counted)
     if last is None:
         return None
@@ -193,7 +196,7 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
             output.abandon()
             raise
     except BaseException:
-        # The first error is raised, not one of the clean-up after it.
+        # An error of the clean-up is ignored, so that the first error is raised.
         with suppress(StorageError, NotFoundError):
             if io.exists(location):
                 io.delete(location)
@@ -207,10 +210,14 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
 
 
 def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> Any | None:
-    """Return a snapshot's partition statistics as Arrow; without a snapshot, those of the newest ancestor of the current one that has any.
+    """Return the partition statistics of a snapshot as a `pyarrow.Table`; None if there are none.
+
+    If `snapshot_id` is None, it is the newest snapshot with statistics among the current snapshot and its ancestors.
 
     Raises:
-        NoSuchSnapshotError, NoSuchFileError, DataFileFormatError
+        NoSuchSnapshotError: the table has no such snapshot.
+        NoSuchFileError: the statistics file does not exist.
+        DataFileFormatError: the statistics file is damaged, or has a wrong format.
     """
     file = find_partition_statistics(metadata, table_name, snapshot_id)
     return None if file is None else _read(io, file, _schema(metadata, table_name))

@@ -1,7 +1,7 @@
-"""`ChangeTarget` and `PendingChange`: what the changes of a table are based on, and how they are committed.
+"""`ChangeTarget`: the object that applies changes of a table; `PendingChange`: changes that are collected and committed together.
 
-A loaded table commits each change at once, a transaction collects changes for its one commit: both are a `ChangeTarget`. A `PendingChange` collects changes
-itself and commits them at the end of its `with` block: `changes/` has those of metadata, `files/` those of files that exist. Spec: Optimistic Concurrency.
+A loaded table, which commits each change at once, and a transaction, which collects changes for one commit, are `ChangeTarget`s. A `PendingChange` commits at
+the end of its `with` block: `changes/` has pending changes of metadata, `files/` pending changes of existing files. Spec: Optimistic Concurrency.
 """
 
 from abc import ABC, abstractmethod
@@ -20,38 +20,38 @@ Commit = Callable[[Action], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationContext:
-    """The state that a change is based on: the metadata that its caller sees, and the catalog entry and files of the table."""
+    """The state that a change is based on: the table's metadata as last loaded by the caller, its catalog entry, and its storage."""
 
     handle: TableHandle
     metadata: TableMetadata
-    metadata_location: str = ""  # of the file that the catalog names; empty for a table that a transaction creates
-    # Also reads the files that a transaction has staged and not written yet.
+    metadata_location: str = ""  # the catalog's metadata location; empty for a table that a transaction creates
+    # Reads the storage, and also metadata files that a transaction has staged and not written yet; None outside of transactions.
     staged_read: Read | None = None
 
     @property
     def read(self) -> Read:
-        """Return the function that reads any file that the metadata leads to."""
+        """Return the function that reads the metadata files of the table, including staged ones."""
         return self.staged_read or self.handle.io.read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """A finished commit of one table: the metadata that is current for the writer, the last attempt, and the number of attempts.
+    """The result of a commit of one table: the committed metadata, the last attempt, and the number of attempts.
 
-    In a transaction the metadata has the changes so far, and no attempt was made to commit them.
+    In a transaction, it is the metadata with the changes so far, and the number of attempts is 0.
     """
 
     loaded: LoadedMetadata
-    attempt: Attempt | None  # None if the action had nothing to commit
+    attempt: Attempt | None  # None if there was nothing to commit
     attempts: int
 
 
 class ChangeTarget(ABC):
-    """What changes are applied to: a table, which commits each at once, or a transaction, which collects them."""
+    """An object that changes are applied to: a table, which commits each change at once, or a transaction, which collects them."""
 
     @abstractmethod
     def mutation_context(self) -> MutationContext:
-        """Return the state that the next change is based on; called before anything is written.
+        """Return the state that the next change is based on. It is called before anything is written.
 
         Raises:
             ReadOnlyTableError: the table cannot be changed.
@@ -60,11 +60,11 @@ class ChangeTarget(ABC):
 
     @abstractmethod
     def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:
-        """Commit an action, then call `afterwards`; a transaction does both when it is committed.
+        """Commit an action, then call `afterwards`. A transaction does both when it is committed.
 
         Args:
-            action: the action.
-            afterwards: is called once the action is committed.
+            action: the change.
+            afterwards: a callback for the time after the commit, such as a deletion of files.
 
         Raises:
             CommitConflictError, CommitInvalidatedError, CommitUnknownError: as `commits.commit_loop.commit`.

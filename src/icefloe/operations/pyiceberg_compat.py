@@ -1,9 +1,9 @@
-"""A snapshot and a manifest with methods that read the level below them, for code written for PyIceberg.
+"""Snapshots and manifests with PyIceberg's methods that read manifests and entries, for code that was written for PyIceberg.
 
     for manifest in table.current_snapshot().manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io): ...
 
-The values are those of `spec`, which has no access to storage. Spec: Snapshots; Manifest Lists; Manifests.
+They wrap the classes of `spec`, which cannot read files. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
 from dataclasses import dataclass, field, fields
@@ -47,7 +47,9 @@ class TableManifest(ManifestFile):
 class TableSnapshot(Snapshot):
     """A snapshot with its table's metadata, which is needed to read its manifest list."""
 
-    table_metadata: TableMetadata = field(compare=False, repr=False)  # a newer version of the table has the same snapshots
+    table_metadata: TableMetadata = field(
+        compare=False, repr=False
+    )  # not compared: the same snapshot has other table metadata in a newer version of the table
 
     def manifests(self, io: FileIO) -> list[TableManifest]:
         """Read the snapshot's manifest list.

@@ -1,23 +1,23 @@
-"""How long a commit waits after a lost race, so that of many writers none starves.
+"""The waits of a commit after lost races, chosen so that none of many writers starves.
 
-A writer that has committed begins its next commit at once, while one that has lost waits. If waits only doubled, a writer that lost often would wait for
-minutes, while a few others shared the table among them. Waits therefore double until they are a few times as long as the first wait, or as an attempt
-takes, and then halve with each further loss: the writer that has lost most often tries most often. The retries that there are by default all double.
+A writer that has committed begins its next commit at once, while a writer that has lost waits. If waits only doubled, a writer that lost often would wait for
+minutes, while a few others used the table among themselves. Therefore waits double only until they are a few times as long as the first wait or as an attempt,
+and then halve with each further loss: the writer that has lost most often tries most often. With the default number of retries, all waits double.
 Spec: Commit Conflict Resolution and Retry.
 """
 
-# The longest wait, as a multiple of the first wait or of an attempt, whichever is longer. By default waits reach it with the last retry.
+# The longest wait, as a multiple of the first wait or the duration of an attempt, whichever is longer. With the default properties, the last retry reaches it.
 LONGEST = 8
 
 
 def longest_wait_ms(losses: int, attempt_ms: int, min_wait_ms: int, max_wait_ms: int) -> int:
-    """Return the upper end of a wait in milliseconds. The wait itself is drawn evenly from zero to it.
+    """Return the upper limit of a wait in milliseconds. The wait itself is a random number between zero and this limit.
 
     Args:
-        losses: the lost races of this commit, from 1.
-        attempt_ms: how long the last attempt took.
-        min_wait_ms: the first wait, to which later ones shrink again.
-        max_wait_ms: the longest wait that is allowed.
+        losses: the number of lost races of this commit, from 1.
+        attempt_ms: the duration of the last attempt in milliseconds.
+        min_wait_ms: the limit of the first wait, to which later limits shrink again.
+        max_wait_ms: the longest allowed wait in milliseconds.
     """
     if min_wait_ms <= 0:
         return 0

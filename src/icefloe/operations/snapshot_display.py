@@ -1,4 +1,4 @@
-"""How snapshots are displayed: a snapshot in one line, a list of snapshots as a table; in notebooks as HTML.
+"""The display of snapshots: a snapshot as one line, a list of snapshots as a table; in notebooks as HTML.
 
 `inspect/snapshot_history.py` has the complete history of a table. Spec: Snapshots (summary).
 """
@@ -46,7 +46,7 @@ class SnapshotList(list[TableSnapshot]):
         number = count_text(len(self), "snapshot") if self else "no snapshots"
         which = "" if len(shown) == len(self) else f", the newest {len(shown)}"
         order = "" if len(self) < 2 else ", newest first" if self._newest_first else ", oldest first"
-        # `main` is the line of the table itself; a column is worth its width where there are other branches, or tags.
+        # A column of refs is shown only if there are tags or other branches than `main`.
         refs = self[0].table_metadata.refs if self else {}
         with_refs = any(name != MAIN for name in refs)
         rows = tuple(_row(snapshot) + ((_refs_text(snapshot, refs),) if with_refs else ()) for snapshot in shown)
@@ -54,7 +54,7 @@ class SnapshotList(list[TableSnapshot]):
 
 
 def growth_figure(snapshots: Sequence[Snapshot], table_name: str) -> Bars | None:
-    """Return the rows of a table after each of its newest snapshots, by their summaries; None if fewer than two have a number.
+    """Return a bar figure of the table's row counts after each of its newest snapshots, from their summaries; None if fewer than two have a count.
 
     Args:
         snapshots: The snapshots, the oldest first.

@@ -1,13 +1,13 @@
-"""Write-audit-publish: where the writes of a table are staged, and which branch is read of it.
+"""Write-audit-publish (WAP): writes to a table are staged under an id, or written to a branch other than `main`, which reads then use too.
 
-If a table allows it, its writes are staged under an id, or written to a branch other than `main`.
+The table must allow it with the property `write.wap.enabled`.
 
     with write_audit_publish(branch="audit"):
-        table.append(rows)               # to the branch, which is created from main if it does not exist
-        table.scan("amount < 0").count() # of the branch
+        table.append(rows)               # writes to the branch, which is created from main if it does not exist
+        table.scan("amount < 0").count() # reads the branch
     table.manage_snapshots().fast_forward("main", "audit").commit()
 
-A staged snapshot is published with `manage_snapshots().publish_changes(wap_id)`; its properties are `commit/staged_snapshot.py`.
+`manage_snapshots().publish_changes(wap_id)` publishes a staged snapshot; `commit/staged_snapshot.py` finds it by its id.
 Spec: Snapshots; Appendix F, Other Fields (`wap.id`).
 """
 
@@ -24,13 +24,13 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import WAP_ENABLED
 
-# Settings of the running engine; the names are those of Iceberg in Spark.
+# The names of the settings in the engine's session, as in Iceberg's Spark integration.
 _ID_SETTING, _BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The destination of writes: staged under `wap_id`, to `branch`, or neither. Never both."""
+    """The destination of writes: staged under `wap_id`, or written to `branch`, or neither; never both."""
 
     wap_id: str | None = None
     branch: str | None = None
@@ -43,10 +43,10 @@ _NAMES_BRANCH: ContextVar[bool] = ContextVar("icefloe_write_names_branch", defau
 
 @contextmanager
 def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None) -> Iterator[None]:
-    """Stage every write of the block, in this thread, under an id; or send every write to `main` to a branch, and read from it.
+    """Within the block and in this thread, stage all writes under an id; or redirect writes and reads of `main` to a branch.
 
-    A write that names another branch is written to that branch. Only tables whose property `write.wap.enabled` is true take such writes. In a Spark
-    session its settings `spark.wap.id` and `spark.wap.branch` do the same.
+    A write that names a branch explicitly is not redirected. Writes to tables without the property `write.wap.enabled` are refused. The settings `spark.wap.id`
+    and `spark.wap.branch` of a Spark session do the same.
 
     Args:
         wap_id: the id; or
@@ -69,7 +69,7 @@ def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None)
 
 @contextmanager
 def branch_named(*, is_named: bool) -> Iterator[None]:
-    """Set, for the block and this thread, whether writes name their branch: an explicit `main` is not redirected to the branch for writes."""
+    """Set, within the block and in this thread, whether writes name their branch explicitly: a write that names `main` explicitly is not redirected."""
     token = _NAMES_BRANCH.set(is_named)
     try:
         yield
@@ -78,7 +78,7 @@ def branch_named(*, is_named: bool) -> Iterator[None]:
 
 
 def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, str], branch: str, table_name: str) -> Staging:
-    """Return where a write to `branch` is written. A branch that the write names has precedence over the one that is set, as in Java.
+    """Return where a write to `branch` is written. As in Java, a branch that the write names has precedence over the redirection.
 
     Raises:
         InvalidInputError: both an id and a branch are set and the write names no branch, or the table does not take staged writes.
@@ -109,11 +109,11 @@ def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, 
 
 
 def branch_to_read(metadata: TableMetadata) -> str | None:
-    """Return the branch that is read of a table that takes staged writes, if none is named: the one that writes are sent to, if it exists."""
+    """Return the branch that a read without a named branch uses: the branch to which writes are redirected, if it exists and the table allows it; else None."""
     branch = _STAGING.get().branch or _setting(_BRANCH_SETTING)
     return branch if branch is not None and branch in metadata.refs else None
 
 
 def _setting(name: str) -> str | None:
-    # A client of Spark Connect has settings although it is not an engine that runs in this process.
+    # A Spark Connect session has settings too, although Spark does not run in this process.
     return (engine_named("spark") if "pyspark" in sys.modules else IN_PROCESS).setting(name) or None

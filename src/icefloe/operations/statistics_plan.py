@@ -1,4 +1,4 @@
-"""`StatisticsPlan`: what a computation of statistics would read. Spec: Table Statistics; Partition Statistics."""
+"""`StatisticsPlan`: the files and columns that a computation of statistics would read. Spec: Table Statistics; Partition Statistics."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ from icefloe.formatting import count_text, size_text
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StatisticsPlan(OperationResult):
-    """What a computation of statistics would read.
+    """The files and columns that a computation of statistics would read.
 
     Attributes:
-        table: The table.
-        of: What is read: `data file` for statistics of columns, `manifest` for those of partitions.
+        table: The name of the table.
+        of: The kind of files to read: `data file` for column statistics, `manifest` for partition statistics.
         snapshot_id: The snapshot; None for a table without one.
-        columns: The dotted names of the columns that are counted; none for statistics of partitions.
-        files: The number of data files that have rows, or of manifests.
-        size_in_bytes: The size of these files, of which the columns are a part.
-        based_on: The snapshot on whose statistics of partitions the computation builds: the snapshot itself if nothing is to be computed.
+        columns: The dotted names of the columns that are counted; empty for partition statistics.
+        files: The number of data files with rows, or of manifests.
+        size_in_bytes: The total size of these files; for column statistics only a part of it is read.
+        based_on: The snapshot whose partition statistics the computation starts from; the snapshot itself if it has statistics already. None if there is none.
     """
 
     table: str

@@ -1,8 +1,6 @@
-"""The metadata file of a table that is given by its folder: the newest version of a file-system table, or the file that a writer's version hint names.
+"""Finds the metadata file of a table from its folder: the newest version of a file-system table, or the file in a version hint.
 
-The folder of another table of a catalog is refused.
-
-Versions are written by `icefloe.stores.file_system_store`. Spec: File System Tables; Metastore Tables.
+The folder of a table of another kind of catalog is refused. `icefloe.stores.file_system_store` writes the versions. Spec: File System Tables; Metastore Tables.
 """
 
 from icefloe.errors import InvalidInputError, NoSuchFileError
@@ -14,9 +12,9 @@ from icefloe.stores.file_system_store import HINT, file_of_hint, version_files
 
 
 def metadata_file_of(location: str, io: FileIO) -> str:
-    """Return the metadata file at a location, or in it if it is the folder of a file-system table or that table's `metadata` folder.
+    """Return the current metadata file for a location: a metadata file, the folder of a file-system table, or the `metadata` folder in it.
 
-    Local folders are listed, and the version hint is not needed; without a listing, the search for versions begins at the hint.
+    Local folders are listed, so that the version hint is not needed. In other storages the search for the newest version begins at the version hint.
 
     Raises:
         InvalidInputError: the folder belongs to a table of a catalog, or to no table.
@@ -34,7 +32,7 @@ def _in_local_folder(location: str, io: FileIO) -> str:
     files_by_folder = {folder: names[1] for folder, names in listed.items() if names is not None}
     for folder, names in files_by_folder.items():
         versions = version_files(names)
-        # A file beyond the next version is not an attempt of a writer to this folder: the table was committed through a catalog.
+        # A file with a higher version than the next cannot be an attempt of a file-system writer: the table is committed through a catalog.
         if versions and _newest_number(names) <= max(versions) + 1:
             return join(folder, versions[max(versions)])
         if not versions and HINT in names and (file := file_of_hint(io.read(join(folder, HINT)))) in names:
@@ -55,7 +53,7 @@ def _newest_number(names: list[str]) -> int:
 
 
 def _by_hint(location: str, io: FileIO) -> str | None:
-    """Search from the version of the hint upwards, since a hint is written after its version and can be old; None if there is no hint."""
+    """Return the newest version, searched upwards from that of the hint, which can be old because it is written after its version; None without a hint."""
     for folder in (join(location, "metadata"), location):
         try:
             hint = io.read(join(folder, HINT)).strip()

@@ -1,4 +1,4 @@
-"""`TableHandle`: a table's entry in a catalog store and the storage of its files; and the places and names of its files.
+"""`TableHandle`: a table's entry in a catalog store and the storage of its files; functions for the locations of its files.
 
 Spec: Metastore Tables; Appendix F, Path Construction.
 """
@@ -20,7 +20,7 @@ from icefloe.stores.metrics_report import MetricsReporter, TakesReports
 
 
 class SystemClock:
-    """The wall clock, behind its port."""
+    """The implementation of the port `Clock` with the system's clock."""
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970-01-01 UTC."""
@@ -28,7 +28,7 @@ class SystemClock:
 
 
 class RandomIds:
-    """The source of random ids behind its port."""
+    """The implementation of the port `IdSource` with random ids."""
 
     def uuid(self) -> str:
         """Return a version 4 UUID."""
@@ -50,25 +50,25 @@ class TableHandle:
     policy: LocationPolicy = field(default_factory=LocationPolicy)
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=RandomIds)
-    planner: ServerPlanner | None = None  # plans scans; None where they are planned here
+    planner: ServerPlanner | None = None  # plans scans in the catalog's server; None if this process plans them
 
     def reporter(self) -> MetricsReporter | None:
-        """Return what sends the metrics reports of the table to its catalog; None if it takes none."""
+        """Return the sender of the table's metrics reports to its catalog; None if the catalog does not accept reports."""
         return self.store.reporter(self.identifier) if isinstance(self.store, TakesReports) else None
 
     @property
     def table_name(self) -> str:
-        """`catalog.namespace.table`, for messages."""
+        """The table's name as `catalog.namespace.table`, for messages."""
         return f"{self.store.name}.{dotted(self.identifier)}"
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
-    """Return the folder of metadata JSON, manifest lists and manifests."""
+    """Return the folder of new metadata files: table metadata, manifest lists and manifests."""
     return _folder(metadata, table_properties.METADATA_PATH.read(metadata.properties) or "metadata")
 
 
 def data_folder(metadata: TableMetadata) -> str:
-    """Return the folder of new data files; with `write.object-storage.enabled` that of the first level of hashes."""
+    """Return the folder of new data files; with `write.object-storage.enabled` the folder that contains the hash folders."""
     paths = [table_properties.DATA_PATH, table_properties.FOLDER_STORAGE_PATH]
     if table_properties.OBJECT_STORE_ENABLED.read(metadata.properties):
         paths.insert(1, table_properties.OBJECT_STORE_PATH)
@@ -81,7 +81,7 @@ def _folder(metadata: TableMetadata, path: str) -> str:
 
 
 def new_metadata_location(ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
-    """Return the location of the next metadata version, which no file has yet."""
+    """Return a new location for the next metadata file."""
     version = _next_version(previous_location)
     return f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
 
@@ -96,6 +96,6 @@ def _is_gzip(metadata: TableMetadata) -> bool:
 
 
 def _next_version(previous_location: str | None) -> int:
-    """Return one more than the version in the name; 0 for a table's first file, and after a file with another naming."""
+    """Return the version after that in the file's name; 0 for a table's first file, and if the name has no version."""
     previous = metadata_version(previous_location) if previous_location else None
     return 0 if previous is None else previous + 1

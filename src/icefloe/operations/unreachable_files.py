@@ -1,8 +1,8 @@
-"""The files of a table by kind, and which of them nothing needs after some of its snapshots are removed: those that no kept snapshot reaches.
+"""Finds the files of a table that are unreachable after some snapshots were removed: those that no kept snapshot uses.
 
-Manifests are read by an engine, in this process or in Spark's tasks. Files of kept snapshots must be readable,
-or nothing counts as unreachable; files of removed snapshots may be damaged, and are then reported. Files are columns: kind, path, key, size. They are deleted
-by `expiry/file_cleanup.py`. Spec: Snapshots; Manifest Lists; Manifests; File Locations in Metadata.
+An engine reads the manifests, in this process or in Spark's tasks. If a file of a kept snapshot cannot be read, an error is raised, and nothing counts as
+unreachable. Damaged files of removed snapshots are only reported. Tables of files have the columns kind, path, key and size. `expiry/file_cleanup.py` deletes
+the files. Spec: Snapshots; Manifest Lists; Manifests; File Locations in Metadata.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from icefloe.spec.ports import FileIO
 
 
 class FileKind(StrEnum):
-    """Kinds of files in the order of deletion: files that lead to others come after them, so that an interrupted run can be continued."""
+    """Kinds of files in the order of deletion: a file is deleted after those that it refers to, so that an interrupted deletion can be continued."""
 
     DATA = "data files"
     POSITION_DELETES = "position delete files"
@@ -43,12 +43,13 @@ class FileKind(StrEnum):
     METADATA = "metadata files"
 
 
-# `key` is equal for two paths of one file; the size is in bytes, and null if unknown.
+# The schema of tables of files. `key` is the same for all spellings of a file's path; the size is null if unknown.
 FILES = pa.schema(
     [pa.field("kind", pa.string()), pa.field("path", pa.string()), pa.field("key", pa.string()), pa.field("size_in_bytes", pa.int64())]
 )
 
-# Ways to write one location: Hadoop's `file:/x`, `file:///x` and `/x`; schemes that are names of one store; doubled slashes of local paths.
+# Equivalent spellings of locations, each with the form used in keys: Hadoop's `file:/x`, `file:///x` and `/x`; different schemes of the same store; doubled
+# slashes of local paths.
 _SAME = (
     (r"^(?i:file):(//(?i:localhost)/|/*)", "/"),
     (r"^(?i:s3a|s3n|s3)://", "s3://"),
@@ -57,10 +58,10 @@ _SAME = (
     (r"^(?i:memory):/*", "memory://"),
 )
 
-# The number of manifests whose paths are in memory at once. A manifest of the usual 8 MB names some 40,000 files.
+# The number of manifests whose paths are in memory at once. A manifest of the usual 8 MB has some 40,000 paths.
 GROUP = 32
 
-# The columns of a manifest list by which a manifest is read.
+# The columns of a manifest list that are needed to read a manifest.
 _READ_COLUMNS = ["manifest_path", "manifest_length", "added_files_count", "existing_files_count", "deleted_files_count"]
 
 Read = Callable[[str], bytes]
@@ -68,7 +69,7 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreachable:
-    """Files that nothing needs (a table of `FILES`), and files of the expired snapshots that could not be read, so that their content is unknown."""
+    """Unreachable files as a table of `FILES`, and the files of expired snapshots that could not be read, so that the files that they refer to are unknown."""
 
     files: Any
     unreadable: tuple[Problem, ...] = ()
@@ -76,7 +77,7 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFiles:
-    """The manifests (`MANIFEST_FIELDS` and `key`, each once) and manifest lists (`FILES`) of some snapshots, without lists that could not be read."""
+    """The distinct manifests (columns `MANIFEST_FIELDS` and `key`) and the manifest lists (`FILES`) of some snapshots, and the lists that could not be read."""
 
     manifests: Any
     lists: Any
@@ -84,15 +85,15 @@ class SnapshotFiles:
 
 
 _MANIFESTS = MANIFEST_FIELDS.append(pa.field("key", pa.string()))
-# Files that entries name. A file is live if a snapshot reads it; otherwise a snapshot only removed it from the table.
+# The schema of files in manifest entries. `is_live` is false for entries with status DELETED.
 NAMED = FILES.append(pa.field("is_live", pa.bool_()))
 
 
 def files_of_snapshots(snapshots: Sequence[Snapshot], read: Read, *, must: bool) -> SnapshotFiles:
-    """Return the manifests that the snapshots' manifest lists name.
+    """Read the manifest lists of snapshots, and return the lists and their manifests.
 
     Raises:
-        NotFoundError, FormatError, StorageError: with `must`, a list cannot be read; it is named. Without, it is among the unreadable.
+        NotFoundError, FormatError, StorageError: a list cannot be read, and `must` is true; the error has its location. Without `must`, it is in `unreadable`.
     """
     manifests, lists, unreadable = _MANIFESTS.empty_table(), [], []
     for group in _groups(snapshots):
@@ -127,10 +128,10 @@ def _manifests_of(snapshot: Snapshot, read: Read) -> tuple[Any, int | None]:
 
 
 def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callable[[Any, Any], Unreachable]) -> Unreachable:
-    """Return the files of expired snapshots that kept ones do not reach: manifest lists, manifests, and the files that these name.
+    """Return the files that only expired snapshots use: manifest lists, manifests, and the files in these manifests.
 
-    `find(gone, kept)` receives manifests (tables of `MANIFEST_FIELDS`) that no kept snapshot has, and all that kept ones have, and reads them. A manifest
-    that could not be read is not deleted: it is the only trace of the files that it names.
+    `find(gone, kept)` reads manifests, passed as tables of `MANIFEST_FIELDS`: `gone` are those that no kept snapshot has, `kept` all manifests of kept
+    snapshots. A manifest that could not be read is not deleted, because it is the only record of the files in it.
     """
     gone = without(expired.manifests, kept.manifests["key"])
     unreachable = (
@@ -139,28 +140,28 @@ def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callabl
     unreadable = location_keys(pa.array([problem.where for problem in unreachable.unreadable], pa.string()))
     manifests = without(as_files(FileKind.MANIFESTS, gone["manifest_path"], gone["manifest_length"]), unreadable)
     files = pa.concat_tables([unreachable.files, manifests, expired.lists])
-    # A path that anything kept has, whatever it is there, is never deleted.
+    # A path that is used by anything kept is never deleted, even if it is a different kind of file there.
     for keys in (kept.manifests["key"], kept.lists["key"]):
         files = without(files, keys)
     return Unreachable(files=files, unreadable=(*expired.unreadable, *unreachable.unreadable))
 
 
 def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read: Read, io: FileIO) -> Unreachable:
-    """Return the files that removed manifests name, and that no kept manifest has a live entry of.
+    """Return the files in removed manifests for which no kept manifest has a live entry.
 
-    Live files are compared by hashes of their paths, 8 bytes a file, so that neither their paths nor those of files that stay are in the memory of one process.
-    Where two paths have one hash, a file stays that could be deleted.
+    Files are compared by hashes of their paths, with 8 bytes for each live file, so that no process needs all paths in memory. If two paths have the same hash,
+    a file is kept that could be deleted.
 
     Args:
-        engine: Runs the reading of manifests.
-        table_name: The table, for people.
+        engine: The engine that reads the manifests.
+        table_name: The table, for messages.
         gone: Manifests that no kept snapshot has, a table of `MANIFEST_FIELDS`.
         kept: All manifests of kept snapshots, a table of `MANIFEST_FIELDS`.
-        read: Reads a manifest; it pickles, unless the engine is that of this process.
+        read: Reads a manifest. It must be picklable, unless the engine is the in-process engine.
         io: The storage of the files.
 
     Raises:
-        NotFoundError, FormatError, StorageError: a kept manifest cannot be read; it is named.
+        NotFoundError, FormatError, StorageError: a kept manifest cannot be read; the error has its location.
     """
 
     def of_groups(function: Callable[[list[dict[str, Any]]], Any], manifests: Any) -> Iterator[Any]:
@@ -176,13 +177,13 @@ def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read
 
 
 def _live_hashes(read: Read, manifests: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
-    """Return the hashes of the keys of the files that manifests have live entries of."""
+    """Return the hashes of the location keys of all files with a live entry in these manifests."""
     named = [named_files(entries) for entries in side_by_side(partial(read_row, read), manifests)]
     return np.unique(np.concatenate([_hashes(files.filter(files["is_live"])["key"]) for files in named]))
 
 
 def _unneeded_files(read: Read, live: NDArray[np.int64], manifests: Sequence[dict[str, Any]]) -> tuple[Any, list[Problem]]:
-    """Return the files that manifests name and whose hash is not that of a live file, as `NAMED`; and the manifests that cannot be read."""
+    """Return the files in these manifests whose hash is not among the live ones, as a table of `NAMED`; and the manifests that could not be read."""
     parts, unreadable = [NAMED.empty_table()], list[Problem]()
     for entries in side_by_side(partial(read_row_or_problem, read), manifests):
         if isinstance(entries, Problem):
@@ -198,7 +199,7 @@ def _hashes(keys: Any) -> NDArray[np.int64]:
 
 
 def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
-    """Yield the keys of the files that live entries of kept manifests name, in groups. Raises as `find_unreachable`."""
+    """Yield the location keys of files with a live entry in kept manifests, in groups. Raises as `find_unreachable`."""
     for group in _groups(manifests.to_pylist()):
         tables = list(side_by_side(lambda row: read_row(read, row), group))
         entries = pa.concat_tables([PATH_FIELDS.empty_table(), *tables])
@@ -219,7 +220,7 @@ def read_row_or_problem(read: Read, row: dict[str, Any]) -> Any:
 
 
 def named_files(entries: Any) -> Any:
-    """Return entries as `FILES`, with `is_live` false for those that were only removed from the table."""
+    """Return manifest entries as a table of `NAMED`; `is_live` is false for entries with status DELETED."""
     is_vector = pc.equal(pc.utf8_upper(pc.fill_null(entries["file_format"], "")), "PUFFIN")
     content = pc.fill_null(entries["content"], 0)
     kinds = pc.case_when(
@@ -235,10 +236,9 @@ def named_files(entries: Any) -> Any:
 
 
 def existing(files: Any, io: FileIO) -> Any:
-    """Return named files as `FILES`.
+    """Return the files of a table of `NAMED` that exist, as a table of `FILES`.
 
-    Files that were only removed from the table were mostly deleted with the snapshot that had them: their existence is checked, so that none is counted
-    twice.
+    Files with DELETED entries only were mostly deleted when their last snapshot expired. Their existence is checked, so that they are not counted again.
     """
     live, removed = files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))
     may_exist = list(side_by_side(lambda path: _may_exist(io, path), removed["path"].to_pylist()))
@@ -254,12 +254,12 @@ def _may_exist(io: FileIO, path: str) -> bool:
 
 
 def distinct_files(files: Any) -> Any:
-    """Return each file once; live if any of its entries is."""
+    """Return each file once. It is live if any of its entries is live."""
     return distinct(pa.concat_tables([files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))]))
 
 
 def _attempt(action: Callable[[], Any], *, must: bool) -> Any:
-    """Return the action's result, or the error that prevents reading a file."""
+    """Return the action's result. If a file cannot be read, return the error, or with `must` raise it."""
     try:
         return action()
     except (NotFoundError, FormatError, StorageError, UnsupportedFeatureError) as error:
@@ -280,7 +280,7 @@ def _groups(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def location_keys(paths: Any) -> Any:
-    """Return the keys by which paths are compared: equal for all spellings of a location that readers of tables accept. Arrow strings in and out."""
+    """Return the keys for comparing paths, as Arrow strings. All spellings of a location that readers of tables accept have the same key."""
     for pattern, written in _SAME:
         paths = pc.replace_substring_regex(paths, pattern, written)
     return pc.if_else(pc.starts_with(paths, "/"), pc.replace_substring_regex(paths, "/+", "/"), paths)
@@ -299,7 +299,7 @@ def listed_files(kind: FileKind, files: Iterable[tuple[str, int | None]]) -> Any
 
 
 def without(files: Any, keys: Any) -> Any:
-    """Return the rows whose `key` is not among these keys (an Arrow array)."""
+    """Return the rows whose `key` is not in the Arrow array `keys`."""
     return files.filter(pc.invert(pc.is_in(files["key"], value_set=_array(keys)))) if len(files) and len(keys) else files
 
 

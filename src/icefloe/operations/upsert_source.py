@@ -1,6 +1,6 @@
-"""The rows of an upsert before the join: checks that they fit and are complete, their keys, and that no two rows have the same.
+"""The rows of an upsert before the join: checks that they fit the table, have all columns and distinct keys; and the values of their keys.
 
-The join with a table's rows is `arrow_upsert.py`. Spec: Identifier Field IDs; Primitive Types.
+`arrow_upsert.py` joins them with a table's rows. Spec: Identifier Field IDs; Primitive Types.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,21 +37,21 @@ from icefloe.spec.types import (
     UUIDType,
 )
 
-# The number of values. Filters with more are tested against bounds as a range.
+# The greatest number of key values that a filter lists. For more values, the filter has their range.
 MOST_LISTED_KEYS = 200
 # The number of repeated keys that an error names.
 SHOWN_KEYS = 5
 _COUNTED = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType, TimeType)
-# Types that bounds order as Arrow does. Bounds distinguish -0.0 from 0.0, which are the same key here, so floats are looked up in every file.
+# Types whose bounds have the same order as Arrow's values. Floats are not among them, because bounds distinguish -0.0 from 0.0, which are the same key here.
 _RANGED = (IntegerType, LongType, DateType, StringType, DecimalType, BinaryType, *_COUNTED)
 _LISTED = (*_RANGED, BooleanType, UUIDType, FixedType)
-# The fields of the structs of rows by name; None for a column that is not a struct.
+# The names of columns, each with the names of its fields if it is a struct, else None.
 Names = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """The rows of a source in memory, with the table's columns and types."""
+    """The source rows of an upsert in memory, with the table's columns and types, and their keys."""
 
     table: Any
     keys: RowKeys
@@ -65,7 +65,7 @@ def arrow_source(
     updates: bool,
     join: Callable[[UpsertRequest], UpsertedRows],
 ) -> UpsertSource:
-    """Return Arrow rows as the source of an upsert, which `join` joins. Raises as `Engine.upsert`."""
+    """Return Arrow rows as the source of an upsert. `join` is the function that joins them. Raises as `Engine.upsert`."""
     if updates:
         check_complete(arrow_names(list(rows.schema)), schema)
     table = cast_to_schema(rows, schema).combine_chunks()
@@ -82,7 +82,7 @@ def arrow_source(
 
 
 def check_complete(names: Names, schema: Schema) -> None:
-    """Raise `SchemaMismatchError` if the rows lack columns of the table, or fields of its structs: an update would have to invent their values."""
+    """Raise `SchemaMismatchError` if the rows lack columns of the table, or fields of its structs, because an update needs their values."""
     problems = [Problem(where=where, what="is a column of the table, and the rows lack it") for where in lacking(names, schema.fields)]
     if problems:
         raise SchemaMismatchError(
@@ -93,7 +93,7 @@ def check_complete(names: Names, schema: Schema) -> None:
 
 
 def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
-    """Return the error of rows with the same key; `shown` are some of the keys, `count` is the number of repeated ones."""
+    """Return the error for source rows with the same key. `shown` are some of the repeated keys, `count` is their number."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
         f"the rows to upsert have {_keys_text(count)} ({', '.join(names)}) more than once: {'; '.join(shown)}{more}",
@@ -102,7 +102,7 @@ def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> Inv
 
 
 def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
-    """Return the error of keys that match several rows of the table."""
+    """Return the error for keys that match several rows of the table. `shown` are some of these keys, `count` is their number."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
         f"{_keys_text(count)} ({', '.join(names)}) of the rows to upsert match several rows of {table_name}: {'; '.join(shown)}{more}",
@@ -122,7 +122,7 @@ def _keys_text(keys: int) -> str:
 
 
 def lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the full names of the fields, also of structs, that rows with these names lack. A row itself may be given, as a dictionary."""
+    """Yield the dotted names of the fields, including fields of structs, that are missing in `names`. A row as a dictionary can be passed as `names` too."""
     for field in fields:
         field_path = (*path, field.name)
         if field.name not in names:
@@ -137,7 +137,7 @@ def arrow_names(fields: Sequence[Any]) -> Names:
 
 
 def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
-    """Return the values of a key column that filters can use; `values` are its distinct ones, without null."""
+    """Return the values of a key column in the form that filters use. `values` are its distinct values without null."""
     if len(values) and len(values) <= MOST_LISTED_KEYS and isinstance(kind, _LISTED):
         return KeyValues(field_id=field_id, values=tuple(_natives(kind, values)))
     if len(values) and isinstance(kind, _RANGED):
@@ -148,7 +148,7 @@ def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
 
 
 def _natives(kind: IcebergType, values: Any) -> list[Any]:
-    # A number of days or microseconds is a literal too, of any year.
+    # Dates and times become numbers of days or microseconds, which are filter literals too, and have no limit of years.
     is_counted = isinstance(kind, (DateType, *_COUNTED))
     literals: list[Any] = (values.view(pa.int32() if isinstance(kind, DateType) else pa.int64()) if is_counted else values).to_pylist()
     return literals

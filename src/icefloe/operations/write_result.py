@@ -1,4 +1,4 @@
-"""What a write did, as a value the caller can print or check.
+"""`WriteResult`: the outcome of a write, which callers can print or check.
 
 Spec: Snapshots (summary).
 """
@@ -15,23 +15,23 @@ METADATA_ONLY = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WriteResult:
-    """The outcome of append, delete, overwrite, upsert, UPDATE or MERGE. `snapshot_id` is None where there was nothing to do and no snapshot was made."""
+    """The outcome of append, delete, overwrite, upsert, UPDATE or MERGE. `snapshot_id` is None if there was nothing to do, so that no snapshot was created."""
 
     operation: str  # append, delete, overwrite, upsert, update, merge
-    engine: str  # which engine moved the rows; "metadata" where none had to move
+    engine: str  # the engine that read or wrote rows; "metadata" if none was needed
     snapshot_id: int | None
-    attempts: int  # tries the commit took; more than 1 where other writers won a race
+    attempts: int  # attempts of the commit; more than 1 if other writers committed first
     added_files: int = 0
     added_records: int = 0
     removed_files: int = 0
-    rewritten_files: int = 0  # of the removed files, those whose other rows were copied
-    deleted_records: int | None = 0  # rows that were there before and are not now; None where that is not known
-    deleted_keys: int = 0  # of a delete by keys: how many were given
-    added_delete_files: int = 0  # of positions or keys; each deletion vector counts
+    rewritten_files: int = 0  # removed files whose remaining rows were copied to added files
+    deleted_records: int | None = 0  # rows that were deleted; None if unknown
+    deleted_keys: int = 0  # keys that a delete by keys received
+    added_delete_files: int = 0  # position and equality delete files; each deletion vector counts
     removed_delete_files: int = 0
-    rows_updated: int = 0  # of an upsert: rows of the table that have other values now
-    rows_inserted: int = 0  # of an upsert: rows that had no match
-    rows_unchanged: int = 0  # of an upsert: rows that had a match which was left as it is
+    rows_updated: int = 0  # rows of the table that an upsert, UPDATE or MERGE gave other values
+    rows_inserted: int = 0  # rows that an upsert or MERGE inserted
+    rows_unchanged: int = 0  # source rows of an upsert whose match was left as it is
 
     def __str__(self) -> str:
         if self.snapshot_id is None:
@@ -50,11 +50,11 @@ class WriteResult:
 
     @property
     def inserted_records(self) -> int:
-        """Rows that are new in the table: those of an append or overwrite, or those that an upsert, MERGE or UPDATE inserted."""
+        """The number of rows that are new in the table: all rows of an append or overwrite, or the rows that an upsert, MERGE or UPDATE inserted."""
         return self.added_records if self.operation in ("append", "overwrite") else self.rows_inserted
 
     def _row_counts(self) -> Iterator[tuple[str, str]]:
-        """Yield what happened to rows, each with a number of rows."""
+        """Yield what happened to rows as pairs of a description and a number of rows."""
         if self.inserted_records:
             yield "inserted", count_text(self.inserted_records, "row")
         if self.rows_updated:
@@ -69,7 +69,7 @@ class WriteResult:
             yield "unchanged", count_text(self.rows_unchanged, "row")
 
     def _file_counts(self) -> Iterator[tuple[str, str]]:
-        """Yield what happened to files, each with a number of files."""
+        """Yield what happened to files as pairs of a description and a number of files."""
         if self.added_files:
             yield "added", count_text(self.added_files, "file")
         if self.removed_files:
@@ -81,4 +81,4 @@ class WriteResult:
             yield "removed", count_text(self.removed_delete_files, "delete file")
 
 
-UpsertResult = WriteResult  # the name of PyIceberg
+UpsertResult = WriteResult  # PyIceberg's name

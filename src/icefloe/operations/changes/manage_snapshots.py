@@ -1,6 +1,6 @@
 """`ManageSnapshots`: changes of branches and tags, and of the snapshot that a branch is at: rollback, fast-forward, cherry-pick, publish.
 
-The rules of each are `commit/ref_changes.py` and `commit/cherry_pick.py`.
+`commit/ref_changes.py` and `commit/cherry_pick.py` have the rules of each change.
 Spec: Snapshot References; Snapshot Retention Policy; Appendix F, Point in Time Reads (Time Travel).
 """
 
@@ -20,10 +20,11 @@ from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
 
 
 class ManageSnapshots(PendingChange):
-    """Changes that are committed together, as one version of the table, in a `with` block or with `commit()`. Each sees those before it.
+    """Changes of branches and tags, committed together at the end of a `with` block or by `commit()`. Each change sees the result of those before it.
 
-    An invalid change raises its error at once, before the commit. If other writers committed meanwhile, a change is applied again if the refs it is about are
-    unchanged; else it is a `CommitConflictError` that names what changed them. A snapshot is passed as its id, or as a branch or tag that names it.
+    An invalid change raises its error at once, before the commit. If other writers committed meanwhile, the changes are applied to the newer table, as long as
+    the refs that they depend on are unchanged; else `commit` raises a `CommitConflictError` with the commit that changed them. Methods take a snapshot as its
+    id, or as the name of a branch or tag.
     """
 
     def __init__(self, start: MutationContext, commit: Commit) -> None:
@@ -49,7 +50,7 @@ class ManageSnapshots(PendingChange):
             branch_name: its name.
             max_ref_age_ms: the age in milliseconds after which the branch itself may be expired.
             max_snapshot_age_ms: the age in milliseconds after which its snapshots may be expired.
-            min_snapshots_to_keep: the number of its snapshots that expiry keeps in any case.
+            min_snapshots_to_keep: the number of its newest snapshots that expiry keeps regardless of their age.
 
         Returns:
             These changes.
@@ -136,11 +137,11 @@ class ManageSnapshots(PendingChange):
         return self._add(ref_changes.rename_branch(self._working, branch_name, new_name))
 
     def replace_branch(self, branch_name: str, source: int | str) -> Self:
-        """Move a branch to another snapshot, even if its own snapshots are lost from it; its retention settings stay.
+        """Move a branch to any snapshot, even if the branch loses snapshots by it; its retention settings stay.
 
         Args:
             branch_name: the branch; it is created if it does not exist and `source` is a branch or tag.
-            source: the snapshot, by id or by a branch or tag.
+            source: the id of the snapshot, or a branch or tag that refers to it.
 
         Returns:
             These changes.
@@ -184,7 +185,7 @@ class ManageSnapshots(PendingChange):
         return self._move(branch_name, to, only_forward=True)
 
     def set_min_snapshots_to_keep(self, branch_name: str, min_snapshots_to_keep: int | None) -> Self:
-        """Set how many snapshots of a branch expiry keeps in any case.
+        """Set the number of newest snapshots of a branch that expiry keeps regardless of their age.
 
         Args:
             branch_name: the branch.
@@ -235,8 +236,8 @@ class ManageSnapshots(PendingChange):
         """Move a branch to any snapshot of the table.
 
         Args:
-            snapshot_id: the snapshot, by id or by a branch or tag; or
-            ref_name: a branch or tag that is at the snapshot.
+            snapshot_id: the id of the snapshot, or a branch or tag that refers to it; or
+            ref_name: a branch or tag that refers to the snapshot.
             branch: the branch to move.
 
         Returns:
@@ -265,7 +266,7 @@ class ManageSnapshots(PendingChange):
             These changes.
 
         Raises:
-            InvalidInputError: the snapshot is no ancestor of the branch's head.
+            InvalidInputError: the snapshot is not an ancestor of the branch's head.
             NoSuchSnapshotError: the snapshot or the branch does not exist.
         """
         return self._add(ref_changes.rollback(self._working, branch, self._id(snapshot_id)))
@@ -286,7 +287,7 @@ class ManageSnapshots(PendingChange):
         return self.rollback_to_snapshot(ref_changes.snapshot_before(self._working, branch, timestamp_ms).snapshot_id, branch)
 
     def cherry_pick(self, snapshot_id: int | str, branch: str = MAIN) -> Self:
-        """Apply the change of a snapshot to a branch; if the snapshot's parent is the head of the branch, move the branch to it.
+        """Apply the change of a snapshot to a branch. If the snapshot's parent is the head of the branch, the branch is moved to the snapshot instead.
 
         Args:
             snapshot_id: the snapshot, by id or by a branch or tag.
@@ -303,10 +304,10 @@ class ManageSnapshots(PendingChange):
         return self._add(CherryPick(self._id(snapshot_id), context))
 
     def publish_changes(self, wap_id: str, branch: str = MAIN) -> Self:
-        """Cherry-pick the snapshot that was staged under a wap id.
+        """Cherry-pick the snapshot that was staged under a write-audit-publish (WAP) id.
 
         Args:
-            wap_id: the id.
+            wap_id: the id under which the snapshot was staged.
             branch: the branch to change.
 
         Returns:
@@ -322,8 +323,8 @@ class ManageSnapshots(PendingChange):
         """Commit the changes as one version of the table; do nothing if none of them changes it.
 
         Raises:
-            CommitConflictError: another writer created, moved or removed a ref that one of the changes is about.
-            CommitInvalidatedError: another writer's commit made a cherry-pick wrong.
+            CommitConflictError: another writer created, moved or removed a ref that one of the changes depends on.
+            CommitInvalidatedError: a cherry-pick is no longer valid after another writer's commit.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         """
         actions, self._actions = self._actions, []
@@ -341,16 +342,16 @@ class ManageSnapshots(PendingChange):
         return ref_changes.snapshot_named(self._working, MAIN if snapshot is None else snapshot).snapshot_id
 
     def _add(self, action: Action) -> Self:
-        """Apply the action to the working metadata, which raises the errors of an invalid one, and keep it for the commit."""
+        """Apply the action to the working metadata, and keep it for the commit. If the action is invalid, its error is raised at once."""
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
         attempt = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._read))
         if attempt is not None:
             self._working = apply_updates(self._working, attempt.updates, now_ms)
             self._staged.add(attempt)
-        self._actions.append(action)  # an action without effect may have one on the table as it is at the commit
+        self._actions.append(action)  # an action that changes nothing now may change the table as it is at the commit
         return self
 
 
 def _names(source: int | str | None) -> tuple[str, ...]:
-    """Return the ref that a change is based on, besides the one that it moves."""
+    """Return the ref that a change depends on, besides the ref that it moves; an empty tuple if the source is not the name of a ref."""
     return (source,) if isinstance(source, str) else ()

@@ -1,6 +1,6 @@
-"""`UpdateSpec` and `UpdateSortOrder`: changes of the layout of new data by `table.update_spec()` and `table.update_sort_order()`.
+"""`UpdateSpec` and `UpdateSortOrder`: changes of the partition spec and the sort order, started by `table.update_spec()` and `table.update_sort_order()`.
 
-Existing files stay as they are, and are still pruned by their own spec. Spec: Partition Evolution; Sorting.
+They apply to new data. Existing files stay as they are, and are still pruned by the spec that they were written with. Spec: Partition Evolution; Sorting.
 """
 
 from typing import Self
@@ -214,7 +214,7 @@ class UpdateSpec(PendingChange):
         return self._evolving.build()
 
     def commit(self) -> None:
-        """Commit the changes. If other writers committed meanwhile, the changes are applied to their version, if its spec is the same.
+        """Commit the changes. If other writers committed meanwhile, the changes are applied to the newer table, as long as its spec is unchanged.
 
         Raises:
             CommitConflictError: another writer changed the partition spec. Nothing was changed: refresh the table and check again.
@@ -223,12 +223,15 @@ class UpdateSpec(PendingChange):
         self._commit(MetadataChange(lambda base: spec_updates(base, self._changes), spec_requirements(self._base)))
 
     def _apply(self, change: SpecChange) -> Self:
-        self._changes.append(self._evolving.apply(change))  # the field has its name now, and keeps it if the column is renamed meanwhile
+        self._changes.append(self._evolving.apply(change))  # the field's name is fixed now, even if the column is renamed meanwhile
         return self
 
 
 class UpdateSortOrder(PendingChange):
-    """A new sort order that replaces the table's, built key by key and committed as `UpdateSpec` is. Without keys new data is no longer sorted."""
+    """A new sort order that replaces the table's, built key by key, and committed at the end of a `with` block or by `commit()`.
+
+    An order without keys leaves new data unsorted.
+    """
 
     def __init__(self, base: TableMetadata, commit: Commit, *, case_sensitive: bool = True) -> None:
         self._base = base
@@ -242,7 +245,7 @@ class UpdateSortOrder(PendingChange):
         Args:
             source_column_name: the column's dotted name.
             transform: a transform whose result is the key.
-            null_order: whether nulls come first, the default, or last.
+            null_order: whether nulls come first or last; by default first.
 
         Returns:
             This update.
@@ -259,7 +262,7 @@ class UpdateSortOrder(PendingChange):
         Args:
             source_column_name: the column's dotted name.
             transform: a transform whose result is the key.
-            null_order: whether nulls come first, or last, the default.
+            null_order: whether nulls come first or last; by default last.
 
         Returns:
             This update.
@@ -271,7 +274,7 @@ class UpdateSortOrder(PendingChange):
         return self._add(source_column_name, transform, SortDirection.DESC, null_order)
 
     def commit(self) -> None:
-        """Make the keys the table's sort order; an order that the table had before keeps its id.
+        """Commit the keys as the table's sort order. If the table had an equal order before, that order is used again, with its id.
 
         Raises:
             CommitConflictError: another writer changed the sort order. Nothing was changed: refresh the table and check again.

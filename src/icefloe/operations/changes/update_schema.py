@@ -1,6 +1,6 @@
-"""`UpdateSchema`: changes of a table's columns by `table.update_schema()`, collected and then committed together.
+"""`UpdateSchema`: changes of a table's columns, started by `table.update_schema()`, which are collected and committed together.
 
-What each change does and when it is refused is decided by `spec/schema/schema_evolution.py`. Spec: Schema Evolution.
+`spec/schema/schema_evolution.py` has the effect and the rules of each change. Spec: Schema Evolution.
 """
 
 from typing import Any, Self
@@ -32,7 +32,9 @@ from icefloe.spec.types import IcebergType, type_from_text
 
 
 class UpdateSchema(PendingChange):
-    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each sees those before it; an invalid one raises its error at once.
+    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each change sees the result of those before it.
+
+    An invalid change raises its error at once.
 
     A column is named by its dotted name, or by the tuple of its names if one of them contains a dot.
     """
@@ -54,10 +56,10 @@ class UpdateSchema(PendingChange):
 
         Args:
             path: the column's name; `place.lat` is added to the struct `place`, to the struct of a list's elements, or to the struct of a map's values.
-            field_type: its type, or the text of one, such as `"string"`.
+            field_type: its type, or the text of a type, such as `"string"`.
             doc: its documentation.
             required: whether it must have values.
-            default_value: the value of existing rows, and of later rows that are written without the column; `{}` for a struct. It needs format version 3.
+            default_value: the value that existing rows get, and later rows that are written without the column; `{}` for a struct. Requires format version 3.
 
         Returns:
             This update.
@@ -78,7 +80,7 @@ class UpdateSchema(PendingChange):
         )
 
     def set_default_value(self, path: ColumnPath, default_value: Any) -> Self:
-        """Set the value of rows that are written without the column from now on; existing rows keep theirs.
+        """Set the value that rows get if they are written without the column from now on; existing rows keep their values.
 
         Args:
             path: the column's dotted name, or the tuple of its names.
@@ -108,7 +110,7 @@ class UpdateSchema(PendingChange):
         return self._apply(RenameColumn(path=path_from, new_name=new_name))
 
     def delete_column(self, path: ColumnPath) -> Self:
-        """Delete a column: its values are no longer read. A new column of the same name is another column.
+        """Delete a column: its values are no longer read, not even by a new column of the same name.
 
         Args:
             path: the column's dotted name, or the tuple of its names.
@@ -117,7 +119,7 @@ class UpdateSchema(PendingChange):
             This update.
 
         Raises:
-            InvalidSchemaError: the column does not exist, or must not be deleted.
+            InvalidSchemaError: the column does not exist, or it must not be deleted, such as an identifier field.
         """
         return self._apply(DeleteColumn(path=path))
 
@@ -131,15 +133,15 @@ class UpdateSchema(PendingChange):
 
         Args:
             path: the column's dotted name, or the tuple of its names.
-            field_type: its new type, or the text of one; None keeps it.
-            required: whether it must have values; None keeps that.
-            doc: its documentation; None keeps it.
+            field_type: its new type, or the text of a type; None keeps the type.
+            required: whether it must have values; None changes nothing.
+            doc: its documentation; None keeps the documentation.
 
         Returns:
             This update.
 
         Raises:
-            InvalidSchemaError: the type does not widen to the new one.
+            InvalidSchemaError: the type cannot be widened to the new type.
             InvalidInputError: an optional column becomes required without `allow_incompatible_changes`.
         """
         kind = None if field_type is None else _type_of(field_type)
@@ -174,7 +176,7 @@ class UpdateSchema(PendingChange):
         return self._apply(MoveColumn(path=path, place=ColumnPosition.FIRST))
 
     def move_before(self, path: ColumnPath, before_path: ColumnPath) -> Self:
-        """Move a column right before another one of the same struct.
+        """Move a column directly before another column of the same struct.
 
         Args:
             path: the column's dotted name, or the tuple of its names.
@@ -189,7 +191,7 @@ class UpdateSchema(PendingChange):
         return self._apply(MoveColumn(path=path, place=ColumnPosition.BEFORE, beside=before_path))
 
     def move_after(self, path: ColumnPath, after_path: ColumnPath) -> Self:
-        """Move a column right after another one of the same struct.
+        """Move a column directly after another column of the same struct.
 
         Args:
             path: the column's dotted name, or the tuple of its names.
@@ -218,7 +220,7 @@ class UpdateSchema(PendingChange):
         return self._apply(SetIdentifierFields(paths=fields))
 
     def union_by_name(self, new_schema: Schema | Any) -> Self:
-        """Make the schema accept the rows of another schema: add its new columns as optional ones, and widen narrower types.
+        """Make the schema accept rows of another schema: add the columns that are missing, as optional columns, and widen types that are narrower.
 
         Args:
             new_schema: a `Schema` or an Arrow schema.
@@ -242,8 +244,8 @@ class UpdateSchema(PendingChange):
             This update.
 
         Raises:
-            InvalidSchemaError: a type does not widen, a column becomes required, or a new required one has no default; each is listed. With
-                `allow_incompatible_changes` these are allowed, and a column of another type is a new column.
+            InvalidSchemaError: a type cannot be widened, a column becomes required, or a new required column has no default; each is listed. With
+                `allow_incompatible_changes` these changes are allowed, and a column whose type cannot be widened becomes a new column.
             InvalidInputError: `new_schema` is no schema.
         """
         return self._apply(ReplaceWith(schema=_schema_of(new_schema)))
@@ -259,7 +261,7 @@ class UpdateSchema(PendingChange):
         return schema
 
     def commit(self) -> None:
-        """Commit the changes. If other writers committed meanwhile, the changes are applied to their version, if its schema is the same.
+        """Commit the changes. If other writers committed meanwhile, the changes are applied to the newer table, as long as its schema is unchanged.
 
         Raises:
             InvalidSchemaError, InvalidInputError: the changes together violate a rule, or a partition spec or the sort order forbids them.

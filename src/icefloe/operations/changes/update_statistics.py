@@ -1,6 +1,6 @@
 """`UpdateStatistics`: changes of snapshots' statistics files by `table.update_statistics()`.
 
-The content of such files is `column_statistics.py` and `partition_statistics.py`. Spec: Table Statistics; Partition Statistics.
+`column_statistics.py` and `partition_statistics.py` write and read such files. Spec: Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class UpdateStatistics(PendingChange):
         self._changes: list[_Change] = []
 
     def set_statistics(self, statistics_file: StatisticsFile) -> Self:
-        """Set the statistics file of a snapshot, instead of the one it may have.
+        """Set the statistics file of a snapshot. It replaces the present one, if there is one.
 
         Args:
             statistics_file: the file; it names its snapshot.
@@ -40,7 +40,7 @@ class UpdateStatistics(PendingChange):
         return self._add(SetStatistics(statistics_file))
 
     def remove_statistics(self, snapshot_id: int) -> Self:
-        """Remove the statistics file of a snapshot from the metadata; the file itself stays. A snapshot without one is no error.
+        """Remove the statistics file of a snapshot from the metadata; the file itself stays. It is no error if the snapshot has none.
 
         Args:
             snapshot_id: the snapshot.
@@ -51,7 +51,7 @@ class UpdateStatistics(PendingChange):
         return self._add(RemoveStatistics(snapshot_id))
 
     def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile) -> Self:
-        """Set the partition statistics file of a snapshot, instead of the one it may have.
+        """Set the partition statistics file of a snapshot. It replaces the present one, if there is one.
 
         Args:
             partition_statistics_file: the file; it names its snapshot.
@@ -65,7 +65,7 @@ class UpdateStatistics(PendingChange):
         return self._add(SetPartitionStatistics(partition_statistics_file))
 
     def remove_partition_statistics(self, snapshot_id: int) -> Self:
-        """Remove the partition statistics file of a snapshot from the metadata; the file itself stays. A snapshot without one is no error.
+        """Remove the partition statistics file of a snapshot from the metadata; the file itself stays. It is no error if the snapshot has none.
 
         Args:
             snapshot_id: the snapshot.
@@ -91,7 +91,7 @@ class UpdateStatistics(PendingChange):
         return self
 
     def _updates(self, base: TableMetadata) -> Sequence[Update]:
-        """Return the changes that have an effect on the base."""
+        """Return those of the changes that have an effect on the base."""
         updates: list[Update] = []
         working = base
         for change in self._changes:

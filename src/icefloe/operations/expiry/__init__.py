@@ -1,4 +1,4 @@
-"""Expiry of snapshots and purge of tables: which files nothing needs any longer, and their deletion.
+"""Expiry of snapshots and purge of tables: finds the files that are no longer needed, and deletes them.
 
 Spec: Snapshot Retention Policy.
 """

@@ -1,8 +1,8 @@
-"""`DeletionScope`: the folders in which files may be deleted because a table's metadata names them. Every deletion of this kind is checked here.
+"""`DeletionScope`: the folders in which files that a table's metadata names may be deleted. Every such deletion is checked here.
 
-Metadata is hostile: its `location`, its configured paths and every path in it may name `/etc`, a bucket, or another table's files. So a folder counts only
-if something other than the metadata vouches for it (`icefloe.operations.own_location`). Files that another table of the catalog reaches are never in the scope.
-The rule of paths is `icefloe.io.locations`. Spec: File Locations in Metadata.
+Metadata is not trusted: its `location`, its configured paths and every path in it may name `/etc`, a whole bucket, or files of another table. So a folder is in
+the scope only if something other than the metadata proves that it is the table's (`icefloe.operations.own_location`). Files that another table of the catalog
+uses are never in the scope. `icefloe.io.locations` compares paths. Spec: File Locations in Metadata.
 """
 
 import os
@@ -34,7 +34,7 @@ from icefloe.operations.unreachable_files import files_of_snapshots, live_keys
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import KeepsFolders, TableLocation, other_tables
 
-# Properties that name folders of a table's files. The last three are properties of Java, which decide where it writes.
+# Table properties with folders of the table's files. The last three are properties of Java, which determine where Java writes.
 PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
@@ -45,8 +45,8 @@ class DeletionScope:
     Attributes:
         table_name: The table.
         folders: The folders.
-        reached: Places of files there that other tables of the catalog reach.
-        unproven: The table's location, if the answer of the catalog's server is all that it is known by; else empty.
+        reached: Places of files in these folders that other tables of the catalog use.
+        unproven: The table's location, if only the response of the catalog's server shows that it is the table's; else empty.
     """
 
     table_name: str
@@ -55,12 +55,12 @@ class DeletionScope:
     unproven: str = ""
 
     def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
-        """Return whether a file may be deleted; to be called right before its deletion. `real` resolves a folder."""
+        """Return whether a file may be deleted. Call it right before the deletion. `real` resolves the symbolic links in a folder's path."""
         place = place_of_file(location, real)
         return place is not None and self.folders.holds(place) and place.in_any_spelling not in self.reached
 
     def divide(self, files: Any) -> tuple[Any, Any]:
-        """Return the files that may be deleted, and the others, of a table with a column `path`."""
+        """Divide a table of files, with a column `path`, into the files that may be deleted and the others."""
         real = cache(os.path.realpath)
         inside = pa.array([self.contains(path, real) for path in files["path"].to_pylist()], pa.bool_())
         return files.filter(inside), files.filter(pc.invert(inside))
@@ -69,13 +69,13 @@ class DeletionScope:
 def deletion_scope(
     handle: TableHandle, metadata: TableMetadata, metadata_location: str, allow_outside: Iterable[str] = ()
 ) -> DeletionScope:
-    """Return the scope of deletions of files that `metadata` leads to.
+    """Return the scope for deleting files that `metadata` leads to.
 
     Args:
         handle: the table.
         metadata: its metadata.
-        metadata_location: the metadata file that the catalog names.
-        allow_outside: folders that the caller vouches for, besides those of the catalog property `io.delete-outside`.
+        metadata_location: the location of the current metadata file in the catalog.
+        allow_outside: further folders in which the caller allows deletions, besides those of the catalog property `io.delete-outside`.
 
     Raises:
         StorageError: the catalog's other tables cannot be listed.
@@ -93,7 +93,7 @@ def deletion_scope(
         return DeletionScope(table_name=handle.table_name, folders=LocationScope(), unproven=unproven)
     if (
         isinstance(handle.store, KeepsFolders) and not vouched and len(own_folders) == 1
-    ):  # in such a store no other table can be in the folder
+    ):  # in such a store the folder cannot contain another table
         return DeletionScope(table_name=handle.table_name, folders=LocationScope(tuple(own_folders)))
     return replace(_without_other_tables(handle, own_folders, vouched), unproven=unproven)
 
@@ -104,9 +104,9 @@ def _configured_paths(metadata: TableMetadata) -> list[str]:
 
 
 def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched: tuple[Place, ...]) -> DeletionScope:
-    """Return the scope without the folders of other tables in it, and without the files that tables in the same folder or one above reach.
+    """Return the scope without the folders of other tables in it, and without the files that tables in the same folder, or in a folder above, use.
 
-    A folder with other tables in it is a table's own if the table's name leads to it: namespaces are nested in this way.
+    A folder that contains other tables is a table's own only if it is the folder of the table's name, because nested namespaces have such folders.
     """
     others = [(table, folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
     named = folder_of_name(handle.policy, handle.identifier)
@@ -120,7 +120,7 @@ def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched
         if not any(folder.overlaps(place) and not _is_in(folder, place) for folder in folders for place in (*own_folders, *vouched)):
             continue
         files = _reached_by(handle, table)
-        if files is None:  # the files that it needs are unknown, so nothing in the folders that it shares is deleted
+        if files is None:  # the files that the other table needs are unknown, so nothing is deleted in folders that both tables use
             own_folders = [place for place in own_folders if not any(place.overlaps(folder) for folder in folders)]
         reached |= files or set()
     return DeletionScope(
@@ -135,22 +135,22 @@ def _is_in(folder: Place, place: Place) -> bool:
 
 
 def folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place]:
-    """Return the folders of another table as far as the catalog shows them without its metadata: that of its metadata file, and that of its name.
+    """Return the folders of another table that are known without reading its metadata: the folder of its metadata file, and the folder of its name.
 
-    A folder that contains the warehouse is no table's own: else one misplaced metadata file would keep every table from deleting anything.
+    A folder that contains the warehouse is left out: otherwise one misplaced metadata file would prevent all deletions of all tables.
     """
     folder, _, name = table.metadata_location.rpartition("/")[0].rpartition("/")
     claimed = [folder] if name == "metadata" else []
     if table.folder:
         claimed.append(table.folder)
-    if table.metadata is not None:  # a server sends it with the table, and need not name its file
+    if table.metadata is not None:  # a server sends the metadata with the table, and need not report the location of its file
         claimed.append(table.metadata.location)
     around = [place for place in dict.fromkeys(folders_of(claimed)) if not place.is_root]
     return [*(place for place in around if not holds_warehouse(policy, place)), *folder_of_name(policy, table.identifier)]
 
 
 def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
-    """Return the files that any snapshot of another table reaches, and its metadata files; None if not all of them can be read."""
+    """Return the files that the snapshots of another table use, and its metadata files; None if not all of its metadata can be read."""
     try:
         metadata = metadata_of(handle.io, table).metadata
         files = files_of_snapshots(list(metadata.snapshots), handle.io.read, must=True)
@@ -165,7 +165,7 @@ def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
 
 
 def folder_names(folders: Any, argument: str) -> tuple[str, ...]:
-    """Return the folders that a caller allows. Raises `InvalidInputError` for anything but a list of texts that name folders."""
+    """Return the folders of an argument. Raises `InvalidInputError` if it is not a list of strings with folders; `argument` is its name for the error."""
     if isinstance(folders, str):
         raise InvalidInputError(f"{argument} is the text {folders!r}", next_step=f"pass a list of folders: {argument}=[{folders!r}]")
     names = tuple(folders)

@@ -1,4 +1,4 @@
-"""`ExpireReport`: what an expiry of snapshots removed from a table, or would remove; and `FileTotal`, numbers of deleted files, also used by purges.
+"""`ExpireReport`: what an expiry of snapshots removed from a table, or would remove; and `FileTotal`, counts of deleted files, which purges use too.
 
 Spec: Snapshot Retention Policy.
 """
@@ -18,7 +18,7 @@ from icefloe.formatting import count_text, size_text, within
 from icefloe.io.locations import ALLOWED_LOCATIONS
 from icefloe.operations.unreachable_files import FILES, FileKind
 
-# Files outside the table's location that a row of the procedure names; the table `outside` of the report has all of them.
+# How many files outside the table's location a result row of the procedure names; `ExpireReport.outside` has all of them.
 SHOWN_OUTSIDE = 10
 
 
@@ -31,7 +31,7 @@ class FileTotal:
 
 
 def no_files() -> Any:
-    """Return a report's table of files without rows."""
+    """Return an empty table with the columns of a report's files."""
     return report_columns(FILES.empty_table())
 
 
@@ -41,7 +41,7 @@ def report_columns(files: Any) -> Any:
 
 
 def totals(files: Any, undeleted: Sequence[Problem]) -> Mapping[FileKind, FileTotal]:
-    """Return a report's files by kind, in the order of deletion, without those that could not be deleted."""
+    """Return counts of a report's files by kind, in the order of deletion, without the files that could not be deleted."""
     failed = pa.array([problem.where for problem in undeleted], pa.string())
     totals_by_kind = {}
     for kind in FileKind:
@@ -54,7 +54,7 @@ def totals(files: Any, undeleted: Sequence[Problem]) -> Mapping[FileKind, FileTo
 
 
 def outcome_fields(report: Any) -> dict[str, Any]:
-    """Return the deleted files of an expiry or a purge for JSON: totals by kind, paths that are kept, and pairs of path and reason of what failed."""
+    """Return the files of an expiry or purge as values for JSON: totals by kind, paths of kept files, and path and reason for each failure."""
     return {
         "totals": {kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
         "outside": report.outside["path"].to_pylist(),
@@ -64,7 +64,7 @@ def outcome_fields(report: Any) -> dict[str, Any]:
 
 
 def problems_grid(title: str, problems: Sequence[Problem], most: int | None) -> list[Grid]:
-    """Return a grid of files with the reason why each is named; none without files."""
+    """Return a grid with the path and the reason of each problem, in a list; an empty list if there are no problems."""
     rows = [(problem.where, problem.what) for problem in problems]
     return [grid(title, (Column("file", whole=True), Column("why")), rows, most)] if rows else []
 
@@ -73,7 +73,7 @@ class ExpireState(StrEnum):
     """The progress of an expiry."""
 
     DRY_RUN = "dry run"  # nothing was changed
-    STAGED = "staged"  # in a transaction: files are deleted after its commit
+    STAGED = "staged"  # part of a transaction: files are deleted after its commit
     DONE = "done"
 
 
@@ -81,11 +81,15 @@ class ExpireState(StrEnum):
 class ExpireReport(OperationResult):
     """What an expiry removed, or would remove in a dry run.
 
-    `location` is the table's folder. `files` is a `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes`, one row a file; it includes files
-    that could not be deleted, which are also in `undeleted`. `outside` has the same columns: files that nothing needs either, but that are outside the
-    table's location and are kept for that reason. `unproven` is the table's location where it is known by the answer of the catalog's server alone, so that
-    nothing in it is deleted. `unreadable` are files of the expired snapshots that could not be read: the files that only they name still exist. In
-    `undeleted` and `unreadable`, `where` is the file's path and `what` the reason.
+    Attributes:
+        location: The table's folder.
+        files: A `pyarrow.Table` with the columns `kind`, `path` and `size_in_bytes` and one row for each file that is no longer needed, including those in
+            `undeleted`.
+        undeleted: Files that could not be deleted; `where` is the path and `what` the reason.
+        outside: A table with the same columns as `files`: files that are no longer needed, and are kept because they are outside the table's location.
+        unproven: The table's location, if only the response of the catalog's server shows that it is the table's, so that nothing in it is deleted; else empty.
+        unreadable: Files of the expired snapshots that could not be read; the files that only they refer to still exist. `where` is the path and `what` the
+            reason.
     """
 
     table: str
@@ -165,6 +169,6 @@ class ExpireReport(OperationResult):
         return Report(f"{verb} from {self.table}", tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was removed, and every file."""
+        """Return the report as values for JSON, with the path of every file."""
         names = ("table", "location", "dry_run", "snapshot_ids", "refs", "spec_ids", "schema_ids")
         return {**{name: json_ready(getattr(self, name)) for name in names}, "files": self.files.to_pylist(), **outcome_fields(self)}

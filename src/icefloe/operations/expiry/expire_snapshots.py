@@ -1,7 +1,7 @@
-"""`Expiry`: removal of snapshots by the retention policy, and deletion of the files that nothing needs afterwards.
+"""`Expiry`: removes snapshots by the retention policy, and then deletes the files that are no longer needed.
 
-Which snapshots are removed is decided by `spec/metadata/retention.py`, the commit is `commit/snapshot_expiry.py`, the files are found and deleted by
-`file_cleanup.py`. Spec: Snapshot Retention Policy; Optimistic Concurrency.
+`spec/metadata/retention.py` selects the snapshots, `commit/snapshot_expiry.py` is the action to commit, and `file_cleanup.py` finds and deletes the files.
+Spec: Snapshot Retention Policy; Optimistic Concurrency.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(slots=True, kw_only=True)
 class Expiry:
-    """One expiry of snapshots: prepared, then committed by its caller, then finished; `report` is what was removed, or will be."""
+    """One expiry of snapshots. The caller calls `prepare`, commits `action`, and calls `finish`. `report` is what was removed, or will be removed."""
 
     handle: TableHandle
     action: SnapshotExpiry
@@ -34,12 +34,12 @@ class Expiry:
     allow_outside: tuple[str, ...] = ()
     plan: CleaningPlan | None = None
     report: ExpireReport = field(init=False)
-    # The metadata file that the catalog named before this commit: the file that the commit writes cannot vouch for the table's location.
+    # The catalog's metadata location before this commit. The file that the commit itself writes cannot prove the table's location.
     _metadata_location: str = field(init=False, default="")
     _location: str = field(init=False, default="")  # the table's folder
 
     def prepare(self, start: MutationContext, state: ExpireState) -> None:
-        """Report what would be removed from the table as it was loaded. Raises as `Cleaner.plan`, and as the action does."""
+        """Plan the expiry, and report what would be removed from the table as it was loaded. Raises as `Cleaner.plan` and `SnapshotExpiry.attempt`."""
         base, now_ms = start.metadata, max(self.handle.clock.now_ms(), start.metadata.last_updated_ms)
         attempt = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
         kept = base if attempt is None else apply_updates(base, attempt.updates, now_ms)
@@ -54,8 +54,8 @@ class Expiry:
         """Delete the files after the commit.
 
         Raises:
-            NoSuchTableError: the table was dropped since, so that it is unknown which files are needed.
-            NotFoundError, FormatError, StorageError: a file that another writer's new snapshot needs cannot be read; nothing was deleted.
+            NoSuchTableError: the table was dropped meanwhile, so that it is unknown which files are needed.
+            NotFoundError, FormatError, StorageError: a file that a new snapshot of another writer needs cannot be read; nothing was deleted.
         """
         base, expired = self.action.base, self.action.expired
         if not self.deletes_files or base is None or not expired.snapshot_ids:
@@ -101,7 +101,7 @@ class Expiry:
         )
 
     def _scope(self, metadata: TableMetadata) -> DeletionScope:
-        """Return the folders in which files may be deleted."""
+        """Return the scope in which files may be deleted."""
         return deletion_scope(self.handle, metadata, self._metadata_location, self.allow_outside)
 
 
@@ -120,7 +120,7 @@ def expire_snapshots(
     """Remove old snapshots, and, once that is committed, delete their files. Arguments and errors are those of `TableMutations.expire_snapshots`.
 
     Returns:
-        What was removed; in a transaction, whose files are deleted after its commit, what will be removed.
+        What was removed. In a transaction, what will be removed: the files are deleted after the commit of the transaction.
     """
     start = target.mutation_context()
     ids = tuple(dict.fromkeys(snapshot_ids))

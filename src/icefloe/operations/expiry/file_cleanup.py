@@ -1,8 +1,7 @@
-"""Deletion of the files that nothing needs any more: planned before a commit, checked again and carried out after it.
+"""Deletion of the files that are no longer needed: planned before a commit, then checked again and carried out after it.
 
-Planning first means that a table whose kept files cannot all be read is refused before anything has changed. Checking again means that everything that
-another writer committed meanwhile is kept. The files that snapshots reach are `unreachable_files.py`. Spec: Snapshots; Table Statistics; Partition
-Statistics.
+Because of the plan, a table whose kept files cannot all be read is refused before anything has changed. Because of the check, everything that another writer
+committed meanwhile is kept. `unreachable_files.py` finds the files that snapshots use. Spec: Snapshots; Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,32 +34,32 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
-    """The files that only the expired snapshots reach, given the kept ones at the time of planning."""
+    """The files that only the expired snapshots use, and not the snapshots that were kept at the time of planning."""
 
     expired_ids: frozenset[int]
     unreachable: Unreachable
     kept_ids: frozenset[int]
-    kept_manifests: Any  # keys of their locations
+    kept_manifests: Any  # the keys of the files' locations
 
     def holds_on(self, base: TableMetadata, expired_ids: Iterable[int]) -> bool:
-        """Return whether this is the plan of a commit that removes these snapshots from `base`.
+        """Return whether this plan is valid for a commit that removes these snapshots from `base`.
 
-        If another expiry has removed a snapshot that this plan keeps, the plan is outdated: files that only that snapshot shared with the expired ones are
-        unreachable now, and the plan does not list them.
+        It is not if another expiry has removed a snapshot that the plan keeps: files that only this snapshot and the expired ones used are no longer needed
+        then, and the plan lacks them.
         """
         return self.expired_ids == frozenset(expired_ids) and self.kept_ids <= frozenset(base.snapshots.ids())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaner:
-    """Plans the cleanup of one table. `read` may also return manifests of a transaction that are not written yet."""
+    """A planner of the clean-up of one table. `read` may also return manifests of a transaction that are not written yet."""
 
     table_name: str
     io: FileIO
     read: Read
-    engine: str | None = None  # reads manifests; for None their number decides
+    engine: str | None = None  # the engine that reads manifests; if None, it is chosen by the number of manifests
     is_written: bool = True  # whether every file that `read` returns is in the storage
-    is_committed: bool = False  # whether only the deletion of files remains to be done
+    is_committed: bool = False  # whether the expiry has been committed, so that only files remain to be deleted
 
     def plan(self, base: TableMetadata, expired_ids: Iterable[int], kept: TableMetadata) -> CleaningPlan:
         """Plan which files to delete when snapshots are removed from `base`; `kept` is the metadata without them.
@@ -80,7 +79,7 @@ class Cleaner:
         )
 
     def kept_from(self, plan: CleaningPlan, current: TableMetadata) -> CleaningPlan:
-        """Return the plan without the files that newer snapshots reach. Raises as `plan`."""
+        """Return the plan without the files that newer snapshots use. Raises as `plan`."""
         newer = [snapshot for snapshot in current.snapshots if snapshot.snapshot_id not in plan.kept_ids]
         if not newer or not len(plan.unreachable.files):
             return plan
@@ -95,7 +94,7 @@ class Cleaner:
 
     def _find(self, gone: Any, kept: Any) -> Unreachable:
         engine = engine_choice().for_many(len(gone) + len(kept), engine_choice().manifests, self.engine)
-        # A transaction's manifests are in this process until they are written.
+        # Until they are written, a transaction's manifests exist only in this process, so this process reads them.
         if engine is IN_PROCESS or not self.is_written:
             return find_unreachable(IN_PROCESS, self.table_name, gone, kept, self.read, self.io)
         return find_unreachable(engine, self.table_name, gone, kept, self.io.read, self.io)
@@ -114,7 +113,7 @@ class Cleaner:
 
 
 def with_statistics(files: Any, base: TableMetadata, expired_ids: Iterable[int], current: TableMetadata) -> Any:
-    """Return the files and the statistics files of expired snapshots, except files that the table's metadata names now."""
+    """Return the files together with the statistics files of expired snapshots, without files that the current metadata refers to."""
     return without(distinct(pa.concat_tables([files, statistics_files(base, expired_ids)])), named_in_metadata(current))
 
 
@@ -127,7 +126,7 @@ def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> An
 
 
 def named_in_metadata(metadata: TableMetadata) -> Any:
-    """Return keys of the files that the metadata itself names: manifest lists, manifests of old v1 snapshots, statistics, older metadata files."""
+    """Return the location keys of the files in the metadata itself: manifest lists, manifests of version 1 snapshots, statistics and older metadata files."""
     named = [path for snapshot in metadata.snapshots for path in (snapshot.manifest_list, *(snapshot.manifest_paths or ())) if path]
     named += [file.statistics_path for file in metadata.statistics]
     named += [file.statistics_path for file in metadata.partition_statistics]
@@ -136,9 +135,9 @@ def named_in_metadata(metadata: TableMetadata) -> Any:
 
 
 def delete_in_order(io: FileIO, files: Any, may_delete: Callable[[str], bool]) -> tuple[Problem, ...]:
-    """Delete a table of `FILES`, kind after kind, and return those that could not be deleted and why. A file that does not exist is no problem.
+    """Delete the files of a table of `FILES`, one kind after the other. Return the files that could not be deleted, with the reasons.
 
-    `may_delete` is called for each file right before it is deleted.
+    Files that do not exist are ignored. `may_delete` is called with each location right before its deletion.
     """
     failed: list[Problem] = []
     for kind in FileKind:

@@ -1,6 +1,6 @@
-"""Dropping a table with its files: every file that any of its snapshots reaches, after its name was dropped.
+"""Drops a table together with its files: first its name is dropped, then every file that one of its snapshots uses is deleted.
 
-The files are found by `unreachable_files.py`, with no snapshot kept. Spec: Table Metadata; Snapshots.
+`unreachable_files.py` finds the files, as if all snapshots had expired. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Iterable
@@ -35,13 +35,13 @@ from icefloe.operations.unreachable_files import (
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import KeepsFolders
 
-# How often the files of a table are looked up again because another writer committed, before the purge is given up.
+# How often the files of a table are looked up again because another writer committed, until the purge fails.
 TRIES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PurgeReport(OperationResult):
-    """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` are those of `ExpireReport`."""
+    """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` have the meaning that they have in `ExpireReport`."""
 
     table: str
     files: Any = field(default_factory=no_files, repr=False, compare=False)
@@ -70,19 +70,19 @@ class PurgeReport(OperationResult):
         return Report(f"dropped table {self.table}", tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what was deleted."""
+        """Return the report as values for JSON."""
         return {"table": self.table, **outcome_fields(self)}
 
 
 def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> PurgeReport:
-    """Drop a table's name, so that no writer can commit any more, then delete its files; an early end leaves only files that nothing names.
+    """Drop a table's name, so that no writer can commit any more, and then delete its files. If this is interrupted, only unreferenced files remain.
 
-    A commit that another writer makes meanwhile is included, its files and its value of `gc.enabled`: the name is only dropped if its metadata is the one
-    whose files were looked up.
+    The name is dropped only if the table's metadata is still the one whose files and `gc.enabled` were looked up; after another writer's commit they are looked
+    up again.
 
-    Files of the table's folder that no snapshot reaches stay, unless the catalog drops the folder with the name: then the files that snapshots reach are
-    looked up before, and those elsewhere are deleted after. A file that cannot be read or deleted is reported, and so is a file outside the table's
-    location and the folders `allow_outside`, which is kept.
+    Files in the table's folder that no snapshot uses stay, unless the catalog drops the folder together with the name. In such a catalog the files that
+    snapshots use are looked up first, and files outside the folder are deleted afterwards. Files that cannot be read or deleted are reported. So are files
+    outside both the table's location and the folders `allow_outside`, which are kept.
 
     Args:
         handle: the table.
@@ -95,8 +95,8 @@ def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> Purge
         NoSuchTableError: the table does not exist.
         InvalidInputError: the table's property `gc.enabled` is false. Nothing was changed.
         NoSuchFileError, MetadataFormatError: the metadata file cannot be read. Nothing was changed.
-        LocationNotAllowedError: the answer of the catalog's server alone names the table's location. Nothing was changed.
-        CommitConflictError: other writers committed again and again. Nothing was changed.
+        LocationNotAllowedError: only the response of the catalog's server shows that the location is the table's. Nothing was changed.
+        CommitConflictError: other writers kept committing to the table. Nothing was changed.
     """
     allowed = folder_names(allow_outside, "allow_outside")
     loaded, report_before_drop = _drop(handle, allowed)
@@ -108,9 +108,9 @@ def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> Purge
 
 
 def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
-    """Return the files that were not deleted with the table's folder.
+    """Return the files outside the table's folder, which the catalog has deleted already.
 
-    Files in the folder are not deleted again by their paths: another table may have the name and the folder by now, and its metadata files the same names.
+    Files in the folder must not be deleted again by their paths: a new table may have the same name and folder by now, and metadata files of the same names.
     """
     if not handle.store.drops_files:
         return files
@@ -122,7 +122,7 @@ def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files:
 
 
 def _drop(handle: TableHandle, allowed: tuple[str, ...]) -> tuple[LoadedMetadata, PurgeReport | None]:
-    """Drop the table's name. Return its metadata, and its files if they had to be looked up before. Raises as `purge_table`."""
+    """Drop the table's name. Return its metadata, and a report with its files if they had to be looked up before the drop. Raises as `purge_table`."""
     for _ in range(TRIES):
         loaded = load_metadata(handle)
         check_files_may_be_deleted(loaded.metadata)
@@ -157,7 +157,7 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
 
 
 def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:
-    """Return the existing metadata files, oldest first: the current one leads to all others."""
+    """Return the existing metadata files, oldest first, because the current file leads to all others and must be deleted last."""
     named = [*(entry.metadata_file for entry in metadata.metadata_log), *([location] if location else [])]
     sizes = list(side_by_side(lambda path: _size(handle, path), named))
     return listed_files(FileKind.METADATA, [(path, size) for path, size in zip(named, sizes, strict=True) if size != 0])

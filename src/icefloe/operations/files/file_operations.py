@@ -1,6 +1,6 @@
 """The operations of `table.update_snapshot()` that replace files: overwrite, row delta, rewrite.
 
-Appends, deletes and replaced partitions are `update_snapshot.py`.
+`update_snapshot.py` has appends, deletes and replaced partitions.
 Spec: Snapshots (operations overwrite, delete, replace); Row-level Deletes; Commit Conflict Resolution and Retry.
 """
 
@@ -27,7 +27,7 @@ _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 
 
 class _CheckedSnapshot(PendingSnapshot):
-    """A pending snapshot that can be checked for conflicts with the snapshots after the one that it was planned on."""
+    """A pending snapshot that can check for conflicts with the snapshots after the one that it was planned on."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -57,10 +57,10 @@ class _CheckedSnapshot(PendingSnapshot):
         return self
 
     def case_sensitive(self, case_sensitive: bool) -> Self:
-        """Set whether column names in the filters that are given later match exactly.
+        """Set whether column names in filters are case-sensitive. Call it before the filters are set.
 
         Args:
-            case_sensitive: whether they do; they do by default.
+            case_sensitive: whether names match exactly; True by default.
 
         Returns:
             This update.
@@ -80,7 +80,7 @@ class _CheckedSnapshot(PendingSnapshot):
 
 
 class OverwriteFiles(_CheckedSnapshot):
-    """Data files that replace others. The commit is refused if a named file is no longer live, with or without the checks."""
+    """A snapshot in which data files replace others. The commit always fails if a file that is removed by name is no longer live, whatever checks are set."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -151,9 +151,9 @@ class OverwriteFiles(_CheckedSnapshot):
         return self.delete_file(file)
 
     def overwrite_by_row_filter(self, row_filter: str | BooleanExpression) -> Self:
-        """Remove the files of which every row matches a filter, by metadata alone.
+        """Remove the files in which every row matches a filter, by metadata alone.
 
-        The commit is refused if only some rows of a file may match.
+        The commit fails if in some file only some rows may match.
 
         Args:
             row_filter: a filter as text or expression.
@@ -180,7 +180,7 @@ class OverwriteFiles(_CheckedSnapshot):
         """Check only rows that match a filter for conflicts.
 
         Args:
-            row_filter: a filter as text or expression. By default it is the overwrite filter, or all rows if files are named.
+            row_filter: a filter as text or expression. Without this call it is the overwrite filter; or all rows if files are removed by name.
 
         Returns:
             This update.
@@ -245,10 +245,10 @@ class OverwriteFiles(_CheckedSnapshot):
 
 
 class RowChanges(_CheckedSnapshot):
-    """Data files and delete files that are added and removed together.
+    """A snapshot in which data files and delete files are added and removed together (row delta).
 
-    A data file that is removed, or that deletes refer to, must be live, with or without the checks. A deletion vector must not replace deletes of other
-    writers.
+    Whatever checks are set, a data file that is removed, or that added deletes refer to, must be live, and a deletion vector must not replace deletes that
+    other writers added meanwhile.
     """
 
     def __init__(
@@ -333,7 +333,7 @@ class RowChanges(_CheckedSnapshot):
         return self
 
     def validate_deleted_files(self) -> Self:
-        """Extend `validate_data_files_exist` to data files that other writers deleted, although their rows are gone in any case.
+        """Extend `validate_data_files_exist` to data files that other writers removed by deleting all their rows. By default these are allowed.
 
         Returns:
             This update.
@@ -345,7 +345,7 @@ class RowChanges(_CheckedSnapshot):
         """Check only rows that match a filter for conflicts.
 
         Args:
-            row_filter: a filter as text or expression. By default all rows.
+            row_filter: a filter as text or expression. Without this call all rows are checked.
 
         Returns:
             This update.
@@ -404,7 +404,7 @@ class RowChanges(_CheckedSnapshot):
 
 
 class RewriteDataFiles(_CheckedSnapshot):
-    """The same rows in other files. The commit is refused if other writers deleted rows of the replaced files since the snapshot that was read."""
+    """A snapshot that replaces files by others with the same rows. It fails if other writers deleted rows of the replaced files since they were read."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -416,7 +416,7 @@ class RewriteDataFiles(_CheckedSnapshot):
     def add_file(self, file: DataFile) -> Self:
         """Add a data file, or position deletes that replace others.
 
-        Equality deletes are refused: their sequence number would be higher than that of the deletes they replace, so that they would delete more rows.
+        Equality deletes are refused: they would have a higher sequence number than the deletes that they replace, and so delete more rows.
 
         Args:
             file: the file, which exists already.
@@ -448,12 +448,13 @@ class RewriteDataFiles(_CheckedSnapshot):
         return self
 
     def data_sequence_number(self, sequence_number: int) -> Self:
-        """Keep the data sequence number of the rewritten rows.
+        """Set the data sequence number of the added data files.
 
-        Equality deletes that other writers add meanwhile then still apply to the rows, and do not refuse the commit.
+        With the sequence number that the rewritten rows had, equality deletes that other writers add meanwhile still apply to the rows, so that they are no
+        conflict.
 
         Args:
-            sequence_number: the number for the added data files.
+            sequence_number: the data sequence number.
 
         Returns:
             This update.
@@ -462,10 +463,10 @@ class RewriteDataFiles(_CheckedSnapshot):
         return self
 
     def delete_sequence_number(self, sequence_number: int) -> Self:
-        """Keep the data sequence number of the rewritten deletes, so that the added ones apply to no newer data file.
+        """Set the data sequence number of the added delete files, so that they do not apply to newer data files than the deletes that they replace.
 
         Args:
-            sequence_number: the number for the added delete files: at least that of each removed position delete file.
+            sequence_number: the data sequence number: at least that of each removed position delete file.
 
         Returns:
             This update.

@@ -1,6 +1,6 @@
 """`ManifestRewrite`: the operation `table.update_snapshot().rewrite_manifests()`, and its short form `table.rewrite_manifests()`.
 
-The rewrite is `commit/rewrite_manifests.py`. Spec: Manifests; Snapshots (operation replace).
+`commit/rewrite_manifests.py` does the rewrite. Spec: Manifests; Snapshots (operation replace).
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -27,14 +27,14 @@ from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewriteManifestsResult(OperationResult):
-    """The result of a rewrite of manifests, or with `dry_run` what it would do. `snapshot_id` is None if nothing was committed."""
+    """The result of a rewrite of manifests; with `dry_run`, the result that it would have. `snapshot_id` is None if nothing was committed."""
 
     table: str
     snapshot_id: int | None
-    rewritten_manifests: int  # manifests that were replaced
+    rewritten_manifests: int  # the number of manifests that were replaced
     added_manifests: int
     kept_manifests: int
-    entries: int  # entries of the added manifests
+    entries: int  # the number of entries in the added manifests
     dry_run: bool = False
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  the report has no list
@@ -49,7 +49,7 @@ class RewriteManifestsResult(OperationResult):
 
 
 class ManifestRewrite(PendingSnapshot):
-    """A `replace` that moves entries between manifests: no file is added or removed."""
+    """A snapshot of the operation `replace` that moves entries to new manifests; no data or delete file is added or removed."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -113,7 +113,7 @@ class ManifestRewrite(PendingSnapshot):
         return self
 
     def delete_manifest(self, manifest: ManifestFile) -> Self:
-        """Remove a manifest; its live files must be in manifests that are added.
+        """Remove a manifest. Its live files must be in manifests that `add_manifest` adds.
 
         Args:
             manifest: the manifest.
@@ -125,7 +125,7 @@ class ManifestRewrite(PendingSnapshot):
         return self
 
     def add_manifest(self, manifest: ManifestFile) -> Self:
-        """Add a manifest that was written already and has EXISTING entries only.
+        """Add a manifest that the caller has written, with EXISTING entries only.
 
         Args:
             manifest: the manifest; it is not deleted if the commit fails.
@@ -150,7 +150,7 @@ class ManifestRewrite(PendingSnapshot):
 
 
 def sorting(specs: Sequence[PartitionSpec], partition_fields: Sequence[str] | None) -> Clustering:
-    """Return a sort by partition fields, by all of each spec for None. Raises `InvalidInputError` for no field, and for a name that no spec has."""
+    """Return a clustering that sorts by these partition fields; if None, by all fields of each spec. Raises `InvalidInputError` for no or unknown fields."""
     if partition_fields is not None and not partition_fields:
         raise InvalidInputError("sort_by names no partition field", next_step="leave it out to sort by all fields of the spec")
     names = sorted({part.name for spec in specs for part in spec.fields})
@@ -170,7 +170,7 @@ def rewrite_manifests(
     *,
     dry_run: bool = False,
 ) -> RewriteManifestsResult:
-    """Put the entries of the manifests of one spec into manifests of the target size. Arguments and errors are those of `TableMutations.rewrite_manifests`."""
+    """Rewrite the manifests of one spec as manifests of the target size. Arguments and errors are those of `TableMutations.rewrite_manifests`."""
     start = target.mutation_context()
     spec = start.metadata.spec() if spec_id is None else _spec(start.metadata, spec_id)
     context = commit_context(start.handle, start.metadata, snapshot_properties or {}, branch)
@@ -197,7 +197,7 @@ def _spec(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
 
 
 def result_of(table_name: str, replaced: ReplacedManifests, *, dry_run: bool = False) -> RewriteManifestsResult:
-    """Return the numbers of an action's last attempt, which with `dry_run` was not committed."""
+    """Return the result of an action's last attempt; with `dry_run`, the attempt was not committed."""
     return RewriteManifestsResult(
         table=table_name,
         dry_run=dry_run,

@@ -1,6 +1,6 @@
-"""`PendingSnapshot`: the base of the operations of `table.update_snapshot()`, which put existing files into one new snapshot.
+"""`PendingSnapshot`: the base class of the operations of `table.update_snapshot()`, which add and remove existing files in one new snapshot.
 
-The operations are `update_snapshot.py` and `file_operations.py`. Spec: Snapshots; Optimistic Concurrency; Data File Fields.
+The operations are in `update_snapshot.py` and `file_operations.py`. Spec: Snapshots; Optimistic Concurrency; Data File Fields.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class GivenFiles:
-    """An action on data files that existed before it: they are not its own, and stay if it fails."""
+    """A wrapper of an action on files that belong to the caller: they are not deleted if the commit fails."""
 
     action: Action
 
@@ -29,28 +29,28 @@ class GivenFiles:
         return self.action.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def new_data_files(self) -> Sequence[str]:
-        """Return no file: see `Action.new_data_files`."""
+        """Return no files, because the action does not own any. See `Action.new_data_files`."""
         return ()
 
 
 class PendingSnapshot(PendingChange):
-    """One snapshot, committed at the end of a `with` block or by `commit()`. The files are the caller's: none is deleted if the commit fails."""
+    """One new snapshot, committed at the end of a `with` block or by `commit()`. The files belong to the caller: they are not deleted if the commit fails."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
     ) -> None:
-        """Start a snapshot of a branch. Raises as `commit_context`, such as for a branch that does not exist."""
+        """Start a snapshot on a branch. Raises the errors of `commit_context`, for example if the branch does not exist."""
         self._start = start
         self._commit = commit
         self._properties = dict(snapshot_properties or {})
         self._branch = branch
         self._stage_only = False
-        self._context()  # refuses a wrong branch
+        self._context()  # raises if the branch does not exist or is a tag
         self._added_keys: set[DeleteKey] = set()
         self._removed_keys: set[DeleteKey] = set()
 
     def set(self, key: str, value: str) -> Self:
-        """Set an entry of the snapshot's summary. Counts cannot be set.
+        """Set an entry of the snapshot's summary. Entries that Icefloe counts, such as `added-records`, cannot be set.
 
         Args:
             key: the key.
@@ -75,7 +75,7 @@ class PendingSnapshot(PendingChange):
         """Commit the snapshot; do nothing if it changes nothing.
 
         Raises:
-            CommitInvalidatedError: another snapshot conflicts; the error names it and its operation.
+            CommitInvalidatedError: a snapshot of another writer conflicts with this one; the error has its id and operation.
             CommitConflictError: other writers won every retry.
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
             InvalidInputError: the files contradict each other or the operation.
@@ -94,7 +94,7 @@ class PendingSnapshot(PendingChange):
         """Check a file to add, and return it.
 
         Raises:
-            InvalidInputError: it is of another content or of an unknown spec, is listed already, or the format version does not allow it.
+            InvalidInputError: the file has another content or an unknown spec, is listed already, or is not allowed in the table's format version.
         """
         metadata, name = self._start.metadata, self._start.handle.table_name
         self._check_content(file, contents)
@@ -122,7 +122,7 @@ class PendingSnapshot(PendingChange):
         return file
 
     def _check_removed(self, file: DataFile, *contents: FileContent) -> DataFile:
-        """Check a file to remove, and return it. Raises `InvalidInputError` if it is of another content or is listed already."""
+        """Check a file to remove, and return it. Raises `InvalidInputError` if the file has another content, or is listed already."""
         self._check_content(file, contents)
         self._remove(delete_key(file))
         return file

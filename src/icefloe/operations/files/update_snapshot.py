@@ -1,6 +1,6 @@
-"""`UpdateSnapshot`: the operations of `table.update_snapshot()`: snapshots of files that exist already, with the checks that the caller chooses.
+"""`UpdateSnapshot`: the operations of `table.update_snapshot()`, which add and remove existing files, with the conflict checks that the caller chooses.
 
-Overwrite, row delta and rewrite are `file_operations.py`. Writes of rows are `rows/table_writes.py`.
+`file_operations.py` has overwrite, row delta and rewrite. `rows/table_writes.py` has the writes of rows.
 Spec: Snapshots; Commit Conflict Resolution and Retry.
 """
 
@@ -26,7 +26,7 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 
 
 class UpdateSnapshot:
-    """The choice of an operation; each method starts one, which is committed at the end of its `with` block or by `commit()`."""
+    """The operations to choose from. Each method starts one operation, which is committed at the end of its `with` block or by `commit()`."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -37,7 +37,7 @@ class UpdateSnapshot:
         self._branch = branch
 
     def fast_append(self) -> "AppendFiles":
-        """Start an append that leaves the table's manifests as they are: the quickest commit there is.
+        """Start an append that does not merge the table's manifests, which makes it the quickest commit.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -53,7 +53,7 @@ class UpdateSnapshot:
         return AppendFiles(self._start, self._commit, self._properties, self._branch, merge=True)
 
     def overwrite(self) -> OverwriteFiles:
-        """Start an overwrite: data files replace others, which are named or selected by a filter that all their rows match.
+        """Start an overwrite, in which data files replace others. Files to remove are named, or selected by a filter that all their rows match.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -69,7 +69,7 @@ class UpdateSnapshot:
         return DeleteFiles(self._start, self._commit, self._properties, self._branch)
 
     def replace_partitions(self) -> "ReplacePartitionFiles":
-        """Start an overwrite in which data files replace everything in their partitions.
+        """Start an overwrite in which the added data files replace all files in their partitions.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -85,7 +85,7 @@ class UpdateSnapshot:
         return RowChanges(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_files(self) -> RewriteDataFiles:
-        """Start a rewrite: the same rows in other files.
+        """Start a rewrite of data files, which replaces files by others with the same rows.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -93,7 +93,7 @@ class UpdateSnapshot:
         return RewriteDataFiles(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_manifests(self) -> ManifestRewrite:
-        """Start a rewrite of manifests: the same files in other manifests.
+        """Start a rewrite of manifests, which replaces manifests by others with the same files.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -120,7 +120,7 @@ class AppendFiles(PendingSnapshot):
     def append_file(self, file: DataFile) -> Self:
         """Add a data file.
 
-        Whether another snapshot has the file already is not checked: every manifest would have to be read.
+        It is not checked whether the table has the file already, because every manifest would have to be read.
 
         Args:
             file: the file, which exists already.
@@ -153,7 +153,10 @@ class AppendFiles(PendingSnapshot):
 
 
 class DeleteFiles(PendingSnapshot):
-    """A snapshot of the operation `delete` of whole files. The commit is refused if a named file is not live any more: its rows may be in another file."""
+    """A snapshot of the operation `delete` that removes whole data files.
+
+    The commit fails if a file that is removed by name is no longer live, because its rows may have been copied to another file.
+    """
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -173,7 +176,7 @@ class DeleteFiles(PendingSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: it contains deletes, or is listed twice in this commit.
+            InvalidInputError: the file is a delete file, or is listed twice in this commit.
         """
         if isinstance(file, DataFile):
             self._check_removed(file, FileContent.DATA)
@@ -183,9 +186,9 @@ class DeleteFiles(PendingSnapshot):
         return self
 
     def delete_from_row_filter(self, row_filter: str | BooleanExpression) -> Self:
-        """Remove the files of which every row matches a filter, by metadata alone.
+        """Remove the files in which every row matches a filter, by metadata alone.
 
-        The commit is refused if only some rows of a file may match.
+        The commit fails if in some file only some rows may match.
 
         Args:
             row_filter: a filter as text or expression.
@@ -202,10 +205,10 @@ class DeleteFiles(PendingSnapshot):
         return self
 
     def case_sensitive(self, case_sensitive: bool) -> Self:
-        """Set whether column names in the filters that are given later match exactly.
+        """Set whether column names in filters are case-sensitive. Call it before the filters are set.
 
         Args:
-            case_sensitive: whether they do; they do by default.
+            case_sensitive: whether names match exactly; True by default.
 
         Returns:
             This update.
@@ -214,7 +217,7 @@ class DeleteFiles(PendingSnapshot):
         return self
 
     def validate_files_exist(self) -> Self:
-        """Do nothing: the commit is always refused if a named file is not live. Without this call Java commits, and rows of a rewritten file stay.
+        """Do nothing, because the commit always fails if a named file is not live. In Java only this call has that effect.
 
         Returns:
             This update.
@@ -256,7 +259,7 @@ class ReplacePartitionFiles(PendingSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: as for `AppendFiles.append_file`; or the file is of another partition spec than those before.
+            InvalidInputError: as for `AppendFiles.append_file`; or the file has a different partition spec than the files added before.
         """
         if any(other.spec_id != file.spec_id for other in self._files):
             raise InvalidInputError(
@@ -283,7 +286,7 @@ class ReplacePartitionFiles(PendingSnapshot):
         return self.add_file(file)
 
     def validate_append_only(self) -> Self:
-        """Refuse the commit if one of the partitions has files.
+        """Refuse the commit if one of the partitions already has files.
 
         Returns:
             This update.
@@ -316,7 +319,7 @@ class ReplacePartitionFiles(PendingSnapshot):
         return self
 
     def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse the commit if other writers added deletes that may apply in the partitions, or removed data files from them.
+        """Refuse the commit if other writers added deletes that may apply to rows of the partitions, or removed data files from the partitions.
 
         Returns:
             This update.

@@ -1,5 +1,6 @@
-"""The search for orphan files: files of a folder that no snapshot and no metadata of a table reaches.
+"""The search for orphan files: files in a folder that no snapshot and no metadata of a table references.
 
-Modules: `path_keys.py` compares locations, `referenced_files.py` has the files that are reached, `linked_files.py` those behind symbolic links,
-`path_database.py` compares both on the local disk, and `orphan_search.py` is the search. What is deleted and when is decided by `icefloe.maintenance`.
+Modules: `path_keys.py` compares locations, `referenced_files.py` finds the referenced files, `linked_files.py` the files behind symbolic links,
+`path_database.py` compares listed and referenced files on the local disk, and `orphan_search.py` is the search. `icefloe.maintenance` determines what is
+deleted and when.
 """

@@ -1,7 +1,7 @@
-"""`LinkedFiles`: the files that symbolic links beside a table's files lead to.
+"""`LinkedFiles`: the targets of symbolic links in the folders of a table's files.
 
-A data file can itself be a symbolic link to a file elsewhere in the table's folder, as programs leave it that store equal files once. It is read through the
-link, so that the file behind it is needed although no metadata names it. Spec: File Locations in Metadata.
+A data file can be a symbolic link to a file elsewhere in the table's folder, because some programs store equal files only once. It is read through the link, so
+its target is needed although no metadata refers to it. Spec: File Locations in Metadata.
 """
 
 import os
@@ -13,20 +13,20 @@ from icefloe.io.storage_errors import storage_error
 
 
 class LinkedFiles:
-    """The search for links in the local folders of referenced files; each folder is listed once."""
+    """A search for links in the local folders of referenced files. Each folder is listed once."""
 
     def __init__(self) -> None:
-        """Create a search that has listed no folder."""
+        """Create a search that has not listed any folder yet."""
         self._listed: set[str] = set()
 
     def behind(self, locations: Iterable[str]) -> Iterator[str]:
-        """Yield the paths of the files that any link in the folders of these files leads to.
+        """Yield the target paths of all links in the folders of these files.
 
         Raises:
-            StorageError: A folder cannot be listed, so that it is not known which files are links.
+            StorageError: A folder cannot be listed, so that it is unknown which of its files are links.
         """
         for folder in dict.fromkeys(location.rpartition("/")[0] for location in locations):
-            # Folders of an object store are not remembered: with hashed paths there are nearly as many as files.
+            # Folders of an object store are not remembered, because with hashed paths there are nearly as many folders as files.
             if scheme_of(folder) == "file" and folder not in self._listed:
                 self._listed.add(folder)
                 yield from _behind_links(folder)
@@ -38,10 +38,10 @@ def _behind_links(folder: str) -> Iterator[str]:
             for entry in entries:
                 if entry.is_symlink():
                     path = os.path.realpath(entry.path)
-                    # A name that is not valid text is never an orphan.
+                    # A file whose name is not valid text is never counted as an orphan, so it is not needed here.
                     if path == path.encode(errors="replace").decode():
                         yield path
     except (FileNotFoundError, NotADirectoryError, InvalidInputError, ValueError):
-        return  # no such folder, so that no file in it is read through a link
+        return  # the folder does not exist, so it has no links
     except OSError as error:
         raise storage_error(error, folder) from error

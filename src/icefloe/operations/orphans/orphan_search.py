@@ -1,7 +1,7 @@
-"""`find_in_process`: the search for orphan files by threads of this process; `icefloe.spark.maintenance.orphan_files_job` is the same by Spark's tasks.
+"""`find_in_process`: the search for orphan files in threads of this process; `icefloe.spark.maintenance.orphan_files_job` does the same in Spark's tasks.
 
-First the folder is listed, then the table's metadata is loaded, then both are compared. The order matters: a file that another writer commits after the listing
-is either not listed or referenced.
+First the folder is listed, then the table's metadata is loaded, then the listed files are compared with the referenced ones. The order matters: a file that
+another writer commits after the listing was either not listed, or is referenced.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -21,13 +21,13 @@ from icefloe.operations.orphans.referenced_files import ReferencedFiles, refusal
 from icefloe.spec.ports import FileIO
 
 METADATA_NAME = ".metadata.json"
-# Metadata files of commits that failed or of other tables in the folder, besides those that the table's log names.
+# The greatest number of listed metadata files besides those in the table's log: files of failed commits, or of other tables in the folder.
 MOST_METADATA_FILES = 200_000
 
 
 @dataclass(slots=True)
 class ListedTotal:
-    """The number of files that were listed, for the result."""
+    """A counter of the listed files."""
 
     files: int = 0
 
@@ -38,21 +38,21 @@ def _all_inside(locations: Sequence[str]) -> Sequence[bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanRequest:
-    """What is searched.
+    """The parameters of a search for orphan files.
 
     Attributes:
-        table_name: The table, for texts.
+        table_name: The table, for messages.
         io: The storage.
-        folder: The folder that is listed; with `files` those are in its place.
+        folder: The folder to list; it is not listed if there are `files` or a `view`.
         hidden: The names that the listing leaves out.
-        keys: How locations are compared.
+        keys: The comparison of locations.
         mismatch: The rule for a file whose path is referenced with another scheme or authority.
-        referenced: Returns the referenced files; it is called after the listing with the locations of the metadata files that were listed.
-        files: The files, in tables of `LISTED`, in place of those in the folder.
-        view: The files, as rows of an engine's own with the columns `file_path` and `last_modified`, in place of those in the folder.
-        is_inside: Returns which locations of `files` and `view` count. It pickles.
-        older_than_ms: Only files of `view` that were last modified before this time count.
-        lasting_file: A file of the table that no commit deletes soon. Every process must see it as this one does before it lists a local folder.
+        referenced: Returns the referenced files. It is called after the listing, with the locations of the listed metadata files.
+        files: The files to check, in tables of `LISTED`, instead of those in the folder; None lists the folder.
+        view: The files to check, instead of those in the folder, as rows in an engine's own form with the columns `file_path` and `last_modified`; or None.
+        is_inside: Returns a mask of the locations of `files` or `view` to check. It must be picklable.
+        older_than_ms: Files of `view` are checked only if they were last modified before this time, in milliseconds since 1970-01-01 UTC.
+        lasting_file: A file of the table that no commit deletes soon. Before a process lists a local folder, it checks that it has access to the same file.
         listed: Receives the number of listed files.
     """
 
@@ -72,10 +72,10 @@ class OrphanRequest:
 
 
 def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
-    """Yield tables of `LISTED` with the files that nothing references. Nothing is yielded before everything is compared that could refuse the table.
+    """Yield tables of `LISTED` with the orphan files. Nothing is yielded before all files are compared, so that an error is raised before any deletion.
 
     Raises:
-        InvalidInputError: Prefixes differ, and `mismatch` is `ERROR`.
+        InvalidInputError: A file is referenced only under another scheme or authority, and `mismatch` is `ERROR`.
         NotFoundError, FormatError, StorageError, UnsupportedError: A folder cannot be listed, or a file that the table needs cannot be read.
     """
     with PathDatabase(request.keys) as database:
@@ -99,7 +99,7 @@ def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
 
 
 def _listed_files(request: OrphanRequest) -> Iterator[tuple[Sequence[str], Sequence[int | None], Sequence[int | None]]]:
-    """Yield paths with their sizes and times, null where they are unknown."""
+    """Yield groups of listed files: paths, sizes in bytes, and times of the last change in milliseconds; sizes and times are None if unknown."""
     if request.files is not None:
         for table in request.files():
             inside = table.filter(pa.array(request.is_inside(table["path"].to_pylist()), pa.bool_()))
@@ -111,12 +111,12 @@ def _listed_files(request: OrphanRequest) -> Iterator[tuple[Sequence[str], Seque
 
 
 def metadata_among(paths: Iterable[str]) -> list[str]:
-    """Return the paths whose names metadata files have."""
+    """Return those of the paths that have the name of a metadata file."""
     return [path for path in paths if METADATA_NAME in path.rpartition("/")[2]]
 
 
 def check_metadata_files(count: int, folder: str) -> None:
-    """Refuse a folder with more metadata files than are kept in memory. Raises `InvalidInputError`."""
+    """Raise `InvalidInputError` if a folder has too many metadata files to keep them in memory."""
     if count > MOST_METADATA_FILES:
         raise InvalidInputError(
             f"{folder} has more than {MOST_METADATA_FILES:,} metadata files",
@@ -126,7 +126,7 @@ def check_metadata_files(count: int, folder: str) -> None:
 
 
 def batches_or_refusal(table_name: str, referenced: ReferencedFiles) -> Iterator[Any]:
-    """Yield the locations of referenced files. Raises the error of a file that cannot be read, with its consequence."""
+    """Yield the locations of referenced files. If a file cannot be read, its error is raised with the consequence that nothing is deleted."""
     try:
         yield from referenced.batches()
     except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:

@@ -1,7 +1,7 @@
-"""`PathDatabase` compares listed and referenced files, and `FoundOrphans` has the orphans that are found, each in a temporary SQLite database.
+"""`PathDatabase` compares listed and referenced files, and `FoundOrphans` has the orphans that were found. Each is a temporary SQLite database.
 
-SQLite keeps the database on the local disk, in a file that ends with the process, and a bounded part of it in memory, however many files there are. Instead of
-the key of a path it has the key's hash: if a listed file has the hash of another file's key, it is kept too.
+SQLite keeps the database in a file on the local disk, which is deleted with the process, and only a limited part of it in memory. Instead of the key of a path
+it stores the key's hash. If two different keys have the same hash, a file may be kept that could be deleted.
 """
 
 import sqlite3
@@ -14,15 +14,15 @@ import pyarrow as pa
 from icefloe.errors import InvalidInputError, Problem, StorageError, StorageFullError
 from icefloe.operations.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
 
-# Listed files. Size and time are null where the listing does not show them.
+# The schema of listed files. Sizes and times are null if the listing does not return them.
 LISTED = pa.schema([pa.field("path", pa.string()), pa.field("size_in_bytes", pa.int64()), pa.field("modified_ms", pa.int64())])
-# Different schemes and authorities of one table; more than this are no table's.
+# The greatest number of distinct schemes and authorities of one table's files.
 MOST_PREFIXES = 10_000
-# Examples in the error for files whose prefixes differ.
+# The number of examples in the error for files whose prefixes differ.
 SHOWN_FILES = 5
-# Orphans that are checked and deleted at a time.
+# The number of orphans that are checked and deleted at a time.
 ORPHANS_AT_ONCE = 5_000
-# Rows that a query returns at a time, and kilobytes of a database that are in memory.
+# The number of rows that a query returns at a time, and the kilobytes of a database that are in memory.
 _ROWS, _MEMORY_KB = 20_000, 8_192
 _TABLES = f"""
     PRAGMA page_size = 16384; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = FILE; PRAGMA cache_size = -{_MEMORY_KB};
@@ -31,7 +31,8 @@ _TABLES = f"""
     CREATE TABLE prefixes (number INTEGER PRIMARY KEY, scheme TEXT, authority TEXT);
     CREATE TABLE orphans (number INTEGER PRIMARY KEY, hash INTEGER, path TEXT, size_in_bytes INTEGER, modified_ms INTEGER);
 """
-# The conditions that a file with the key of the listed one is referenced, and that its prefix can be the listed one's too; an empty part of it is equal to any.
+# SQL conditions on a listed file: that a file with the same key is referenced; and that it is referenced with a compatible prefix, of which empty parts are
+# equal to any.
 _HAS_KEY = "EXISTS (SELECT 1 FROM referenced WHERE referenced.hash = listed.hash)"
 _HAS_KEY_AND_PREFIX = """EXISTS (
     SELECT 1 FROM referenced JOIN prefixes AS own ON own.number = listed.prefix JOIN prefixes AS other ON other.number = referenced.prefix
@@ -40,7 +41,7 @@ _UNREFERENCED = "SELECT min(path), size_in_bytes, modified_ms FROM listed WHERE 
 
 
 class _Database:
-    """A temporary database with the tables of this module; the block that uses it closes it."""
+    """A temporary database with the tables of this module, used in a `with` block, which closes it."""
 
     def __init__(self, keys: PathKeys) -> None:
         self._keys = keys
@@ -58,7 +59,7 @@ class _Database:
             self._connection.executemany(statement, rows)
 
     def _query(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Yield the rows of a query as tables of `LISTED`."""
+        """Yield the rows of a query in tables of `LISTED`."""
         with _storage_errors():
             cursor = self._connection.execute(query, parameters)
             while rows := cursor.fetchmany(_ROWS):
@@ -81,7 +82,7 @@ class PathDatabase(_Database):
     """Listed and referenced files, and their comparison."""
 
     def __init__(self, keys: PathKeys) -> None:
-        """Create an empty database; `keys` compares locations."""
+        """Create an empty database. `keys` is the comparison of locations."""
         super().__init__(keys)
         self._numbers: dict[Prefix, int] = {}
         self._listed_prefixes: set[Prefix] = set()
@@ -101,31 +102,31 @@ class PathDatabase(_Database):
         )
 
     def _hashes_and_prefixes(self, locations: Iterable[str], prefixes: set[Prefix]) -> tuple[list[int], list[int]]:
-        """Return the hash of each location's key, and the number of its prefix, which is added to `prefixes`."""
+        """Return the hash of each location's key, and the number of each location's prefix. New prefixes are added to `prefixes`."""
         hashes, numbers, file = [], [], self._keys.file
         last: Prefix | None = None
         number = 0
         for location in locations:
             key, prefix = file(location)
-            if prefix is not last:  # files of a folder have the same object
+            if prefix is not last:  # files of one folder share the prefix object
                 last = prefix
                 prefixes.add(prefix)
                 number = self._numbers.setdefault(prefix, len(self._numbers))
                 if number >= MOST_PREFIXES:
                     raise prefixes_error()
-            # Python's own hash, whose seed is random and secret.
+            # Python's own hash, which has a random and secret seed, so that equal hashes cannot be provoked.
             hashes.append(hash(key))
             numbers.append(number)
         return hashes, numbers
 
     def unreferenced_files(self, mismatch: PrefixMismatch) -> Iterator[Any]:
-        """Yield tables of `LISTED` with the listed files that are not referenced, each once. Nothing can be added any more.
+        """Yield tables of `LISTED` with the listed files that are not referenced, each once. After this call no more files can be added.
 
         Args:
             mismatch: The rule for a file whose path is referenced under another scheme or authority.
 
         Raises:
-            InvalidInputError: For `ERROR` there is such a file.
+            InvalidInputError: There is such a file, and the rule is `ERROR`.
             StorageError: The local disk is full or cannot be read.
         """
         can_differ = any(not referenced.is_of(listed) for referenced in self._referenced_prefixes for listed in self._listed_prefixes)
@@ -141,7 +142,7 @@ class PathDatabase(_Database):
         yield from self._query(_UNREFERENCED.format(_HAS_KEY_AND_PREFIX if is_by_prefix else _HAS_KEY))
 
     def _refuse_differing(self) -> None:
-        """Raise `InvalidInputError` if a listed file's key is referenced with other prefixes only."""
+        """Raise `InvalidInputError` if a listed file is referenced only under other prefixes."""
         with _storage_errors():
             differing = self._connection.execute(
                 f"SELECT path, hash FROM listed WHERE {_HAS_KEY} AND NOT {_HAS_KEY_AND_PREFIX} LIMIT {SHOWN_FILES}"  # noqa: S608  constants
@@ -155,10 +156,10 @@ class PathDatabase(_Database):
 
 
 class FoundOrphans(_Database):
-    """The orphan files that a search has found, without those that are needed since. Memory holds a few thousand of them."""
+    """The orphan files that a search has found, without those that a newer commit needs. Only a few thousand of them are in memory."""
 
     def __init__(self, keys: PathKeys) -> None:
-        """Create an empty collection; `keys` compares locations."""
+        """Create an empty collection. `keys` is the comparison of locations."""
         super().__init__(keys)
         self.files = 0
         self.size_in_bytes = 0
@@ -175,21 +176,21 @@ class FoundOrphans(_Database):
         self.size_in_bytes += sum(size or 0 for size in sizes)
 
     def batches(self) -> Iterator[range]:
-        """Yield the numbers of a few thousand orphans at a time."""
+        """Yield ranges of the orphans' numbers, each with a few thousand."""
         for first in range(1, self.files + 1, ORPHANS_AT_ONCE):
             yield range(first, min(first + ORPHANS_AT_ONCE, self.files + 1))
 
     def rows(self, numbers: range) -> Any:
-        """Return the orphans with these numbers that are not kept, as a table of `LISTED`. Raises `StorageError`."""
+        """Return the orphans with these numbers as a table of `LISTED`, without those that `keep` removed. Raises `StorageError`."""
         query = "SELECT path, size_in_bytes, modified_ms FROM orphans WHERE number >= ? AND number < ? ORDER BY number"
         return pa.concat_tables([LISTED.empty_table(), *self._query(query, (numbers.start, numbers.stop))])
 
     def first(self, most: int) -> Any:
-        """Return at most that many orphans, sorted by path. Raises `StorageError`."""
+        """Return the first `most` orphans, sorted by path. Raises `StorageError`."""
         return self.rows(range(1, most + 1)).sort_by("path")
 
     def keep(self, locations: Iterable[str]) -> None:
-        """Keep the orphans that are among these locations. Raises `StorageError`."""
+        """Remove the files at these locations from the orphans, so that they are kept. Raises `StorageError`."""
         with _storage_errors():
             self._connection.execute("CREATE INDEX IF NOT EXISTS by_hash ON orphans (hash)")
         self._insert("DELETE FROM orphans WHERE hash = ?", ((hash(self._keys.file(location)[0]),) for location in locations))

@@ -1,8 +1,9 @@
-"""`PathKeys`: the keys by which a listed file is compared with the files that a table needs.
+"""`PathKeys`: the keys with which listed files are compared with the files that a table needs.
 
-A table is written by several programs, each with its own spelling of a location: other schemes of one store, doubled slashes, percent-encoded names,
-symbolic links above a local folder, other forms of Unicode. A file is deleted if no spelling of it is referenced, so keys of different spellings are equal
-wherever it is possible that they name one file. Two files with the same key are both kept. Spec: File Locations in Metadata.
+Programs that write a table can spell the same location in different ways: with another scheme of the same store, doubled slashes, percent-encoded names,
+symbolic links above a local folder, or other forms of Unicode. A file may be deleted only if no spelling of its location is referenced. So two spellings have
+the same key whenever they may be the same file. If two different files have the same key and one is referenced, both are kept. Spec: File Locations in
+Metadata.
 """
 
 import os
@@ -19,10 +20,10 @@ from icefloe.io.locations import STORE_OF_SCHEME, local_path, scheme_of
 
 # Java's default of `equal_schemes`.
 EQUAL_SCHEMES: Mapping[str, str] = {"s3n,s3a": "s3"}
-# Folders whose keys are remembered.
+# The number of folders whose keys are cached.
 _REMEMBERED = 100_000
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
-# A host and port of a local file, or anything else that is no path.
+# Locations with a host and port in front of a local path, and other locations that are not paths.
 _LOCAL_SCHEME = "file"
 
 
@@ -36,13 +37,13 @@ class PrefixMismatch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The scheme and the authority of a location; an empty one of a referenced file is equal to any."""
+    """The scheme and the authority of a location. If one of them is empty in the location of a referenced file, it is equal to any."""
 
     scheme: str
     authority: str
 
     def is_of(self, listed: "Prefix") -> bool:
-        """Return True if a file that is referenced with this prefix can be the listed one."""
+        """Return True if a file that is referenced with this prefix may be a file that is listed with the prefix `listed`."""
         return self.scheme in ("", listed.scheme) and self.authority in ("", listed.authority)
 
     def __str__(self) -> str:
@@ -51,21 +52,21 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class PathKeys:
-    """Keys of locations.
+    """The comparison of locations: it returns equal keys for locations that may be the same file.
 
     Attributes:
-        schemes: The scheme that each scheme is equal to, in lower case.
-        authorities: The authority that each authority is equal to, in lower case.
+        schemes: For schemes that are equal to another scheme, the other scheme; both in lower case.
+        authorities: For authorities that are equal to another authority, the other authority; both in lower case.
     """
 
     schemes: Mapping[str, str] = field(default_factory=dict)
     authorities: Mapping[str, str] = field(default_factory=dict)
-    # Links are resolved once for each folder, so that a link that changes meanwhile gives one folder one key.
+    # Links are resolved once for each folder, so that a folder has only one key even if a link changes meanwhile.
     _folders: dict[str, tuple[str, Prefix]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, equal_schemes: Mapping[str, str], equal_authorities: Mapping[str, str]) -> "PathKeys":
-        """Return keys with the equal schemes and authorities of Java's procedure, whose names are separated by commas.
+        """Create the comparison from the arguments of Java's procedure. The keys of the mappings are names separated by commas.
 
         Raises:
             InvalidInputError: A name is empty.
@@ -74,7 +75,7 @@ class PathKeys:
         return cls(schemes, _flat(equal_authorities, "equal_authorities"))
 
     def file(self, location: str) -> tuple[str, Prefix]:
-        """Return the key of a file, and its prefix."""
+        """Return the key of a file's location, and its prefix."""
         folder, slash, name = location.rpartition("/")
         if not slash or name in ("", ".", ".."):
             return self._folder(location)
@@ -82,7 +83,7 @@ class PathKeys:
         return f"{key}/{_in_any_form(name)}", prefix
 
     def _folder(self, folder: str) -> tuple[str, Prefix]:
-        """Return the key of a folder's path, and the prefix."""
+        """Return the key of a folder's location, and its prefix."""
         key_and_prefix = self._folders.get(folder)
         if key_and_prefix is None:
             if len(self._folders) >= _REMEMBERED:
@@ -112,7 +113,7 @@ class PathKeys:
 
 
 def _in_any_form(text: str) -> str:
-    """Return text that is equal for all forms of one name: percent-encoded or not, composed characters or not."""
+    """Return a text that is the same for all forms of a name: percent-encoded or not, with composed or decomposed characters."""
     if "%" in text:
         text = unquote(text)
     return text if text.isascii() else unicodedata.normalize("NFC", text)

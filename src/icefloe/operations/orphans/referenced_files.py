@@ -1,8 +1,8 @@
-"""`ReferencedFiles`: every file that a table needs: those of all snapshots in its metadata, and those that the metadata itself names.
+"""`ReferencedFiles`: every file that a table needs: the files of all snapshots, and the files that the metadata itself refers to.
 
-The metadata is read after the files were listed: a file that is committed in between is then among the referenced ones. Files of manifests are read in groups
-of a few manifests. A commit that has written its metadata file, and whose outcome is unknown, may still happen as long as the catalog names the metadata file
-that it builds on: the files of such commits count as referenced. Spec: Snapshots; Manifest Lists; Manifests; Optimistic Concurrency.
+The metadata is read after the files were listed, so that a file which is committed in between is referenced. Manifests are read in groups of a few. A commit
+that has written its metadata file may still happen as long as the catalog has the metadata file that it is based on; the files of such pending commits count as
+referenced. Spec: Snapshots; Manifest Lists; Manifests; Optimistic Concurrency.
 """
 
 from collections import deque
@@ -32,11 +32,11 @@ METADATA_FOLDER = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferencedFiles:
-    """Files that must not be deleted.
+    """The files that must not be deleted.
 
     Attributes:
         io: The storage.
-        paths: Locations of files that metadata names.
+        paths: Locations of the files that table metadata refers to.
         manifests: The manifests of all snapshots, as `SnapshotFiles.manifests`; the files of their live entries are referenced too.
         snapshot_ids: The ids of the snapshots.
         pending: Metadata files of commits that may still happen.
@@ -68,7 +68,7 @@ def live_paths(io: FileIO, manifest: dict[str, Any]) -> Any:
 
 
 def _few_ahead(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-    """Apply a function in threads and yield the results in order; only a few results are in memory at once."""
+    """Apply a function to items in threads, and yield the results in order. Only a few results are in memory at once."""
     waiting: deque[Future[Any]] = deque()
     pool = ThreadPoolExecutor(MANIFEST_THREADS, thread_name_prefix="icefloe-manifests")
     try:
@@ -85,17 +85,17 @@ def _few_ahead(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator
 def referenced_files(
     table_name: str, io: FileIO, loaded: LoadedMetadata, others: Sequence[LoadedMetadata] = (), metadata_files: Iterable[str] = ()
 ) -> ReferencedFiles:
-    """Return the files that a table needs, and other tables in the same folder.
+    """Return the files that a table needs, and those that other tables in the same folder need.
 
     Args:
         table_name: The table, for errors.
         io: The storage.
         loaded: The table's metadata, loaded after its folder was listed.
-        others: The metadata of other tables whose files may be there.
-        metadata_files: The metadata files that the listing found.
+        others: The metadata of other tables whose files may be in the folder.
+        metadata_files: The locations of the metadata files that the listing found.
 
     Raises:
-        NotFoundError, FormatError, StorageError, UnsupportedError: Something that a snapshot needs cannot be read, so that it is not known what is needed.
+        NotFoundError, FormatError, StorageError, UnsupportedError: A file that a snapshot needs cannot be read, so that not all needed files are known.
     """
     try:
         pending = list(_pending_commits(io, loaded, metadata_files))
@@ -103,7 +103,7 @@ def referenced_files(
         reached = files_of_snapshots(snapshots, io.read, must=True)
         snapshot_ids = loaded.metadata.snapshots.ids()
         staged = [snapshot for commit in pending for snapshot in commit.metadata.snapshots if snapshot.snapshot_id not in snapshot_ids]
-        # Files of a commit that may still happen are read as far as they exist: its writer may have deleted the others.
+        # Missing files of a pending commit are ignored, because its writer may be deleting them.
         of_pending = files_of_snapshots(staged, io.read, must=False)
         added = without(of_pending.manifests, reached.manifests["key"])
         readable = [row for row in added.to_pylist() if _is_readable(io, row)]
@@ -131,7 +131,7 @@ def _is_readable(io: FileIO, manifest: dict[str, Any]) -> bool:
 
 
 def paths_in_metadata(loaded: LoadedMetadata) -> list[str]:
-    """Return the files that the metadata names, the metadata file itself, older ones, and the version hints beside them."""
+    """Return the files that the metadata refers to, the metadata file itself, the metadata files in its log, and the version hints in their folders."""
     metadata = loaded.metadata
     paths = [loaded.location, *(entry.metadata_file for entry in metadata.metadata_log)]
     paths += [path for snapshot in metadata.snapshots for path in (snapshot.manifest_list, *(snapshot.manifest_paths or ())) if path]
@@ -142,10 +142,10 @@ def paths_in_metadata(loaded: LoadedMetadata) -> list[str]:
 
 
 def _pending_commits(io: FileIO, loaded: LoadedMetadata, metadata_files: Iterable[str]) -> Iterator[LoadedMetadata]:
-    """Yield the metadata of commits that may still happen: metadata files that nothing names and that build on the current one.
+    """Yield the metadata of commits that may still happen: metadata files that are based on the current one and that nothing refers to.
 
-    A compare-and-swap changes the catalog from the file that a commit was based on, so a commit that is based on an older file cannot happen any more. Only
-    files with a later version in their names, or without one, are read: a table may have thousands of older ones.
+    A commit replaces exactly the metadata file that it is based on, so a commit that is based on an older file can no longer happen. Only files with a higher
+    version in their name, or without a version, are read, because a table may have thousands of older metadata files.
     """
     keys = PathKeys()
     current = keys.file(loaded.location)
@@ -171,7 +171,7 @@ def _staged_metadata(io: FileIO, location: str) -> TableMetadata | None:
 
 
 def refusal(table_name: str, error: IcefloeError) -> IcefloeError:
-    """Return the error for a table whose files cannot all be determined."""
+    """Return the error for a table whose needed files are not all known, made from the error of the file that could not be read."""
     return type(error)(
         f"no file of {table_name} was deleted: not everything that its snapshots need can be read, so it is not known what is needed. {error.message}",
         table=table_name,
@@ -183,7 +183,7 @@ def refusal(table_name: str, error: IcefloeError) -> IcefloeError:
 
 
 def added_since(io: FileIO, referenced: ReferencedFiles, newer: LoadedMetadata) -> Iterator[Any]:
-    """Yield the locations of files that the table's newer metadata needs besides those known, as Arrow arrays. Raises as `referenced_files`."""
+    """Yield the locations of files that newer metadata of the table needs in addition to `referenced`, as Arrow arrays. Raises as `referenced_files`."""
     snapshots = [snapshot for snapshot in newer.metadata.snapshots if snapshot.snapshot_id not in referenced.snapshot_ids]
     files = files_of_snapshots(snapshots, io.read, must=True)
     yield pa.array(paths_in_metadata(newer), pa.string())

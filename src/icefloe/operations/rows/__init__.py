@@ -1,4 +1,4 @@
-"""The writes of rows: from rows or a filter to data files and one action for the commit.
+"""Writes of rows: they turn rows or a filter into data files, delete files and one action to commit.
 
 Spec: Row-level Deletes; Writing Data Files.
 """

@@ -1,6 +1,6 @@
-"""`AddFiles`: the action of `table.add_files`: data files of other writers become files of the table, unchanged and in place.
+"""`AddFiles`: the action of `table.add_files`: adds data files of other writers to the table, without changing or copying them.
 
-Their footers are read by `datafile/foreign_files.py` and `datafile/files_to_add.py`.
+`datafile/foreign_files.py` and `datafile/files_to_add.py` read their footers.
 Spec: Snapshots; Column Projection.
 """
 
@@ -32,7 +32,7 @@ from icefloe.spec.metadata.table_updates import SetProperties
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.schema.name_mapping import mapping_for, mapping_to_json
 
-# Threads that read footers: on object stores each waits for two replies, and does little else.
+# The number of threads that read footers. On object stores a thread mostly waits for two replies.
 FOOTER_THREADS = 16
 FOOTERS_AT_ONCE, FOOTERS_PER_TASK = 32, 64
 # The number of files that an error names.
@@ -41,9 +41,9 @@ _SIGNS = "*?["
 
 
 class AddFiles:
-    """Adds files to the head of a branch; and a name mapping of the table's present names, if files have no field ids and the table has no name mapping.
+    """Adds files to a branch. If files have no field ids and the table has no name mapping, it also adds a name mapping of the present column names.
 
-    After a lost race the check for files that the table has already is repeated. The files are not this commit's own: none is ever deleted.
+    A retry repeats the check for files that the table has already. The files belong to the caller: they are never deleted.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class AddFiles:
         self._read_by = (base.current_schema_id, base.properties.get(NAME_MAPPING.name))
 
     def new_data_files(self) -> Sequence[str]:
-        """Return no file: the files existed before, and stay."""
+        """Return no files, because the added files are kept if the commit fails."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
@@ -93,7 +93,7 @@ class AddFiles:
         mapping = SetProperties({NAME_MAPPING.name: mapping_to_json(mapping_for(base.schema()))})
         working = apply_updates(base, (mapping,), max(now_ms, base.last_updated_ms))
         attempt = self._append.attempt(working, number=number, now_ms=now_ms, read=read)
-        # The mapping has the present names: a column that was renamed meanwhile would no longer be found.
+        # The mapping has the names that were current when the footers were read; a column that was renamed meanwhile would not be found.
         return replace(
             attempt,
             updates=(mapping, *attempt.updates),
@@ -101,7 +101,7 @@ class AddFiles:
         )
 
     def _are_read_alike(self, base: TableMetadata) -> bool:
-        """Return whether the base has the schema and name mapping that the footers were checked against, or another writer added the same mapping."""
+        """Return whether the base has the schema and name mapping with which the footers were checked; another writer may have added the same mapping."""
         schema_id, mapping = self._read_by
         current_mapping = base.properties.get(NAME_MAPPING.name)
         is_of_names = mapping is None and current_mapping == mapping_to_json(mapping_for(base.schema()))
@@ -135,12 +135,12 @@ def _read_by_problems(read_by: tuple[int, str | None], base: TableMetadata) -> t
 
 
 def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, missing_is_empty: bool = False) -> list[str]:
-    """Return the files' locations as manifests will contain them.
+    """Return the locations of the files in the form in which manifests will contain them.
 
-    A single text may be a folder or a pattern, and so may those of a list that end with a slash or contain a `*`.
+    A single text may be a file, a folder or a pattern. In a list, a text that ends with a slash is a folder, and a text with a `*` is a pattern.
 
     Raises:
-        InvalidInputError: a location occurs twice, or is not a text.
+        InvalidInputError: a location occurs twice, or is not a string.
         NoSuchFileError: a folder or pattern has no files, unless `missing_is_empty`.
     """
     locations = [file_paths] if isinstance(file_paths, str) else list(file_paths)
@@ -173,9 +173,9 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
 def read_footers(
     engine: Engine, handle: TableHandle, base: TableMetadata, locations: Sequence[str], spec: PartitionSpec
 ) -> list[FileToAdd]:
-    """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong one.
+    """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong file.
 
-    They are checked against the table's columns, found by its name mapping, or by their present names if it has none.
+    The columns of the files are checked against those of the table, which are found by its name mapping, or by their present names if it has none.
     """
     request = FooterRequest(
         schema=base.schema(),
@@ -185,7 +185,7 @@ def read_footers(
         table_name=handle.table_name,
         sort_order=base.sort_order(),
     )
-    # One call for several: a task of a pool for each of a hundred thousand files would cost more than the files.
+    # Each call reads several footers: a call for each of a hundred thousand files would cost more than reading them.
     groups = [locations[start : start + FOOTERS_AT_ONCE] for start in range(0, len(locations), FOOTERS_AT_ONCE)]
     files = engine.map(
         FilesToAdd(request, spec).files_to_add,

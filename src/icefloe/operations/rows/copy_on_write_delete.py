@@ -1,7 +1,7 @@
-"""`CopyOnWriteDelete`: deletion of rows by copying their files without them, and without the rows that deletes had removed before.
+"""`CopyOnWriteDelete`: deletes rows by copying their files without them, and without the rows that were deleted before.
 
-Files are copied by `datafile/copy_data_file.py` and `datafile/copy_file_group.py`; which files are merged into one is decided by `copy_on_write_groups.py`;
-merge-on-read is `merge_on_read_delete.py`. Spec: Row-level Deletes; Row Lineage.
+`datafile/copy_data_file.py` and `datafile/copy_file_group.py` copy files; `copy_on_write_groups.py` selects files that are merged into one;
+`merge_on_read_delete.py` is the merge-on-read counterpart. Spec: Row-level Deletes; Row Lineage.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class CopyOnWriteDelete:
-    """The copies of one operation over all attempts of its commit: copies whose source is unchanged are used again."""
+    """The copies that one operation makes, over all attempts of its commit. A retry uses copies again if their source is unchanged."""
 
     def __init__(self, removal: Removal) -> None:
         self._removal = removal
@@ -60,7 +60,10 @@ class CopyOnWriteDelete:
         self._keep(set())
 
     def _keep(self, keys: set[TaskKey]) -> None:
-        """Keep the copies for these keys, and delete the others. Under another schema the filter may mean other columns, so no copy is valid then."""
+        """Keep the copies of these files, and delete the others.
+
+        After a change of the schema no copy is kept, because the filter may refer to other columns.
+        """
         stale = [self._copies.pop(key) for key in list(self._copies) if key not in keys]
         delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
 
@@ -73,25 +76,25 @@ def copies_without(
     new_files: Sequence[DataFile],
     target: WriteTarget,
 ) -> tuple[RowChange, list[DataFile]]:
-    """Write the remaining rows of files together with new rows of their partitions, so that no file becomes two.
+    """Write the remaining rows of files together with new rows of the same partitions, so that the number of files does not grow.
 
     Args:
         handle: the table.
         engine: the engine that writes.
         base: the metadata that the operation is planned on.
-        rows_to_delete: files, each with the positions, ascending, of the rows to delete.
-        new_files: files of new rows, which no commit names yet. Those whose rows are written into other files are deleted.
-        target: the write that the new files are of.
+        rows_to_delete: the tasks of files, each with the positions, ascending, of the rows to delete.
+        new_files: files with new rows, which are not committed yet. A new file whose rows are written into another file is deleted.
+        target: the write that the new files belong to.
 
     Returns:
-        The change of the table's files, and those of the new files that stay.
+        The change of the table's files, and the new files that were kept.
 
     Raises:
         NoSuchFileError, DataFileFormatError, StorageError: as `rewrite_group`; all new files remain then.
     """
     if not rows_to_delete:
         return RowChange(), list(new_files)
-    target = replace(target, operation_uuid=handle.ids.uuid())  # else the new files could get names that the operation has used already
+    target = replace(target, operation_uuid=handle.ids.uuid())  # so that the copies do not get names that the operation has used already
     groups = groups_of(rows_to_delete, new_files, target, keeps_row_ids=base.format_version > 2)
     copied = {task.file.file_path for group in groups for task, _ in group.sources}
     emptied = [task for task, _ in rows_to_delete if task.file.file_path not in copied]

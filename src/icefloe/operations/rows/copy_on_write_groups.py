@@ -1,6 +1,6 @@
-"""`groups_of`: which files of a copy-on-write operation are written together, so that the number of files does not grow with every statement.
+"""`groups_of`: selects files of a copy-on-write operation that are written together, so that the number of files does not grow with every statement.
 
-A group is written by `datafile/copy_file_group.py`. Spec: Row-level Deletes (copy-on-write); Sorting.
+`datafile/copy_file_group.py` writes a group. Spec: Row-level Deletes (copy-on-write); Sorting.
 """
 
 from collections import defaultdict
@@ -19,10 +19,11 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES
 
 Positions = NDArray[np.int64]
-# Bytes of the files of a group, unless a property advises another size. Their rows are about the 64 MB that Spark's adaptive execution gives a task: one task
-# writes a group, and larger groups would leave other tasks idle.
+# The total bytes of the files of a group, unless a property advises another size. One task writes a group. The rows of a group are about the 64 MB that Spark's
+# adaptive execution gives a task; larger groups would leave other tasks idle.
 GROUP_BYTES = 32 * 1024 * 1024
-# New files from these sizes on are not written again: in partitions with files that are rewritten anyway, and in those with new files only.
+# New files of at least this size are not written again: the first size is for partitions in which files are rewritten anyway, the second for partitions with
+# new files only.
 LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 8 * 1024 * 1024, 1024 * 1024
 
 
@@ -37,14 +38,14 @@ class _Group:
 def groups_of(
     rows_to_delete: Sequence[tuple[FileScanTask, Positions]], new_files: Sequence[DataFile], target: WriteTarget, *, keeps_row_ids: bool
 ) -> list[RewriteGroup]:
-    """Return the groups to write: files of one partition and spec, up to the advisory size together; new files join the smallest group there.
+    """Return the groups to write. The files of a group have the same partition and spec, and at most the advisory size in total.
 
-    Files of which no row remains are in no group, nor are new files that stay as they are. A table with a sort order has groups that can be sorted in
-    memory; a file that is too large for that is alone in its group.
+    New files are added to the smallest group of their partition. Files without remaining rows, and new files that stay as they are, are in no group. If the
+    table has a sort order, each group is small enough to be sorted in memory; a file that is too large for that is a group of its own.
 
     Args:
-        rows_to_delete: files, each with the positions, ascending, of the rows to delete.
-        new_files: files of new rows of the same operation.
+        rows_to_delete: the tasks of files, each with the positions, ascending, of the rows to delete.
+        new_files: files with new rows of the same operation.
         target: the write, whose properties determine the sizes.
         keeps_row_ids: whether rows have row ids.
     """
@@ -99,5 +100,5 @@ def groups_of(
 
 
 def _partition_key(file: DataFile) -> tuple[int, str]:
-    # Values of a partition may be NaN, which is not equal to itself; their text identifies partitions as well.
+    # Partitions are compared as text, because a partition value may be NaN, which is not equal to itself.
     return file.spec_id, repr(file.partition)

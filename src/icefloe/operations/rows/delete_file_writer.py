@@ -1,6 +1,6 @@
-"""`DeleteFileWriter`: the delete files of one operation with the positions of deleted rows: position delete files in format version 2, deletion vectors from 3.
+"""`DeleteFileWriter`: writes the positions of deleted rows: to position delete files in format version 2, to deletion vectors from version 3 on.
 
-The rows to delete are found by `merge_on_read_delete.py` and `upsert.py`; one file is written by `datafile/deletes/delete_file_output.py`.
+`merge_on_read_delete.py` and `upsert.py` find the rows to delete; `datafile/deletes/delete_file_output.py` writes one file.
 Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
 """
 
@@ -22,14 +22,14 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY, DELETE_MODE, NAME_MAPPING
 
 Positions = NDArray[np.int64]
-# A file, and the positions, ascending, of the rows to delete.
+# The task of a file, and the positions, ascending, of the rows to delete.
 RowsOfFile = tuple[FileScanTask, Positions]
 
 
 class DeleteFileWriter:
-    """The delete files of one operation over all attempts of its commit.
+    """The delete files of one operation, over all attempts of its commit.
 
-    They are written again only if a data file, its deletes, the schema or the format version has changed since.
+    A retry writes them again only if a data file, its deletes, the schema or the format version has changed.
     """
 
     def __init__(self, handle: TableHandle, mode_property: str = DELETE_MODE.name) -> None:
@@ -40,13 +40,13 @@ class DeleteFileWriter:
         self._written_for: Any = None
 
     def new_files(self) -> list[str]:
-        """Return the locations of the delete files; deletion vectors share theirs."""
+        """Return the locations of the delete files; several deletion vectors can be in one file."""
         return list(dict.fromkeys(file.file_path for file in self._written.added))
 
     def change(self, rows_to_delete: Sequence[RowsOfFile], base: TableMetadata) -> RowChange:
         """Write the missing delete files, and return the change of the table's files.
 
-        A file of which no row remains is removed from the table. The rows to delete must be live.
+        A file without remaining rows is removed from the table. The rows to delete must be live.
 
         Raises:
             UnsupportedFeatureError: rows of a file are to be deleted by position, and the table's format version is 1.

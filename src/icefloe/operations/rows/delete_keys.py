@@ -1,6 +1,6 @@
-"""`DeleteKeys`: deletion of rows by the values of their key columns, in equality delete files, without reading a row of the table.
+"""`DeleteKeys`: deletes rows by the values of their key columns, with equality delete files, without reading rows of the table.
 
-One file is written by `datafile/deletes/delete_file_output.py`. Spec: Equality Delete Files; Scan Planning (which deletes apply).
+`datafile/deletes/delete_file_output.py` writes one file. Spec: Equality Delete Files; Scan Planning (which deletes apply).
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None, table_
     """Return the key columns of the rows, in the table's types.
 
     Raises:
-        InvalidInputError: there are no key columns, or a column cannot be one.
+        InvalidInputError: there are no key columns, or a column cannot be a key column.
         InvalidSchemaError: the table has no such key column.
         SchemaMismatchError: the rows lack a key column, or its values do not fit.
     """
@@ -73,10 +73,11 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None, table_
 
 
 class DeleteKeys:
-    """Adds equality delete files: for each partition that may contain the keys if the key columns determine it, else one for the whole table.
+    """The action that adds equality delete files.
 
-    Deletes of one partition apply only to data files of the same spec, so there are some for each spec that data files have. A delete for the whole table
-    is of an unpartitioned spec; a table without one gets it in the same commit, besides its default spec.
+    If the key columns determine the partition, there is a delete file for each partition that may contain the keys. Deletes of a partition apply only to data
+    files of the same spec, so this is done for every spec that data files have. Otherwise one delete file with an unpartitioned spec applies to the whole
+    table; if the table has no such spec, the commit adds one, and the default spec stays.
     """
 
     def __init__(self, handle: TableHandle, keys: Keys, context: CommitContext) -> None:
@@ -96,7 +97,7 @@ class DeleteKeys:
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """Return the attempt on a base, see `Action.attempt`; None if there is no key, or no row in the table.
+        """Return the attempt on a base, see `Action.attempt`; None if there are no keys, or the table has no rows.
 
         Raises:
             UnsupportedFeatureError: the table's format version is 1.
@@ -109,7 +110,7 @@ class DeleteKeys:
             )
         used = _specs_in_use(base, parent_snapshot(base, self._context.branch), read)
         if not used or not self._keys.rows.num_rows:
-            self._discard()  # the winner of a lost race may have removed the last rows
+            self._discard()  # another writer may have removed the last rows meanwhile
             return None
         specs, updates = self._specs(base, used)
         working = apply_updates(base, updates, max(now_ms, base.last_updated_ms)) if updates else base
@@ -125,7 +126,7 @@ class DeleteKeys:
         )
 
     def _specs(self, base: TableMetadata, used: Sequence[PartitionSpec]) -> tuple[tuple[PartitionSpec, ...], tuple[Update, ...]]:
-        """Return the specs to write files in, and the updates that add a missing one."""
+        """Return the specs of the delete files, and the updates that add an unpartitioned spec if it is missing."""
         unpartitioned = next((spec for spec in used if spec.is_unpartitioned()), None)
         if unpartitioned is not None:
             return (unpartitioned,), ()
@@ -174,7 +175,7 @@ class DeleteKeys:
 
 
 def _specs_in_use(base: TableMetadata, snapshot: Snapshot | None, read: Read) -> list[PartitionSpec]:
-    """Return the specs of the snapshot's data files, by id; none if there is no data file."""
+    """Return the specs of the snapshot's data files, sorted by id; an empty list if there are no data files."""
     manifests = read_manifests(snapshot, read) if snapshot is not None else ()
     spec_ids = {
         manifest.partition_spec_id for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.has_live_files

@@ -1,7 +1,7 @@
-"""`MergeOnReadDelete`: deletion of the rows that match a filter by writing their positions into delete files.
+"""`MergeOnReadDelete`: deletes the rows that match a filter by writing their positions to delete files.
 
-The rows are found by `datafile/deletes/matching_positions.py`, the delete files written by `delete_file_writer.py`; copy-on-write is
-`copy_on_write_delete.py`. Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
+`datafile/deletes/matching_positions.py` finds the rows, `delete_file_writer.py` writes the delete files; `copy_on_write_delete.py` is the copy-on-write
+counterpart. Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class MergeOnReadDelete:
-    """The positions and delete files of one operation over all attempts of its commit.
+    """The positions and delete files of one operation, over all attempts of its commit.
 
-    After a lost race the files whose deletes have changed are searched again, and their deletes written again, together with those that the winner added.
+    A retry searches the files again whose deletes have changed, and writes their deletes again, merged with those that other writers added.
     """
 
     def __init__(self, removal: Removal) -> None:
         self._removal = removal
         self._delete_files = DeleteFileWriter(removal.handle)
         self._found: dict[TaskKey, Positions] = {}
-        self._found_under: int | None = None  # the schema id under which the rows were found
+        self._found_under: int | None = None  # the id of the schema with which the rows were found
         self.engine_name: str | None = None
 
     def new_files(self) -> list[str]:
-        """Return the locations of the delete files; deletion vectors share theirs."""
+        """Return the locations of the delete files; several deletion vectors can be in one file."""
         return self._delete_files.new_files()
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
@@ -44,7 +44,7 @@ class MergeOnReadDelete:
         self._delete_files.discard()
 
     def _positions(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[Positions]:
-        # Under another schema the filter may mean other columns.
+        # After a change of the schema, names in the filter may refer to other columns.
         if self._found_under != base.current_schema_id:
             self._found = {}
         self._found_under = base.current_schema_id

@@ -1,6 +1,7 @@
-"""`ReplaceRows`: the action of `table.delete` and `table.overwrite`: files whose rows all match the filter are removed by metadata alone, others lose rows.
+"""`ReplaceRows`: the action of `table.delete` and `table.overwrite`, which deletes the rows that match a filter and can add files.
 
-Rows of a file are deleted as `write.delete.mode` chooses: by `copy_on_write_delete.py` or `merge_on_read_delete.py`.
+Files whose rows all match are removed by metadata alone. From other files rows are deleted by `copy_on_write_delete.py` or `merge_on_read_delete.py`, as
+`write.delete.mode` chooses.
 Spec: Row-level Deletes; Commit Conflict Resolution and Retry.
 """
 
@@ -27,7 +28,7 @@ from icefloe.spec.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The planned change of files, None if there is none; and the schema, format version and mode that it was made for."""
+    """The planned change of files, None if nothing changes; and the schema, format version and mode that it was planned for."""
 
     delta: RowDelta | None
     made_for: tuple[int, int, str]
@@ -37,7 +38,7 @@ class _Plan:
         return self.delta.attempt(base, number=number, now_ms=now_ms, read=read) if self.delta is not None else None
 
     def may_stay(self, base: TableMetadata) -> bool:
-        """Return whether snapshot isolation allows the plan on a newer base."""
+        """Return whether the plan can be committed on a newer base, under snapshot isolation."""
         return self.isolation_level.read(base.properties) == "snapshot" and self.made_for == _made_for(base)
 
 
@@ -46,11 +47,11 @@ def _made_for(base: TableMetadata) -> tuple[int, int, str]:
 
 
 class ReplaceRows:
-    """Deletes rows and adds `files`, in one snapshot.
+    """The action that deletes rows and adds `files`, in one snapshot.
 
-    After a lost race the files are selected again on the newer table, so that the result is as if this write had come second; copies and delete files of
-    unchanged files are used again. Under snapshot isolation (`write.delete.isolation-level`, for an overwrite `write.update.isolation-level`) the plan
-    stays as long as its files are live and have no newer deletes: rows that other writers added meanwhile are not deleted.
+    A retry selects the files again on the newer table, so that the result is as if this write had begun after the other writer's commit; copies and delete
+    files of unchanged files are used again. Under snapshot isolation (`write.delete.isolation-level`, for an overwrite `write.update.isolation-level`), a retry
+    keeps the plan as long as its files are live and have no newer deletes, so that rows which other writers added meanwhile are not deleted.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ReplaceRows:
         adds_rows: bool,
         isolation: ConflictRules | None = None,
     ) -> None:
-        """Start without a plan. `isolation` adds rules for other writers' commits to those that the plan itself needs."""
+        """Create the action. `isolation` has conflict rules for commits of other writers, in addition to those that the plan itself needs."""
         self._removal = removal
         self._files = tuple(files)
         self._context = context
@@ -75,11 +76,11 @@ class ReplaceRows:
         self._counted: dict[TaskKey, int] = {}
         self._counted_by: str | None = None
         self._planned: _Plan | None = None
-        self.change = RowChange()  # of the last attempt
+        self.change = RowChange()  # the plan of the last attempt
 
     @property
     def engine_name(self) -> str | None:
-        """The engine that copied or searched files; None if no file had to be read."""
+        """The name of the engine that copied or searched files; None if no file had to be read."""
         return self._copy_on_write.engine_name or self._merge_on_read.engine_name or self._counted_by
 
     def new_data_files(self) -> Sequence[str]:
@@ -90,7 +91,7 @@ class ReplaceRows:
             try:
                 return self._planned.attempt(base, number, now_ms, read)
             except CommitInvalidatedError:
-                pass  # the change is planned again below
+                pass  # the plan is not valid for this base, and is made again below
         self._planned = self._plan(base, read)
         return self._planned.attempt(base, number, now_ms, read)
 
@@ -131,7 +132,10 @@ class ReplaceRows:
         return _Plan(delta=delta, made_for=_made_for(base), isolation_level=self._isolation_level)
 
     def _live_rows(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> int:
-        """Return how many live rows these files have. Files with deletes other than vectors are searched: only that shows which rows were deleted before."""
+        """Return how many live rows these files have.
+
+        Files with deletes other than vectors are read, because only reading shows which rows were deleted before.
+        """
         live_records = {task_key(task): records_left(task) for task in tasks}
         missing = [task for task in tasks if live_records[task_key(task)] is None and task_key(task) not in self._counted]
         if missing:

@@ -1,6 +1,6 @@
-"""`RowChange`: the effect of a deletion of rows on a table's files; and `Removal`, the rows to delete, which engines find or leave out.
+"""`RowChange`: the effect of a deletion of rows on a table's files; and `Removal`: the rows to delete.
 
-The two ways to delete rows are `copy_on_write_delete.py` and `merge_on_read_delete.py`. Spec: Row-level Deletes.
+`copy_on_write_delete.py` and `merge_on_read_delete.py` are the two ways to delete rows. Spec: Row-level Deletes.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
-# Identifies the state of a data file: its path, its first row id and its deletes. A change of the file is valid as long as this key is the same.
+# Identifies the state of a data file: its path, its first row id and its deletes. A copy or delete file made for it is valid as long as this key is the same.
 TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
 
 
@@ -35,7 +35,8 @@ TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
 class RowChange:
     """The files that a deletion of rows adds and removes.
 
-    `rewritten_files` of the removed files were copied, with `copied_rows` rows together; `deleted_rows` were live before.
+    `rewritten_files` is how many of the removed files were copied, `copied_rows` the number of rows in the copies, and `deleted_rows` the number of live rows
+    that were deleted.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -61,13 +62,13 @@ class Removal:
     case_sensitive: bool
 
     def copies(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[RewrittenFile]:
-        """Copy files without the rows, each in its partition. Raises as `rewrite_task`; then no copy remains."""
+        """Copy files without the rows to delete. Each copy has the partition of its source. Raises as `rewrite_task`; no copy remains after an error."""
         target = write_target(self.handle, base)
         function = partial(rewrite_task, rows_of_files(base, target), self._bound_filter(base))
         return list(engine.map(function, tasks, f"rewrite {self.handle.table_name}", target=target))
 
     def positions(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[NDArray[np.int64]]:
-        """Return for each task, in order, the ascending positions of the rows in its file that its delete files do not delete yet. Raises as `read_task`."""
+        """Return for each task, in order, the positions, ascending, of the live rows to delete in its file. Raises as `read_task`."""
         name_mapping = NAME_MAPPING.read(base.properties)
         search = MatchingPositions(
             io=self.handle.io,
@@ -87,7 +88,7 @@ class Removal:
 
 
 def rows_of_files(base: TableMetadata, target: WriteTarget) -> LiveRows:
-    """Return the reader of the rows of existing files that are written again for `target`."""
+    """Return a reader of the live rows of existing files, for rows that are written again to `target`."""
     return live_rows(target, base.schema(), specs_of(base), tuple(base.schemas))
 
 
@@ -102,12 +103,12 @@ def task_key(task: FileScanTask) -> TaskKey:
 
 
 def deletes_about_alone(task: FileScanTask) -> tuple[DataFile, ...]:
-    """Return the task's delete files that refer only to its data file: they are removed from the table with it. Spec: Deletion Vectors."""
+    """Return the task's delete files that apply only to its data file, and are removed from the table together with it. Spec: Deletion Vectors."""
     return tuple(file for file in task.delete_files if is_scoped_to(file, task.file.file_path))
 
 
 def records_left(task: FileScanTask) -> int | None:
-    """Return how many rows of the file are not deleted; None if it has deletes other than vectors, which do not record how many rows they delete."""
+    """Return the number of live rows of the task's file; None with deletes other than vectors, which do not record how many rows they delete."""
     if any(file.file_format is not FileFormat.PUFFIN for file in task.delete_files):
         return None
     return task.file.record_count - sum(file.record_count for file in task.delete_files)

@@ -1,6 +1,6 @@
-"""`RowLevel`: the action of an UPDATE, MERGE or DELETE whose rows an engine computed: the rows to delete, by file, and the files of new rows.
+"""`RowLevel`: the action of an UPDATE, MERGE or DELETE for which an engine has computed the positions of rows to delete and written files with new rows.
 
-Rows are deleted by delete files (`delete_file_writer.py`) or by copies of their files (`copy_on_write_delete.py`), as `write.*.mode` chooses.
+Rows are deleted with delete files (`delete_file_writer.py`) or by copying their files (`copy_on_write_delete.py`), as `write.*.mode` chooses.
 Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
@@ -46,22 +46,22 @@ Positions = NDArray[np.int64]
 
 
 class Command(Enum):
-    """A statement that changes rows."""
+    """The kind of a statement that changes rows: UPDATE, MERGE or DELETE."""
 
     DELETE = "delete"
     UPDATE = "update"
     MERGE = "merge"
 
     def is_merge_on_read(self, base: TableMetadata) -> bool:
-        """Return whether the table deletes rows by delete files in this statement."""
+        """Return whether the table's properties choose merge-on-read for this statement."""
         return _MODES[self].read(base.properties) == "merge-on-read"
 
     def is_serializable(self, base: TableMetadata) -> bool:
-        """Return whether rows that other writers add meanwhile conflict with this statement."""
+        """Return whether the table's isolation level for this statement is serializable: rows that other writers add meanwhile are conflicts."""
         return _LEVELS[self].read(base.properties) == "serializable"
 
     def distribution_mode(self, base: TableMetadata) -> str | None:
-        """Return the table's distribution mode of this statement's rows; None if it has none."""
+        """Return the table's distribution mode for the rows of this statement; None if it is not set."""
         return _DISTRIBUTIONS[self].read(base.properties)
 
     @property
@@ -83,9 +83,9 @@ _LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """The rows that an engine computed: the files with new rows, and the positions, ascending, of rows to delete, by the path of their file.
+    """The result of an engine: files with new rows; and the positions, ascending, of the rows to delete, by the path of their data file.
 
-    `unmatched_updated` and `unmatched_deleted` of the rows of a MERGE matched no row of its source; None if that is unknown.
+    `unmatched_updated` and `unmatched_deleted` are the numbers of rows that a MERGE updated or deleted although no source row matched; None if unknown.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -97,7 +97,7 @@ class ChangedRows:
     unmatched_deleted: int | None = None
 
     def merge_summary(self, copied: int) -> dict[str, str]:
-        """Return the snapshot properties of a MERGE that copied `copied` rows unchanged: counts of rows, under the keys that Java writes."""
+        """Return the summary entries of a MERGE that copied `copied` rows unchanged: counts of rows under the keys that Java writes."""
         counts = {"copied": copied, "deleted": self.deleted, "updated": self.updated, "inserted": self.inserted}
         if self.unmatched_updated is not None and self.unmatched_deleted is not None:
             counts |= {
@@ -110,11 +110,11 @@ class ChangedRows:
 
 
 class RowLevel:
-    """One statement over all attempts of its commit.
+    """The action of one statement, over all attempts of its commit.
 
-    Its rows were computed once, from the snapshot that was read: after a lost race they are committed as they are, unless commits of other writers since
-    then violate the table's isolation level. `serializable`: no rows were added that the statement may affect. In any case: the files of which rows are
-    deleted are still live, and no other writer deleted rows of them.
+    Its rows were computed once, from the snapshot that was read. A retry commits the same rows, unless commits of other writers violate the table's isolation
+    level. With every level, the files whose rows are deleted must still be live, and no other writer may have deleted rows of them. With `serializable`, other
+    writers also must not have added rows that the statement may affect.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class RowLevel:
         context: CommitContext,
         target: WriteTarget,
     ) -> None:
-        """Start with the rows of a statement.
+        """Create the action.
 
-        `base` is the metadata that was read, and `row_filter` is true for every row that the statement may affect, for planning and conflict checks.
-        `target` is the write of the files of the new rows.
+        `base` is the metadata that the statement read. `row_filter` is true for every row that the statement may affect; it is used for planning and conflict
+        checks. `target` is the write that the files with new rows belong to.
         """
         self._handle = handle
         self._engine = engine
@@ -159,7 +159,7 @@ class RowLevel:
         """Return the attempt on a base, see `Action.attempt`.
 
         Raises:
-            CommitInvalidatedError: other writers changed what the statement read, so that it has to run again.
+            CommitInvalidatedError: other writers changed rows that the statement read, so that it has to run again.
             UnsupportedFeatureError: as `DeleteFileWriter.change`.
         """
         if not self._rows.positions and not self._rows.files:
@@ -169,7 +169,7 @@ class RowLevel:
         return self._delta.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def _plan(self, read: Read) -> RowDelta:
-        """Delete the rows. Every written file is listed by `new_data_files` before the next step."""
+        """Write the deletes, and return the change of files. `new_data_files` returns each written file before the next step begins."""
         base = self._base
         parent = parent_snapshot(base, self._context.branch)
         plan = plan_scan(base, parent, self._filter, read, every_delete=True, schema=base.schema())
@@ -207,7 +207,7 @@ class RowLevel:
         )
 
     def _rules(self, touched: Sequence[FileScanTask], since: int | None) -> ConflictRules:
-        """Return the conflict rules. A DELETE allows other deletes of rows of the same files: both apply."""
+        """Return the conflict rules. A DELETE allows that other writers delete other rows of the same files, because both deletions apply."""
         is_delete = self._command is Command.DELETE
         serializable = self._command.is_serializable(self._base)
         updated = () if is_delete else touched
@@ -224,12 +224,12 @@ class RowLevel:
 
 
 def insert_rules(base: TableMetadata, row_filter: BooleanExpression, branch: str) -> ConflictRules:
-    """Return the conflict rules of a MERGE that only inserts rows which match none of the table: the rules of `RowLevel` for a MERGE that deletes no row.
+    """Return the conflict rules of a MERGE that only inserts source rows without a match; they are those of `RowLevel` for a MERGE that deletes no row.
 
     Args:
         base: the metadata that was read.
-        row_filter: true for every row of the table that may match one of the source.
-        branch: the branch that is written to, which is the one that was read, or begins at the head of the one that was read.
+        row_filter: a filter that is true for every row of the table that may match a source row.
+        branch: the branch that is written to: either the branch that was read, or a new branch from its head.
     """
     parent, serializable = parent_snapshot(base, branch), Command.MERGE.is_serializable(base)
     return ConflictRules(
@@ -241,7 +241,8 @@ def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) 
     """Refuse a statement that can never be committed, before any row is computed.
 
     Raises:
-        UnsupportedFeatureError: merge-on-read in a table of format version 1; or the table has columns with the names by which rows are identified.
+        UnsupportedFeatureError: the mode is merge-on-read and the table has format version 1; or the table has columns with the names of the metadata columns
+            that identify rows.
     """
     if base.format_version == 1 and command.is_merge_on_read(base):
         raise UnsupportedFeatureError(

@@ -1,7 +1,7 @@
-"""Append, delete, overwrite, upsert and deletes by key: from rows or a filter to data files and one action.
+"""Preparation of append, delete, overwrite, upsert and deletes by key: functions that turn rows or a filter into data files and one action.
 
-Engines read and write the rows; the actions decide what to commit (`commit/append.py`, `replace_rows.py`, `delete_keys.py`); a table commits an
-action at once, a transaction collects it. Spec: Snapshots; Optimistic Concurrency.
+Engines read and write the rows. The actions determine what is committed (`commit/append.py`, `replace_rows.py`, `delete_keys.py`). A table commits an action at
+once, a transaction collects it. Spec: Snapshots; Optimistic Concurrency.
 """
 
 from collections import defaultdict
@@ -36,9 +36,9 @@ from icefloe.spec.partitioning.partition_spec import check_known_transforms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """A write whose rows are in files and that is not committed yet.
+    """A write whose files are written and that is not committed yet.
 
-    `action` commits it; `result` returns its result, given the last attempt and the number of attempts.
+    `action` is the action to commit. `result` makes the result of the write from the last attempt and the number of attempts.
     """
 
     action: Action
@@ -55,9 +55,10 @@ def append(
 ) -> PreparedWrite:
     """Write the rows for one `append` snapshot.
 
-    `rules_of` returns, for the branch that is written to, the rules of rows that depend on what the table has, which without rows commit nothing.
+    `rules_of` is given if the rows depend on the table's content, as those of a MERGE. It returns the conflict rules for the branch that is written to; without
+    rows nothing is committed then.
 
-    Raises `UnsupportedFeatureError` under a spec with an unknown transform.
+    Raises `UnsupportedFeatureError` if the table's spec has an unknown transform.
     """
     engine = engine_for_rows(rows)
     check_known_transforms(base.spec())
@@ -82,10 +83,13 @@ def replace_rows(
     case_sensitive: bool,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Write `rows`, None for a plain delete, for one snapshot that also deletes the rows for which `row_filter` is true; `rules` refer to the latter."""
+    """Write the rows for one snapshot that also deletes the rows for which `row_filter` is true.
+
+    `rows` is None for a plain delete. `rules` are conflict rules about the rows that are deleted.
+    """
     writer = engine_for_rows(rows) if rows is not None else None
     context = commit_context(handle, base, snapshot_properties, branch, writer)
-    bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # a wrong filter is refused before rows are written
+    bind(row_filter, base.schema(), case_sensitive=case_sensitive)  # raises for a wrong filter before any rows are written
     if writer is not None:
         check_known_transforms(base.spec())
     files = writer.write(rows, write_target(handle, base)) if writer is not None else []
@@ -108,7 +112,7 @@ def overwrite_partitions(
     branch: str | None,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Write the rows for one snapshot in which they replace everything in their partitions.
+    """Write the rows for one snapshot in which they replace all rows of their partitions.
 
     Raises:
         InvalidInputError: the table's spec is unpartitioned.
@@ -129,7 +133,7 @@ def overwrite_partitions(
 
 
 class ReplacedPartitions:
-    """The action of a dynamic partition overwrite; it commits nothing if there are no rows."""
+    """The action of a dynamic partition overwrite. It commits nothing if there are no rows."""
 
     def __init__(self, files: Sequence[DataFile], context: CommitContext, rules: ConflictRules | None) -> None:
         numbers = ManifestNumbers(context)
@@ -144,7 +148,7 @@ class ReplacedPartitions:
 
 def _replacement_result(engine: str, attempt: Attempt | None, attempts: int, files: Sequence[DataFile]) -> WriteResult:
     counts: dict[str, int] = defaultdict(int, {key: count_of(text) or 0 for key, text in (attempt.summary if attempt else {}).items()})
-    # Deletion vectors record how many of the rows were deleted before; other deletes may name a row twice, or none.
+    # Deletion vectors record how many rows were deleted before. Other deletes do not: they may delete a row twice, or no row.
     unknown = counts["removed-position-delete-files"] or counts["removed-equality-delete-files"]
     return WriteResult(
         operation="overwrite",
@@ -171,7 +175,7 @@ def upsert(
     inserts: bool,
     case_sensitive: bool,
 ) -> PreparedWrite:
-    """Prepare one snapshot in which the rows replace those of the same key, or are added. Raises as `upsert_keys` and `Engine.upsert`."""
+    """Prepare one snapshot in which the rows replace table rows with the same key, or are added. Raises as `upsert_keys` and `Engine.upsert`."""
     if not updates and not inserts:
         raise InvalidInputError(
             "an upsert that neither updates nor inserts does nothing",

@@ -1,6 +1,6 @@
-"""`Upsert`: the action of `table.upsert`: rows with a key that the table has replace its rows that differ, others are added, in one snapshot.
+"""`Upsert`: the action of `table.upsert`: source rows replace the table rows with the same key and other values, or are added, in one snapshot.
 
-Rows are joined and written by an engine (`arrow_upsert.py` in this process); replaced rows are deleted by copies of their files or by delete files
+An engine joins and writes the rows (`arrow_upsert.py` in this process). Replaced rows are deleted by copying their files or with delete files
 (`delete_file_writer.py`), as `write.merge.mode` chooses. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
@@ -34,7 +34,8 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import required_fields_absent_from_files
 from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
 
-# Up to this many bytes of files that may contain a key, few rows are joined in this process whatever engine they come from: a job would take longer to start.
+# If the files that may contain a key have at most this many bytes, a few rows are joined in this process even if they come from Spark, because starting a job
+# would take longer.
 MOST_BYTES_HERE = 1 << 28
 
 _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged=0)
@@ -42,7 +43,7 @@ _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertRules:
-    """The columns that identify rows, and the operations on rows with a match and without one."""
+    """The key columns of an upsert, and whether it updates rows with a match and inserts rows without a match."""
 
     key_ids: tuple[int, ...]
     updates: bool
@@ -51,19 +52,19 @@ class UpsertRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Join:
-    """The result of an attempt's join, and the state of the table that it is valid for."""
+    """The result of a join, and the state of the table for which it is valid."""
 
     form: tuple[Any, ...]  # see `_form`
-    planned: frozenset[TaskKey]  # every file that may contain a key
-    touched: frozenset[TaskKey]  # those of which rows are replaced
+    planned: frozenset[TaskKey]  # the keys of all files that may contain a key of the source
+    touched: frozenset[TaskKey]  # the keys of the files of which rows are replaced
     change: RowChange
 
 
 class Upsert:
-    """One upsert over all attempts of its commit.
+    """The action of one upsert, over all attempts of its commit.
 
-    After a lost race it plans again, and joins again if a file that may contain one of the keys was added, removed or lost rows; under `snapshot`
-    isolation only if that happened to a file of which rows are replaced.
+    A retry plans again. It joins again if a file that may contain one of the keys was added or removed or lost rows; under `snapshot` isolation only if a file
+    of which rows are replaced was removed or lost rows.
     """
 
     def __init__(self, handle: TableHandle, engine: Engine, rows: Any, schema: Schema, rules: UpsertRules, context: CommitContext) -> None:
@@ -78,7 +79,7 @@ class Upsert:
         self._source_schema = schema
         self._delete_files = DeleteFileWriter(handle, MERGE_MODE.name)
         self._joined: _Join | None = None
-        self.upserted = _NOTHING  # of the last attempt
+        self.upserted = _NOTHING  # the source of the last attempt
         self._joined_by = engine
 
     @property
@@ -99,7 +100,7 @@ class Upsert:
 
         Raises:
             InvalidInputError: a key matches several rows of the table that it would update.
-            CommitInvalidatedError: another writer changed the table's schema so that the rows do not fit, or dropped a key column.
+            CommitInvalidatedError: another writer changed the table's schema so that the rows no longer fit, or dropped a key column.
             UnsupportedFeatureError: as `DeleteFileWriter.change`; or the partition spec has an unknown transform.
         """
         check_known_transforms(base.spec())
@@ -143,7 +144,7 @@ class Upsert:
         return self._joined.planned == now
 
     def _join(self, base: TableMetadata, source: UpsertSource, plan: ScanPlan, tasks: Sequence[FileScanTask]) -> None:
-        """Join, write the new rows and delete the replaced ones. Every written file is listed by `new_data_files` before the next step."""
+        """Join the rows, write the new rows, and delete the replaced rows. `new_data_files` returns each written file before the next step begins."""
         target = write_target(self._handle, base)
         engine = self._engine
         if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
@@ -182,10 +183,10 @@ class Upsert:
 
 
 def upsert_keys(handle: TableHandle, schema: Schema, join_cols: Sequence[str] | None, *, case_sensitive: bool) -> tuple[int, ...]:
-    """Return the field ids of the key columns: the named ones, or the identifier fields.
+    """Return the field ids of the key columns: those named in `join_cols`, or if it is None the table's identifier fields.
 
     Raises:
-        InvalidInputError: there are none, or one is no primitive, or is inside a list or map, or has a type whose values cannot be compared.
+        InvalidInputError: there are no key columns; or a column is not primitive, is inside a list or map, or has a type whose values cannot be compared.
         InvalidSchemaError: the table has no such column.
     """
     if isinstance(join_cols, str):
@@ -254,7 +255,7 @@ def _no_longer_fits(handle: TableHandle, error: SchemaMismatchError, was: Schema
 def key_filter(source: UpsertSource, schema: Schema) -> BooleanExpression:
     """Return a filter for planning that is true for every row with a key of the source.
 
-    It lists the keys if they are few, else it has their range.
+    If the keys are few, the filter lists them; else it has their range.
     """
     if source.keys is None:
         return AlwaysFalse()
@@ -267,7 +268,7 @@ def _terms(values: KeyValues, schema: Schema) -> Sequence[BooleanExpression]:
         is_named = schema.find_field(name).field_id == values.field_id
     except InvalidSchemaError:
         is_named = False
-    if not is_named:  # the name is another column's, because of dots in names
+    if not is_named:  # a name with dots can be that of another column
         return ()
     if values.values is not None:
         return (In(name, values.values),)
@@ -275,7 +276,7 @@ def _terms(values: KeyValues, schema: Schema) -> Sequence[BooleanExpression]:
 
 
 def _form(base: TableMetadata) -> tuple[Any, ...]:
-    """Return the state of the table that determines how rows are joined and written."""
+    """Return the parts of the metadata that determine how rows are joined and written; a join is valid as long as they are unchanged."""
     return (base.format_version, base.schema(), base.default_spec_id, base.default_sort_order_id, _is_merge_on_read(base))
 
 

@@ -1,4 +1,4 @@
-"""The context of a write: the folder and form of the new files, the branch or staging it was requested for, and what the attempts of one commit share.
+"""The context of a write: the folder and format of the new files, the branch to write to or the staging, and the values that all attempts of the commit share.
 
 Spec: Writing Data Files; Snapshots.
 """
@@ -28,12 +28,12 @@ from icefloe.version import __version__
 
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
-    """Return where and in what form an engine writes the table's rows now.
+    """Return the target of a write: where and in which format an engine writes the table's rows.
 
     Raises:
         UnsupportedFeatureError: the table is encrypted.
         LocationNotAllowedError: see `check_paths_for_writes`.
-        InvalidSchemaError: its columns are nested so deeply that rows could be written and not be read back.
+        InvalidSchemaError: the table's columns are nested so deeply that written rows could not be read.
     """
     check_write_nesting(metadata.schema(), handle.table_name)
     refuse_encrypted(metadata.current_snapshot(), handle.table_name)
@@ -62,11 +62,10 @@ def commit_context(
     branch: str | None = MAIN,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """Return a new snapshot's id, its branch or whether it is staged, its writer, and the folder of its files.
+    """Return the context of a new snapshot: its id, its branch or staging, its summary entries, and the folder of its metadata files.
 
-    Without a branch the snapshot follows the head of main, and no branch is moved to it.
-
-    `engine` writes the rows; without one, the running engine is named as the writer. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
+    If `branch` is None, the parent of the snapshot is the head of main, and no branch is moved to the snapshot. `engine` is the engine that writes the rows,
+    which the summary names; if None, the running engine is named. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
     """
     if branch is None:
         return replace(snapshot_context(handle, metadata, snapshot_properties, MAIN, engine=engine), stage_only=True)
@@ -89,7 +88,7 @@ def snapshot_context(
     makes_branch: bool = False,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """Return the context of a snapshot of exactly this branch, never staged. `makes_branch` allows to create it. Raises as `check_branch`."""
+    """Return the context of a new snapshot on exactly this branch, never staged. With `makes_branch` a missing branch is created. Raises as `check_branch`."""
     if not makes_branch or branch in metadata.refs:
         check_branch(handle, metadata, branch)
     return CommitContext(
@@ -98,7 +97,7 @@ def snapshot_context(
         metadata_location=metadata_folder(metadata),
         branch=branch,
         makes_branch=makes_branch,
-        # As in Java, entries that name the writer have precedence over those of the caller.
+        # As in Java, the entries with the writer's name and version override those of the caller.
         snapshot_properties={
             **property_texts(snapshot_properties, "snapshot"),
             **(engine or engine_choice().running()).environment(),
@@ -132,6 +131,6 @@ def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> N
 
 
 def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:
-    """Return one schema for each spec with a source column that the table's schema no longer has."""
+    """Return for each spec with a dropped source column one schema that still has the column."""
     schemas = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
     return tuple({schema.schema_id: schema for schema in schemas if schema.schema_id != metadata.current_schema_id}.values())
