@@ -1,4 +1,4 @@
-"""Procedures that keep tables quick to read: expiry, rewrites of files and manifests, orphan files, statistics, and `maintain`, which decides which of them to run.
+"""Procedures that keep tables quick to read: expiry, rewrites of files and manifests, orphan files, statistics, and `maintain`, which runs those that pay.
 
 Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests; Table Statistics; Partition Statistics; File System Operations (deletes).
 """
