@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests.certificates import trust_one_certificate
 from tests.postgres import emptied_postgres_uri, postgres, postgres_database, postgres_uri, shared_postgres_database
 from tests.repetitions import examples
 from tests.spark_session import spark
@@ -22,8 +21,6 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 # what they import than to do their work.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-trust_one_certificate()
 
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.certificates import ENVIRONMENT_OF_THE_MACHINE
 
 ORACLES = Path(__file__).parents[3] / "shared" / "oracles"
 Rows = list[dict[str, Any]]
@@ -18,16 +17,14 @@ def interpreter(engine: str) -> str:
     setup = ORACLES / "setup"
     if not setup.exists():
         pytest.skip(f"no oracle engines at {ORACLES}: they are kept beside the project, not in it")
-    made = subprocess.run([str(setup), engine], env=ENVIRONMENT_OF_THE_MACHINE, capture_output=True, text=True, check=False)
+    made = subprocess.run([str(setup), engine], capture_output=True, text=True, check=False)
     if made.returncode:
         pytest.skip(f"the environment of {engine} could not be made: {made.stderr[-300:]}")
     return made.stdout.strip().splitlines()[-1]
 
 
 def run(engine: str, *arguments: str, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        [interpreter(engine), *arguments], env=ENVIRONMENT_OF_THE_MACHINE, capture_output=True, text=True, check=False, cwd=cwd
-    )
+    done = subprocess.run([interpreter(engine), *arguments], capture_output=True, text=True, check=False, cwd=cwd)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -13,7 +13,6 @@ from benchmarks import measure
 from benchmarks.tpch import check_rows
 from benchmarks.tpch_tables import DELETED, loaded_tables, sides
 from pyspark.sql import SparkSession
-from tests.certificates import ENVIRONMENT_OF_THE_MACHINE
 
 from icefloe import SqlCatalog
 from icefloe.spark.attach_catalog import attach
@@ -29,8 +28,7 @@ THRESHOLD = "100kb"
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of DuckDB's tables, queries and expected rows."""
-    command = [sys.executable, str(measure.ROOT / "scripts" / "setup"), "duckdb"]
-    made = subprocess.run(command, env=ENVIRONMENT_OF_THE_MACHINE, capture_output=True, text=True, check=False)
+    made = subprocess.run([sys.executable, str(measure.ROOT / "scripts" / "setup"), "duckdb"], capture_output=True, text=True, check=False)
     if made.returncode:
         pytest.skip(f"the environment of DuckDB could not be made: {made.stderr[-300:]}")
     measure.BUILD.mkdir(exist_ok=True)

@@ -1,12 +1,15 @@
 """Requests to a REST catalog: configuration, endpoints, pages, tags, retries, and errors of a hostile or failing server."""
 
 import gzip
+import os
 import pickle
+import ssl
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -463,3 +466,16 @@ def test_a_compressed_answer_is_read_and_one_without_a_body_has_none(server: Res
         assert catalog.list_namespaces() == [("a",)]
         assert catalog.table_exists("a.t")
     assert server.of("HEAD", "/v1/namespaces/a/tables/t")
+
+
+def test_certificates_of_the_machine_are_loaded_once_and_again_after_they_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text("")
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    loaded = mock.Mock(side_effect=ssl.create_default_context)
+    monkeypatch.setattr(ssl, "create_default_context", loaded)
+    first, second = (http_client._tls({}) for _ in range(2))
+    assert first is second
+    os.utime(trusted, ns=(1, 1))
+    assert http_client._tls({}) is not first
+    assert loaded.call_count == 2

@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -263,6 +265,9 @@ def _new_pool(properties: Mapping[str, str]) -> "httpx.Client":
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
     bundle, certificate = properties.get(settings.CA_BUNDLE), properties.get(settings.CLIENT_CERTIFICATE)
     try:
+        if not bundle and not certificate:
+            paths = ssl.get_default_verify_paths()
+            return _tls_of_this_machine(paths, tuple(Path(path).stat().st_mtime_ns for path in (paths.cafile, paths.capath) if path))
         context = ssl.create_default_context(cafile=bundle or None)
         if certificate:
             context.load_cert_chain(certificate, properties.get(settings.CLIENT_KEY) or None)
@@ -272,6 +277,12 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
             next_step="name files in PEM form that this user can read",
         ) from error
     return context
+
+
+@lru_cache(maxsize=1)
+def _tls_of_this_machine(paths: ssl.DefaultVerifyPaths, changed: tuple[int, ...]) -> ssl.SSLContext:  # noqa: ARG001  keys of the cache
+    # To load the certificates that a machine trusts takes 30 ms; they are loaded again after they have changed.
+    return ssl.create_default_context()
 
 
 def _proxy(properties: Mapping[str, str]) -> "httpx.Proxy | None":
