@@ -1,6 +1,6 @@
-"""The application behind the command `icefloe`: its options, its log, and what happens when its output cannot be written.
+"""The application behind the command `icefloe`: its options, its log, and the handling of output that cannot be written.
 
-The commands are named in `command_table.py`.
+`command_table.py` lists the commands.
 """
 
 import errno
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 else:
     installed_versions = lazy_module("icefloe.cli.installed_versions")
 
-# The reader of a pipe has closed it; the disk of a file is full or broken. Errors of tables and their storage are `IcefloeError`.
+# Errors of standard output: the reader has closed the pipe, or the disk is full or broken. Errors of tables and their storage are `IcefloeError`.
 _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EIO)
 
 
 class LogLevel(StrEnum):
-    """The levels of Python's log."""
+    """The levels of Python's `logging`."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -43,7 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # the help text in boxes is cut in narrow terminals
+    rich_markup_mode=None,  # rich would draw the help text in boxes, which are cut in narrow terminals
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -66,7 +66,7 @@ def _icefloe(
 
 def run() -> None:
     """Run the command line."""
-    hide_progress()  # commands show their own steps
+    hide_progress()  # commands show the progress of their own steps only
     if COMPLETE_VARIABLE in os.environ:
         prepare_completion()
     for stream in (sys.stdout, sys.stderr):
@@ -81,7 +81,7 @@ def run() -> None:
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
-        # What is left in the buffer would raise again when the interpreter ends.
+        # The rest of the buffer would raise the error again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != errno.EPIPE:
             print_failure("output", f"standard output: {error.strerror}", REFUSED, as_json="--json" in sys.argv)

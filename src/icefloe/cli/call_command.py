@@ -25,7 +25,7 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE...]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcedureList(Reportable):
-    """The procedures: their descriptions, and their arguments as text, optional ones in brackets."""
+    """All procedures, each with its description and its arguments as text. Optional arguments are in brackets."""
 
     procedures: tuple[tuple[str, str, str], ...]
 
@@ -35,7 +35,7 @@ class ProcedureList(Reportable):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the procedures by name."""
+        """Return the arguments and the description of each procedure by its name."""
         return {name: {"arguments": arguments, "description": text} for name, arguments, text in self.procedures}
 
 

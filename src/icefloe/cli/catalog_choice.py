@@ -1,4 +1,4 @@
-"""Resolution of the catalog options and the table argument of a command to a catalog and a table."""
+"""Resolution of a command's catalog options and table argument to a catalog and a table."""
 
 import os
 import re
@@ -16,16 +16,16 @@ from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 
 SQLITE = "sqlite:///"
-# Addresses of catalogs that are services, and no databases.
+# The beginnings of addresses of catalogs that are services, not databases.
 SERVICES = ("http://", "https://", "thrift://")
 METADATA_ENDINGS = (".json", ".json.gz")
-# A level of a table's name that may have dots and slashes.
+# A level of a table's name in backquotes, which may have dots and slashes.
 _QUOTED_LEVEL = re.compile(r"(?:^|(?<=\.))`[^`]+`(?=\.|@|$)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogChoice:
-    """The catalog options of a command."""
+    """The values of a command's catalog options; None for an option that was not given."""
 
     name: str | None = None
     uri: str | None = None
@@ -33,9 +33,9 @@ class CatalogChoice:
 
     @property
     def arguments(self) -> str:
-        """The options as a reader types them again, each after a space."""
+        """The options as a user would type them again, each with a space in front."""
         given = (("--catalog", self.name), ("--uri", self.uri), ("--warehouse", self.warehouse))
-        # A URI may have a password or a token, which is shown nowhere.
+        # A URI may have a password or a token, which must not be shown.
         return "".join(
             f" {option} {'URI' if option == '--uri' and ('@' in value or '?' in value) else shlex.quote(value)}"
             for option, value in given
@@ -44,15 +44,15 @@ class CatalogChoice:
 
 
 def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
-    """Open the catalog that the options name.
+    """Open the catalog that the options select.
 
     Args:
         choice: The catalog options.
-        create: Create the SQLite database if it does not exist; a command that only reads must not create one.
+        create: Whether an SQLite database that does not exist is created. A command that only reads must not create one.
 
     Raises:
-        NoSuchCatalogError: No option or configuration names the catalog, or its database does not exist.
-        InvalidInputError: The database contains several catalogs and the options name none.
+        NoSuchCatalogError: Neither options nor configuration select a catalog, or its database does not exist.
+        InvalidInputError: The database contains several catalogs, and no option selects one of them.
     """
     if choice.uri is not None and choice.uri.lower().startswith(SERVICES):
         return load_catalog(choice.name or default_catalog_name(), uri=choice.uri, warehouse=choice.warehouse)
@@ -69,19 +69,23 @@ def open_catalog(choice: CatalogChoice, *, create: bool = False) -> Catalog:
 
 
 def may_be_service(choice: CatalogChoice) -> bool:
-    """Return whether the catalog may be a service, whose names may have slashes: the options name one, or no database."""
+    """Return whether the catalog may be a service, so that names of tables may have slashes. It may if the options name a service, or no database."""
     uri = choice.uri or _uri(choice)
     return uri is None or uri.lower().startswith(SERVICES)
 
 
 def open_table(text: str, choice: CatalogChoice) -> TableReader:
-    """Open a table for reading: by a path to its metadata file or file-system folder, or by its name in the catalog.
+    """Open a table for reading.
+
+    Args:
+        text: The name of the table in the catalog, or the path of its metadata file or of its folder.
+        choice: The catalog options.
 
     Raises:
         NoSuchTableError: The catalog has no such table.
         NoSuchFileError: The path does not exist.
         MetadataFormatError: The metadata file is damaged.
-        NoSuchCatalogError, InvalidInputError: As `open_catalog`.
+        NoSuchCatalogError, InvalidInputError: The errors of `open_catalog`.
     """
     if is_path(text):
         return StaticTable.from_metadata(text)
@@ -91,9 +95,13 @@ def open_table(text: str, choice: CatalogChoice) -> TableReader:
 def open_changeable(text: str, choice: CatalogChoice) -> Table:
     """Open a table of a catalog to change it.
 
+    Args:
+        text: The name of the table in the catalog.
+        choice: The catalog options.
+
     Raises:
-        ReadOnlyTableError: The table is named by its metadata file.
-        IcefloeError: As `open_catalog`.
+        ReadOnlyTableError: The text is the path of a metadata file or folder.
+        IcefloeError: The errors of `open_catalog`, and of loading the table.
     """
     if is_path(text):
         raise ReadOnlyTableError(
@@ -105,7 +113,7 @@ def open_changeable(text: str, choice: CatalogChoice) -> Table:
 
 
 def names_in_catalog(choice: CatalogChoice, begin: str) -> list[str]:
-    """Return the names of namespaces, tables and views that begin with a text, one level further; none where no catalog can be opened."""
+    """Return the completions of a name's beginning: namespaces, tables and views at the level of its last part. If no catalog can be opened, there are none."""
     if is_path(begin):
         return []
     *levels, _ = begin.split(".")
@@ -120,7 +128,7 @@ def names_in_catalog(choice: CatalogChoice, begin: str) -> list[str]:
 
 
 def is_path(text: str) -> bool:
-    """Return True if the text is a location: a slash in a name, which servers allow, is between backquotes."""
+    """Return whether a text is a location, not a name of a table. Slashes in a name, which servers allow, must be in backquotes."""
     plain = _QUOTED_LEVEL.sub("", text)
     return "/" in plain or os.sep in plain or plain.endswith(METADATA_ENDINGS)
 
@@ -138,7 +146,7 @@ def _uri(choice: CatalogChoice) -> str | None:
 
 
 def _check_sqlite_file(uri: str, *, create: bool) -> None:
-    """Refuse an SQLite file that does not exist: SQLite would create a database under a mistyped name."""
+    """Refuse an SQLite file that does not exist, unless it may be created: SQLite would create a database for a mistyped name."""
     path = uri.removeprefix(SQLITE) if uri.startswith(SQLITE) else ""
     if not path or path == ":memory:" or "?" in path or os.path.exists(path):
         return

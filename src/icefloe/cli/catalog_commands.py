@@ -84,7 +84,7 @@ Folder = Annotated[str | None, typer.Option("--location", metavar="DIR", help="T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceOverview(Reportable):
-    """A namespace: its properties, and the full names of what it contains."""
+    """A namespace: its properties, and the full names of its tables, views and namespaces."""
 
     name: str
     properties: Mapping[str, str]
@@ -116,9 +116,9 @@ class NamespaceList(Reportable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped(Reportable):
-    """What was dropped.
+    """The result of dropping a table, view or namespace.
 
-    `restored_by` is the command that restores a table whose files remain, None for anything else; `deleted` is what a purge deleted.
+    `restored_by` is the command that restores a table whose files remain; None otherwise. `deleted` lists the files that a purge deleted.
     """
 
     type: str
@@ -137,7 +137,7 @@ class Dropped(Reportable):
         return Report(f"dropped {self.type} {self.name}", (*parts, *self.deleted.report(most).parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field, and what a purge deleted."""
+        """Return every field, with the files that a purge deleted."""
         names = ("type", "name", "metadata_location", "restored_by", "purged")
         return {**{name: getattr(self, name) for name in names}, **outcome_fields(self.deleted)}
 
@@ -231,7 +231,9 @@ def drop(
         location = opened.load_table(name).metadata_location if not purge else None
         with state_after_interrupt(AFTER_DROP):
             report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
-        restored_by = _register_command(name, location, ctx.params) if location else None  # a server need not name the file
+        restored_by = (
+            _register_command(name, location, ctx.params) if location else None
+        )  # a server need not return the location of the metadata file
     elif kind_of_name is Kind.VIEW:
         location = opened.load_view(name).metadata_location
         opened.drop_view(name)
@@ -307,7 +309,13 @@ def drop_namespace(opened: Catalog, namespace: NamespaceName, yes: Yes = False) 
 
 
 def _kind_of(opened: Catalog, name: str, stated: Kind | None, *, kinds: tuple[Kind, ...] = tuple(Kind)) -> Kind:
-    """Return what a name refers to.
+    """Return whether a name refers to a table, a view or a namespace.
+
+    Args:
+        opened: The catalog.
+        name: The name.
+        stated: The kind that the user stated; None if not stated.
+        kinds: The kinds that are considered.
 
     Raises:
         NoSuchTableError, NoSuchViewError, NoSuchNamespaceError: Nothing has the name.
@@ -330,7 +338,7 @@ def _kind_of(opened: Catalog, name: str, stated: Kind | None, *, kinds: tuple[Ki
     if not has_table_name and Kind.NAMESPACE in kinds:
         namespaces = ", ".join(map(dotted, opened.list_namespaces())) or "none"
         raise NoSuchNamespaceError(f"there is no namespace {name!r} in catalog {opened.name!r}", next_step=f"there are: {namespaces}")
-    opened.load_table(name)  # raises an error that names the tables of the namespace
+    opened.load_table(name)  # raises an error that lists the tables of the namespace
     raise NoSuchTableError(f"there is no {' or '.join(kinds)} {name!r} in catalog {opened.name!r}", table=name)
 
 
@@ -345,7 +353,7 @@ def _namespace(opened: Catalog, name: Identifier) -> NamespaceOverview:
 
 
 def _register_command(name: str, metadata_location: str, options: Mapping[str, Any]) -> str:
-    """Return the command that registers a dropped table, with the catalog options of the drop; a password in them is not shown."""
+    """Return the command that registers a dropped table again, with the catalog options of the drop. A password in them is not shown."""
     catalog = [
         text
         for option in ("catalog", "uri", "warehouse")

@@ -1,4 +1,4 @@
-"""The root command group: commands that are imported when they are called, their groups in `--help`, and errors as text or JSON with their exit codes."""
+"""The root command group: it imports a command when it is called, lists the commands by group in `--help`, and prints errors as text or JSON with exit code."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,24 +13,24 @@ from icefloe.cli.failure_output import INTERRUPTED, REFUSED, WRONG_USAGE, error_
 from icefloe.cli.screen import print_json_error, print_message
 from icefloe.errors import IcefloeError
 
-# Characters of a sentence in the help text; a shorter limit would cut it.
+# The most characters of a sentence in the help text, so that none is cut.
 _WHOLE = 10_000
 
-# Commands of a group that an error lists; `icefloe` itself has more.
+# The error about an unknown command lists the commands of a group with at most this many; `icefloe` itself has more.
 _MOST_LISTED = 12
 
-# typer exports this subclass of its error of wrong usage, and not the error itself.
+# The class of typer's errors of wrong usage. typer exports only this subclass of it.
 _UsageError: Any = typer.BadParameter.__base__
 
 
 class LazyCommand(TyperCommand):
-    """A command or a group of commands whose module is imported when it is called, and not for the help or the completion of the group above it.
+    """A command or group of commands whose module is imported only when it is called, not for the help text or completion of the group above it.
 
     Args:
         name: The name of the command.
-        panel: Its group in the help text.
-        location: Its place below `icefloe.cli`, as "module:name", of a function or of a `typer.Typer`.
-        summary: The first sentence of its help text.
+        panel: The heading in the help text under which the command is listed.
+        location: The location of the command below `icefloe.cli`, as "module:name". The name is that of a function or a `typer.Typer`.
+        summary: The first sentence of the command's help text.
     """
 
     def __init__(self, name: str, panel: str, location: str, summary: str) -> None:
@@ -39,13 +39,13 @@ class LazyCommand(TyperCommand):
 
     @cached_property
     def command(self) -> Any:
-        """The command itself; its module is imported."""
+        """The command itself. Reading it imports the module."""
         module, _, attribute = self.location.partition(":")
         target = getattr(import_module(f"icefloe.cli.{module}"), attribute)
         if not isinstance(target, typer.Typer):
             function, target = target, typer.Typer()
             target.command(self.name)(function)
-        # typer passes this setting on from a group to what is added to it.
+        # Commands and groups that are added to a group inherit `rich_markup_mode` from it.
         group = typer.Typer(add_completion=False, rich_markup_mode=None)
         if target.registered_callback is None and len(target.registered_commands) == 1 and not target.registered_groups:
             group.registered_commands = target.registered_commands
@@ -54,34 +54,36 @@ class LazyCommand(TyperCommand):
         return typer.main.get_group(group).commands[str(self.name)]
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Return the context of the command itself, which then runs instead of this one."""
+        """Return the context of the command itself, so that the command runs in place of this object."""
         return self.command.make_context(*args, **extra)
 
 
 def lazy_commands() -> Iterator[LazyCommand]:
-    """Return the commands of `icefloe`, in the order of the help text."""
+    """Yield the commands of `icefloe`, in the order of the help text."""
     for panel, commands in COMMANDS.items():
         for name, (location, summary) in commands.items():
             yield LazyCommand(name, panel, location, summary)
 
 
 class PlainGroup(TyperGroup):
-    """A command group whose help text has the first sentence of each command, whole at any width, below the name of its group.
+    """A command group whose help text lists the commands under headings, each with its first sentence, which is never cut.
 
-    The error about an unknown command lists the commands, where they fit into a sentence.
+    The error about an unknown command lists the commands of the group if these are few.
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name, with its name and its arguments."""
+        """Return the name of the called command, the command, and its arguments."""
         try:
             return super().resolve_command(ctx, args)
         except _UsageError as error:
-            if len(self.commands) <= _MOST_LISTED and error.message.endswith("."):  # it ends with "?" where typer names a similar command
+            if len(self.commands) <= _MOST_LISTED and error.message.endswith(
+                "."
+            ):  # if typer suggests a similar command, the message ends with "?"
                 error.message += f" {ctx.command_path} has {', '.join(self.list_commands(ctx))}."
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands to the help text."""
+        """Write the list of commands to the help text."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -93,9 +95,9 @@ class PlainGroup(TyperGroup):
 
 
 class CommandGroup(PlainGroup):
-    """The command group `icefloe`, which turns an `IcefloeError` into its message and exit code: text, or with `--json` one line of JSON, on standard error.
+    """The command group `icefloe`. It prints an `IcefloeError` to standard error, as text or with `--json` as one line of JSON, and sets the exit code.
 
-    The text of a `KeyboardInterrupt` is the state that the interrupted command left. Any other exception is a fault of Icefloe and keeps its traceback.
+    The text of a `KeyboardInterrupt` describes the state after the interrupted command. Any other exception is a fault of Icefloe and keeps its traceback.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -103,7 +105,7 @@ class CommandGroup(PlainGroup):
         self.commands.update({str(command.name): command for command in lazy_commands()})
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; print an error of Icefloe and exit."""
+        """Run a command. If it fails, print the error and exit."""
         is_json = "--json" in ctx.args
         try:
             return super().invoke(ctx)

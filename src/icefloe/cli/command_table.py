@@ -1,6 +1,6 @@
-"""The commands of `icefloe` by their groups in the help text, in order: the place of each below `icefloe.cli`, and the first sentence of its help.
+"""The commands of `icefloe` by their headings in the help text, in order; each with its location below `icefloe.cli`, and the first sentence of its help text.
 
-A command is imported when it is called: its module may need Arrow, SQLAlchemy or a drawing library, and `icefloe --help` needs none of them.
+A command is imported when it is called: its module may need Arrow, SQLAlchemy or a drawing library, which `icefloe --help` does not need.
 """
 
 COMMANDS = {

@@ -1,6 +1,6 @@
-"""`icefloe completion`: the script by which a shell completes commands, options, and names of tables.
+"""`icefloe completion`: the script with which a shell completes commands, options, and names of tables.
 
-The scripts and the protocol between them and this program are typer's: the shell runs `icefloe` with a variable in the environment that has the words so far.
+typer defines the scripts and their protocol: the shell runs `icefloe` with an environment variable that has the words typed so far.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ COMPLETE_VARIABLE = "_ICEFLOE_COMPLETE"
 
 
 class Shell(StrEnum):
-    """The shells with a script."""
+    """The shells for which there is a script."""
 
     BASH = "bash"
     ZSH = "zsh"
@@ -24,10 +24,10 @@ class Shell(StrEnum):
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.", show_default=False)]) -> None:
     """Print the completion script of a shell. In ~/.bashrc: eval "$(icefloe completion bash)"; zsh alike; fish: icefloe completion fish | source."""
-    # echo, not a console: a script must not be wrapped.
+    # `echo` and not a console, because a script must not be wrapped.
     typer.echo(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, shell=shell.value))
 
 
 def prepare_completion() -> None:
-    """Register typer's forms of the protocol, which its scripts need."""
+    """Register typer's completion classes, which its scripts need."""
     completion_init()

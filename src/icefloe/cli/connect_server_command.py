@@ -1,4 +1,4 @@
-"""`icefloe connect-server`: Spark Connect with catalogs in the SQL of its clients."""
+"""`icefloe connect-server`: a Spark Connect server, whose clients can use the catalogs in SQL."""
 
 import threading
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from icefloe.errors import InvalidInputError
 from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
 
-if TYPE_CHECKING:  # it needs PySpark
+if TYPE_CHECKING:  # this import needs PySpark
     from icefloe.spark import connect_server as connect
 else:
     connect = lazy_module("icefloe.spark.connect_server")

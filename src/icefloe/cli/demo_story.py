@@ -1,4 +1,4 @@
-"""The text of the demonstration: the levels of a table from the catalog's row to the footer of a data file, and why a query reads what it reads."""
+"""The text of the demonstration: the levels of a table from the catalog's entry to the footer of a data file, and explanations of what queries read."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ from icefloe.table.table import Table
 
 TRACED = "type = 'c8y_Event' AND time > '2024-01-01'"
 FLIGHTS_TRACED = "origin = 'JFK' AND dep_delay > 900"
-# Lines of a list before the rest is only counted.
+# The most lines of a list; the rest is only counted.
 FEW = 8
 
 
 class _Story:
-    """A console with numbered chapters."""
+    """A console that prints numbered chapters."""
 
     def __init__(self, target: Console) -> None:
         self._console = target
@@ -40,16 +40,24 @@ class _Story:
         self._console.print()
 
     def show(self, view: Reportable, most: int = FEW) -> None:
-        """Print a view of `icefloe.inspect`, with at most `most` lines of each list."""
+        """Print a value of `icefloe.inspect`, with at most `most` lines of each list."""
         draw(view.report(most))
 
     def lines(self, text: str) -> None:
-        """Print lines to copy, never wrapped."""
+        """Print lines for the reader to copy, which are never wrapped."""
         self._console.print(Text(text), soft_wrap=True)
 
 
 def print_story(place: DemoFolder, catalog: Catalog, flights: Table, events: Table, done: Sequence[str]) -> None:
-    """Print all chapters."""
+    """Print all chapters of the demonstration.
+
+    Args:
+        place: The folder of the demonstration.
+        catalog: The catalog.
+        flights: The table of flights.
+        events: The table of events.
+        done: What was done so far, as lines of text.
+    """
     story = _Story(console())
     _print_catalog(story, catalog, flights, done)
     _print_history(story, events)

@@ -1,4 +1,4 @@
-"""`icefloe diff`: what differs between two versions. `icefloe explain commit`: why a commit was retried, and what it was checked against."""
+"""`icefloe diff`: the differences of two versions. `icefloe explain commit`: the attempts of a commit, and the commits against which it was checked."""
 
 from typing import Annotated
 
@@ -69,7 +69,9 @@ def diff(
 
 
 def split_version(text: str) -> tuple[str, str | None]:
-    """Return the table and the version of `TABLE@VERSION`. A path can have `@` in its host; its version has no slash.
+    """Split `TABLE@VERSION` into the table and the version; the version is None if there is none.
+
+    A version has no slash, so that an `@` in the host of a path is not taken for its separator.
 
     Raises:
         InvalidInputError: The version is empty.

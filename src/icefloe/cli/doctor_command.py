@@ -1,6 +1,6 @@
-"""`icefloe doctor`: checks of the installation, the configuration, the catalogs and their storage, each with what to mend.
+"""`icefloe doctor`: checks of the installation, the configuration, the catalogs and their storage, each with advice on what to correct.
 
-The exit code is 1 if a check found a fault; a warning leaves it 0. A check that fails in any way is a fault of that check, and the others are still made.
+The exit code is 1 if a check found a fault; warnings leave it 0. A check that fails in any way counts as a fault, and the other checks still run.
 """
 
 import os
@@ -35,7 +35,7 @@ from icefloe.optional_packages import install_command
 from icefloe.spec.avro import compiled_codec
 from icefloe.stores.database_uri import without_password
 
-# Bytes of free disk below which a check is a warning, and a fault.
+# The bytes of free disk space below which a check is a warning, and those below which it is a fault.
 LITTLE_SPACE = 1 << 30
 NO_SPACE = 100 << 20
 
@@ -54,7 +54,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A check: its subject, its result, what was found, and what to do; the last is None if there is nothing to mend."""
+    """One check: its subject, its result, what it found, and what the user should do; `next_step` is None if nothing is wrong."""
 
     check: str
     status: Status
@@ -64,18 +64,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Reportable):
-    """Every check, and how many are faults and warnings."""
+    """The results of all checks."""
 
     checks: tuple[Check, ...]
 
     @property
     def faults(self) -> int:
-        """The number of faults."""
+        """The number of checks with a fault."""
         return sum(check.status is Status.FAULT for check in self.checks)
 
     @property
     def warnings(self) -> int:
-        """The number of warnings."""
+        """The number of checks with a warning."""
         return sum(check.status is Status.WARNING for check in self.checks)
 
     def report(self, most: int | None = MOST_LINES) -> Report:  # noqa: ARG002  every check is shown
@@ -88,7 +88,7 @@ class Diagnosis(Reportable):
         return Report("", (*parts, Prose(summary)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the checks and the numbers of faults and warnings."""
+        """Return the checks, and the numbers of faults and warnings."""
         checks = [{"check": c.check, "status": c.status.value, "found": c.found, "next_step": c.next_step} for c in self.checks]
         return {"faults": self.faults, "warnings": self.warnings, "checks": checks}
 
@@ -190,13 +190,13 @@ def _configuration() -> Iterator[Check]:
 
 
 def _choices(choice: CatalogChoice) -> list[CatalogChoice]:
-    """Return the catalog that the options name, else every configured one."""
+    """Return the catalog that the options select; without options all configured catalogs."""
     if any((choice.name, choice.uri, choice.warehouse)):
         return [choice]
     try:
         return [CatalogChoice(name=name) for name in known_catalogs()]
     except IcefloeError:
-        return []  # the check of the configuration has the reason
+        return []  # the check of the configuration reports the reason
 
 
 def _catalog(choice: CatalogChoice, timeout: float, *, writes: bool) -> Iterator[Check]:
@@ -232,7 +232,7 @@ def _catalog(choice: CatalogChoice, timeout: float, *, writes: bool) -> Iterator
 
 
 def _write(name: str, catalog: Catalog, warehouse: str, path: str) -> Check:
-    """Write a file and delete it."""
+    """Check that a file can be written and deleted."""
     io = load_file_io(catalog.properties, warehouse)
     io.write(path, b"icefloe doctor")
     try:
@@ -264,13 +264,13 @@ def _disk_space(name: str, folder: str) -> Iterator[Check]:
 
 
 def _result_of(name: str, make: Callable[[], Check], timeout: float | None, if_late: str = "") -> Iterable[Check]:
-    """Return the result of a check; an error of any kind is a failed check.
+    """Run a check and return its result. An error of any kind is a fault.
 
     Args:
-        name: The check.
-        make: Makes it.
-        timeout: Seconds after which the thread that it runs in is left behind; None to run it in this thread.
-        if_late: More to do then.
+        name: The name of the check.
+        make: Runs the check.
+        timeout: Seconds after which the check counts as failed. It runs in a thread then, which is abandoned. None to run it in this thread without a limit.
+        if_late: Further advice if the time is over, as the end of a sentence.
     """
     results: list[Check] = []
 
@@ -279,7 +279,7 @@ def _result_of(name: str, make: Callable[[], Check], timeout: float | None, if_l
             results.append(make())
         except IcefloeError as error:
             results.append(_fault(name, error))
-        except Exception as error:  # noqa: BLE001  a check of a broken installation may fail in any way, and the other checks are still made
+        except Exception as error:  # noqa: BLE001  a check of a broken installation may fail in any way, and the other checks must still run
             results.append(Check(check=name, status=Status.FAULT, found=f"{type(error).__name__}: {error}"))
 
     if timeout is None:

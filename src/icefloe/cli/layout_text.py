@@ -1,6 +1,6 @@
-"""The schema, partition fields and sort keys of a new table from the options of a command.
+"""The schema, partition fields and sort keys of a new table, parsed from the options of a command.
 
-Columns as text are `column_text.py`.
+`column_text.py` parses columns.
 """
 
 import json
@@ -26,12 +26,12 @@ _PARQUET = b"PAR1"
 
 
 def schema_from_options(columns: str | None, file: str | None, properties: Mapping[str, str]) -> Schema:
-    """Return the schema of `--schema` or `--schema-file`.
+    """Return the schema that `--schema` or `--schema-file` defines.
 
     Args:
-        columns: Columns as text.
-        file: The path or location of a Parquet file, of a schema in the format's JSON, or of a table's metadata file.
-        properties: Properties of the catalog, which have the access to its storage.
+        columns: The columns as text; None if not given.
+        file: The path or location of a Parquet file, of a schema in the format's JSON, or of a table's metadata file; None if not given.
+        properties: The properties of the catalog, which give access to its storage.
 
     Raises:
         InvalidInputError: Neither or both are given.
@@ -47,15 +47,15 @@ def schema_from_options(columns: str | None, file: str | None, properties: Mappi
 
 
 def comma_separated(texts: Iterable[str] | None) -> list[str]:
-    """Return the terms of a repeated option, each of which may have several separated by commas outside of parentheses."""
+    """Split the values of a repeated option at commas outside of parentheses."""
     return [part.strip() for text in texts or () for part in _COMMA.split(text) if part.strip()]
 
 
 def sort_order_from_texts(schema: Schema, texts: Iterable[str]) -> SortOrder:
-    """Return the sort order of keys such as `time desc`, `bucket(16, id)` or `name asc nulls last`; unsorted without keys.
+    """Parse sort keys such as `time desc`, `bucket(16, id)` or `name asc nulls last`. Without keys the order is unsorted.
 
     Raises:
-        InvalidInputError: A key has another form, or names a column or transform that does not exist.
+        InvalidInputError: A key cannot be parsed, or names a column or transform that does not exist.
     """
     return SortOrder(*(_sort_field(schema, text) for text in texts))
 
@@ -101,7 +101,7 @@ def _schema_of_json(content: bytes, location: str) -> Schema:
             next_step="name a Parquet file, or a file that `icefloe schema show TABLE --json` printed",
         ) from error
     if isinstance(document, dict) and isinstance(document.get("schemas"), list):
-        # A table's metadata file.
+        # The file is a table's metadata file.
         current = [
             item for item in document["schemas"] if isinstance(item, dict) and item.get("schema-id") == document.get("current-schema-id")
         ]

@@ -1,6 +1,6 @@
 """`icefloe load`: loads files into a table in one commit, or changes nothing.
 
-`icefloe.loading` does it; this module chooses between Arrow in this process and Spark, shows progress, and prints the result.
+`icefloe.loading` loads the files; this module chooses between Arrow in this process and Spark, shows progress, and prints the result.
 """
 
 import re
@@ -36,14 +36,14 @@ from icefloe.stores.database_uri import without_password
 
 # A name that needs no backticks in Spark SQL.
 _SQL_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-# Endings of compressed files that Spark unpacks without native libraries.
+# Endings of compressed files that Spark can decompress without native libraries.
 _SPARK_CODECS = (".gz", ".bz2")
-# Bytes of files from which on a load takes long enough to be killed, so that its id is printed at the start.
+# A load of at least this many bytes takes so long that it may be killed. Its id is therefore printed at the start.
 _RESUMABLE_BYTES = 32 << 20
 
 
 class LoadEngine(StrEnum):
-    """What reads the files."""
+    """The engine that reads the files."""
 
     AUTO = "auto"
     ARROW = "arrow"
@@ -145,7 +145,7 @@ def load(
         bad_rows_file=bad_rows_file,
         load_id=load_id,
     )
-    # Local files are found before the catalog is created, so that a mistyped name creates nothing.
+    # Local files are searched before the catalog is created, so that a mistyped name creates nothing.
     inputs = find_files(files, file_format) if all(scheme_of(text) == "file" for text in files) else None
     opened = open_catalog(choice, create=True)
     inputs = inputs or find_files(files, file_format, opened.properties)
@@ -163,14 +163,26 @@ def load(
     else:
         for line in _summary(into, result):
             typer.echo(visible(line))
-        # Not wrapped, so that the lines can be copied.
+        # The lines are not wrapped, so that they can be copied.
         typer.echo(
             visible(_ways_to_open(opened, name, has_name_in_configuration=choice.uri is None and choice.warehouse is None)), err=True
         )
 
 
 def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -> tuple[LoadEngine, str]:
-    """Return what reads the files, and the reason as the end of a sentence. Raises `InvalidInputError` where Spark was chosen and cannot."""
+    """Choose the engine that reads the files.
+
+    Args:
+        engine: The engine that the user chose.
+        files: The input files.
+        request: The load.
+
+    Returns:
+        The engine, and the reason as the end of a sentence.
+
+    Raises:
+        InvalidInputError: The user chose Spark, which cannot read the files.
+    """
     obstacle = _obstacle_to_spark(files, request)
     if engine is LoadEngine.SPARK and obstacle is not None:
         raise _not_by_spark(obstacle)
@@ -204,7 +216,7 @@ def _obstacle_to_spark(files: InputFiles, request: LoadRequest) -> str | None:
 
 @contextmanager
 def _load_step(text: str) -> Iterator[ProgressCallback]:
-    """Show a pass over the files in a terminal, and return the callback that moves its bar."""
+    """Show the progress of a pass over the files, and yield the callback that updates it."""
     with step(text, unit=BYTES, in_pipes=False) as work:
 
         def advance(state: LoadProgress) -> None:
@@ -242,7 +254,7 @@ def _load_by_spark(load: FileLoad) -> LoadResult:
     except SchemaMismatchError:
         raise
     except InvalidInputError:
-        # Spark ends at the first bad row; all of them are counted here.
+        # Spark stops at the first bad row; here all bad rows are counted.
         with _load_step("Counting bad rows") as progress:
             load.count_bad_rows(progress)
         raise
@@ -263,7 +275,7 @@ def _keys(text: str | None) -> Sequence[str]:
 
 @contextmanager
 def _reports_interrupt(load: FileLoad) -> Iterator[None]:
-    """Add the state of the table to the text of a `KeyboardInterrupt`."""
+    """Add a description of the table's state to a `KeyboardInterrupt` of a `with` block."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -304,14 +316,14 @@ def _as_json(into: str, result: LoadResult) -> dict[str, Any]:
 
 
 def _ways_to_open(catalog: Catalog, table: Identifier, *, has_name_in_configuration: bool) -> str:
-    """Return the lines of Python and SQL that open the loaded table; a password in the address of the database is not shown."""
+    """Return lines of Python and SQL that open the loaded table. A password in the address of the database is not shown."""
     arguments = [repr(catalog.name)]
     if not has_name_in_configuration:
         shown = {key: catalog.properties[key] for key in ("uri", "warehouse") if key in catalog.properties}
         arguments += [f"{key}={(without_password(value) if '://' in value else value)!r}" for key, value in shown.items()]
     names = ".".join(part if _SQL_NAME.fullmatch(part) else "`" + part.replace("`", "``") + "`" for part in (catalog.name, *table))
     opening = f"catalog = icefloe.load_catalog({', '.join(arguments)})"
-    query = f"SELECT * FROM {names}"  # noqa: S608  text for a reader
+    query = f"SELECT * FROM {names}"  # noqa: S608  the text is only printed
     label = "In SQL:   " if find_spec("pyspark") is not None else "In SQL (needs icefloe[spark]):"
     return (
         f"In Python: {opening}; catalog.load_table({dotted(table)!r})\n"

@@ -1,6 +1,6 @@
 """The command `icefloe`. Exit codes: 0 done, 1 refused or output not written (reason on standard error), 2 wrong usage, 130 interrupted.
 
-This module imports next to nothing, so that Ctrl-C is handled while the others are imported.
+This module imports almost nothing, so that Ctrl-C is handled while the other modules are imported.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The commands that maintain, move and make tables, from the declarations of the procedures of the same names; and `maintain`, which shows its progress.
+"""The commands that maintain, move and create tables, made from the procedures of the same names; and `maintain`, which shows its progress.
 
 Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests; Table Statistics; Partition Statistics; Paths in Metadata.
 """
@@ -75,7 +75,7 @@ def compute_partition_stats(opened: Table, snapshot: SnapshotName = None, dry_ru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance(Reportable):
-    """What a run did, or with `dry_run` would do, by table."""
+    """The reports of a maintenance run, one for each table; with `dry_run` they state what the run would do."""
 
     name: str
     dry_run: bool
@@ -83,11 +83,11 @@ class Maintenance(Reportable):
 
     @property
     def has_faults(self) -> bool:
-        """Whether an action of a table failed."""
+        """Whether an action failed for any table."""
         return any(table.has_faults for table in self.tables)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field, and those of the tables."""
+        """Return every field, including those of the tables' reports."""
         return {**json_ready(self), "tables": [table.to_dict() for table in self.tables]}
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -110,7 +110,7 @@ def maintain(opened: Catalog, name: TableOrNamespace = "", **arguments: Any) -> 
 
 
 def _is_namespace(opened: Catalog, name: str) -> bool:
-    """Return whether a name is that of a namespace, or empty; one of several levels that does not exist is taken for a table.
+    """Return whether a name is empty or the name of a namespace. A name of several levels that is not a namespace counts as the name of a table.
 
     Raises:
         NoSuchNamespaceError: The name has one level, and there is no such namespace.

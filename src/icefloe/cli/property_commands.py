@@ -32,13 +32,13 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE|KEY ...", 
 
 
 class ActionFirst(TyperCommand):
-    """A command whose first two arguments are a name and an action, which may also be written in the other order, as in `schema` and `branch`."""
+    """A command whose first two arguments are a name and an action. They may also be written in the opposite order, as in `schema` and `branch`."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command with the name first."""
+        """Run the command, with the name moved to the first place."""
         name = next(parameter.name for parameter in self.params if parameter.param_type_name == "argument")
         first, second = ctx.params[name], ctx.params["action"]
-        # `set get` is the action `get` of a table called set.
+        # `set get` means the action `get` on a table called `set`.
         if first in _ACTIONS and second is not None and second not in _ACTIONS:
             ctx.params[name], ctx.params["action"] = second, first
         return super().invoke(ctx)
@@ -54,7 +54,7 @@ def properties(opened: TableReader, action: Action = None, words: Words = None) 
 
     def update(removals: list[str], updates: dict[str, str]) -> None:
         if not isinstance(opened, Table):
-            opened.refresh()  # type: ignore[attr-defined]  # a table without a catalog raises the reason why it cannot be changed
+            opened.refresh()  # type: ignore[attr-defined]  # for a table without a catalog, this raises the reason why it cannot be changed
         elif removals:
             opened.remove_properties(*removals)
         else:
@@ -86,15 +86,15 @@ def changed_properties(
     """Run an action on the properties of a table or namespace.
 
     Args:
-        action: `get`, `set`, `remove`, or None to show all.
-        words: The properties.
+        action: `get`, `set` or `remove`; None to show all properties.
+        words: The arguments of the action: names, or `name=value` for `set`.
         owner: The name of the table or namespace.
-        current: Its properties.
-        update: Removes and sets properties.
-        shown: Returns the view of the properties.
+        current: The current properties.
+        update: Changes properties: it gets the names to remove, and the values to set.
+        shown: Returns all properties as a value to print.
 
     Returns:
-        The view, after the change.
+        The value to print, after the change.
 
     Raises:
         InvalidInputError: The action or a word is not understood.

@@ -215,12 +215,20 @@ def _done(opened: Table, manage: ManageSnapshots) -> Reportable:
 
 
 def _snapshot(opened: Table, text: str) -> int | str:
-    """Return a branch or tag as its name, so that a concurrent move of it is detected; else a snapshot id. Raises `NoSuchSnapshotError`."""
+    """Return the name of a branch or tag, so that a concurrent move of it is detected; convert any other text to a snapshot id.
+
+    Raises:
+        NoSuchSnapshotError: The table has no such snapshot, branch or tag.
+    """
     return text if text in opened.refs() else existing_snapshot_of(opened, snapshot_id_of(opened, text)).snapshot_id
 
 
 def _age(text: str | None) -> int | None:
-    """Parse an age; return milliseconds. Raises `InvalidInputError`."""
+    """Convert an age, such as `7d`, to milliseconds; None stays None.
+
+    Raises:
+        InvalidInputError: The text is not an age.
+    """
     if text is None:
         return None
     age = _AGE.fullmatch(text)

@@ -1,4 +1,4 @@
-"""`icefloe repair`: shows what is wrong in a table and what each repair would change; with `--apply` it commits the repair, with `--undo` it takes it back."""
+"""`icefloe repair`: shows what is wrong in a table and what each repair would change. `--apply` commits the repair, and `--undo` reverts it."""
 
 import shlex
 from collections.abc import Sequence
@@ -58,12 +58,17 @@ def repair(
 
 
 def _as_typed(command: str, opened: Catalog, choice: CatalogChoice) -> str:
-    """Return a command with the options that named the catalog: its name alone leads to it only if it is configured."""
+    """Add the catalog options to a command, because the name of a catalog that is not configured does not suffice to find it."""
     return command.replace(f" --catalog {shlex.quote(opened.name)}", choice.arguments, 1) if choice.arguments else command
 
 
 def _check(table: str, *, apply: bool, undo_last: bool, only: Sequence[str], metadata_file: str | None) -> None:
-    """Refuse options that exclude each other, and a table without a catalog."""
+    """Refuse options that exclude each other, and a table that is named without a catalog.
+
+    Raises:
+        InvalidInputError: Options exclude each other.
+        ReadOnlyTableError: The table is named by its metadata file.
+    """
     if is_path(table):
         raise ReadOnlyTableError(
             "a table named by its metadata file cannot be repaired: no catalog would name the repaired metadata",

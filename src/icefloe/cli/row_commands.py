@@ -1,6 +1,6 @@
 """The commands `head` and `sql`, which print rows.
 
-A SELECT that the scan of one table can return is read in this process (`select_statement.py`); any other statement is run by Spark.
+A SELECT that can be computed by a scan of one table is read in this process (`select_statement.py`); any other statement is run by Spark.
 """
 
 import logging
@@ -39,7 +39,7 @@ _WITHOUT_SPARK = "without Spark a statement is SELECT columns FROM table [WHERE 
 
 
 class EngineName(StrEnum):
-    """What runs a statement."""
+    """The engine that runs a statement."""
 
     ARROW = "arrow"
     SPARK = "spark"
@@ -81,14 +81,14 @@ def head(
     try:
         opened = open_table(table, choice) if is_path(table) else _source(to_identifier(table, of_server=True), choice)
     except NeedsSparkError as reason:
-        query = f"SELECT * FROM {table} LIMIT {rows}"  # noqa: S608  text for a reader
+        query = f"SELECT * FROM {table} LIMIT {rows}"  # noqa: S608  the text is only printed
         raise UnsupportedFeatureError(
             f"head reads tables and metadata tables, and {reason}", next_step=f'run icefloe sql "{query}"'
         ) from reason
     version = branch or snapshot
     if isinstance(opened, TableReader):
         if branch is not None:
-            opened.scan().use_ref(branch)  # raises an error that names the branches
+            opened.scan().use_ref(branch)  # raises an error that lists the branches
     elif version is not None:
         raise InvalidInputError(
             f"{table} is a metadata table, which is read at the current snapshot", next_step="omit --snapshot and --branch"
@@ -157,9 +157,13 @@ def sql(
 
 
 def _by_arrow(text: str, choice: CatalogChoice, *, tolerant: bool) -> RowBatches:
-    """Return the rows of a statement, read in this process. Raises `NeedsSparkError`."""
+    """Return the rows of a statement, read in this process.
+
+    Raises:
+        NeedsSparkError: Only Spark can run the statement.
+    """
     level = logging.getLogger("sqlglot").level
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns about statements that it does not parse, which Spark runs
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # sqlglot warns about statements that it cannot parse, which Spark can run
     try:
         statement = parse_select(text)
     finally:
@@ -171,10 +175,10 @@ def _by_arrow(text: str, choice: CatalogChoice, *, tolerant: bool) -> RowBatches
 
 
 def _source(parts: tuple[str, ...], choice: CatalogChoice) -> TableReader | MetadataTable:
-    """Return the table, or metadata table, of a name in a statement; its first part may be the name of a catalog.
+    """Return the table or metadata table that a name in a statement refers to. The first part of the name may be the name of the catalog.
 
     Raises:
-        NeedsSparkError: The name is that of a view.
+        NeedsSparkError: The name is the name of a view.
         NoSuchTableError: There is no such table.
     """
     opened, name = _catalog_of(parts, choice)
@@ -208,13 +212,13 @@ def _catalog_of(parts: tuple[str, ...], choice: CatalogChoice) -> tuple[Catalog,
 
 
 def _by_spark(text: str, choice: CatalogChoice, *, because: str | None, most: int | None) -> RowBatches:
-    """Return the rows of a statement that Spark runs.
+    """Run a statement with Spark, and return its rows.
 
     Args:
         text: The statement.
-        choice: The catalog whose tables need no catalog in their names.
-        because: Why Arrow alone does not run it; None if Spark was chosen.
-        most: Maximum number of rows that are printed; None for all.
+        choice: The catalog whose tables can be named without the catalog.
+        because: The reason why the statement cannot be run without Spark; None if the user chose Spark.
+        most: The greatest number of rows that are printed; None for all.
 
     Raises:
         NotInstalledError: Spark is not installed.

@@ -1,6 +1,6 @@
-"""Rows of a table or a query: as a grid, as JSON or as CSV.
+"""Output of the rows of a table or query, as a grid, as JSON or as CSV.
 
-Every value is shown whole. Times are in ISO 8601, those with a zone in UTC with a `Z`; binary values are hexadecimal; decimals have all digits.
+Values are never shortened. Times are in ISO 8601, and those with a zone are in UTC with a `Z`; binary values are hexadecimal; decimals have all digits.
 """
 
 import json
@@ -26,23 +26,23 @@ from icefloe.spec.temporal_arrays import has_python_years, text_list
 from icefloe.spec.types import IcebergType, ListType, MapType, StructType, UUIDType, VariantType
 from icefloe.spec.variant import variant_to_json
 
-# A fraction of a second whose last digits are zeros, and what remains of it.
+# Patterns of fractions of a second that end with zeros, each with its replacement without these zeros.
 _ZEROS = ((r"\.0+(Z?)$", r"\1"), (r"(\.\d*[1-9])0+(Z?)$", r"\1\2"))
-# Rows of a grid that are drawn at once in a pipe or a file.
+# The number of rows of a grid that are drawn together in a pipe or a file.
 _BLOCK_ROWS = 1_000
 _QUOTED = re.compile(r'[",\r\n]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowBatches:
-    """Rows that come in batches of Arrow.
+    """Rows that arrive in Arrow record batches.
 
     Attributes:
         names: The names of the columns, which may repeat.
-        types: Their types as text.
-        kinds: Their types in the table, by place; empty where they are unknown.
-        batches: The rows.
-        engine: What reads them: `arrow`, in this process, or `spark`.
+        types: The types of the columns as text.
+        kinds: The types of the columns in the table, by index; empty if unknown.
+        batches: The record batches.
+        engine: The engine that reads the rows: `arrow`, in this process, or `spark`.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ class RowBatches:
     engine: str
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield each row as values of JSON."""
+        """Yield each row as values that JSON can represent."""
         for batch in self.batches:
             columns = [_values(batch.column(place), kind) for place, kind in enumerate(self.kinds)]
             yield from zip(*columns, strict=True) if columns else [()] * batch.num_rows
@@ -60,7 +60,7 @@ class RowBatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGrid(Reportable):
-    """The first rows, for reading. `is_complete` is False if there are more."""
+    """The first rows, as a grid. `is_complete` is False if there are more rows."""
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -70,7 +70,7 @@ class RowGrid(Reportable):
         if not self.columns:
             return Report("", (Prose("the statement returned no rows"),))
         texts = [tuple(map(cell_text, row)) for row in self.rows]
-        # Later columns give way first, but those with one value in all rows before every other; the first one stays.
+        # If the grid is too wide, columns with the same value in all rows are left out first, then the last columns. The first column stays.
         repeated = [len(texts) > 1 and len(set(column)) == 1 for column in zip(*texts, strict=True)] or [False] * len(self.columns)
         columns = tuple(
             Column(name, is_number=_is_number(kind), rank=place + len(self.columns) * (repeated[place] and place > 0))
@@ -86,9 +86,9 @@ def rows_of_arrow(table: Any, schema: Schema | None, engine: str) -> RowBatches:
     """Return the rows of an Arrow table or record batch reader.
 
     Args:
-        table: The rows.
-        schema: The columns of the table in its order; None where they are unknown.
-        engine: What reads the rows.
+        table: The Arrow table or reader.
+        schema: The table's columns in the order of the rows; None if unknown.
+        engine: The engine that reads the rows.
     """
     fields: Sequence[Any] = list(table.schema)
     kinds = tuple(field.field_type for field in schema.fields) if schema is not None else (None,) * len(fields)
@@ -105,20 +105,20 @@ def print_rows(source: RowBatches, *, as_json: bool, as_csv: bool, most: int | N
     """Print rows.
 
     Args:
-        source: The rows; not read further than needed.
-        as_json: Print JSON.
-        as_csv: Print CSV.
-        most: Maximum number of rows of a grid; None for all. JSON and CSV have every row.
+        source: The rows, which are read only as far as needed.
+        as_json: Whether JSON is printed.
+        as_csv: Whether CSV is printed.
+        most: The greatest number of rows of a grid; None for all. JSON and CSV have every row.
 
     Raises:
-        InvalidInputError: Both formats are requested, or JSON for columns of the same name.
+        InvalidInputError: Both formats are requested, or JSON for columns that have the same name.
     """
     if as_csv:
         _write_csv(source)
     elif as_json:
         _write_json(source)
     elif most is None and source.names and not sys.stdout.isatty():
-        # In blocks: a pipe may be closed after the first lines of a table that does not fit into memory.
+        # In blocks, because the table may not fit into memory, and the reader of a pipe may need only the first lines.
         draw_blocks(_blocks(source))
     else:
         rows: list[tuple[Any, ...]] = []
@@ -133,7 +133,7 @@ def print_rows(source: RowBatches, *, as_json: bool, as_csv: bool, most: int | N
 
 
 def _blocks(source: RowBatches) -> Iterator[Grid]:
-    """Yield the grid of the rows in blocks; one block without rows if there are none."""
+    """Yield the rows as grids of limited length. If there are no rows, yield one grid without rows."""
     columns = tuple(Column(name, is_number=_is_number(kind)) for name, kind in zip(source.names, source.types, strict=True))
     texts = (tuple(map(cell_text, row)) for row in source.rows())
     yield Grid("", columns, tuple(islice(texts, _BLOCK_ROWS)))
@@ -142,20 +142,24 @@ def _blocks(source: RowBatches) -> Iterator[Grid]:
 
 
 def check_formats(*, as_json: bool, as_csv: bool) -> None:
-    """Raise `InvalidInputError` if both formats are requested."""
+    """Refuse to print two formats.
+
+    Raises:
+        InvalidInputError: Both formats are requested.
+    """
     if as_json and as_csv:
         raise InvalidInputError("both --json and --csv are given", next_step="choose one")
 
 
 def cell_text(value: Any) -> str:
-    """Return a value of JSON as the text of a cell: text without quotes, `NULL` for None."""
+    """Return a JSON value as the text of a cell: text without quotes, and `NULL` for None."""
     if value is None:
         return "NULL"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _write_csv(source: RowBatches) -> None:
-    """Write a header line and the rows; null is empty, and empty text is in quotes. Control characters are escaped in a terminal only."""
+    """Write a header line and the rows. Null is an empty value, and empty text is in quotes. In a terminal, control characters are escaped."""
     escape = visible if sys.stdout.isatty() else str
     for row in chain([source.names], source.rows()):
         sys.stdout.write(escape(",".join(map(_csv_field, row))) + "\n")
@@ -176,11 +180,11 @@ def _write_json(source: RowBatches) -> None:
         )
     columns = [{"name": name, "type": kind} for name, kind in zip(source.names, source.types, strict=True)]
     rows = (json_text(dict(zip(source.names, row, strict=True))).replace("\n", "\n    ") for row in source.rows())
-    first = next(rows, None)  # before anything is written: most errors of reading come with the first row
+    first = next(rows, None)  # read the first row before anything is written, because most errors occur there
     beginning, _, end = json_text({"engine": source.engine, "columns": columns, "rows": []}).rpartition("]")
     sys.stdout.write(beginning)
     if first is not None:
-        # Row by row: a pipe may be closed after the first lines of a table that does not fit into memory.
+        # Row by row, because the table may not fit into memory, and the reader of a pipe may need only the first lines.
         sys.stdout.write(f"\n    {first}")
         sys.stdout.writelines(f",\n    {row}" for row in rows)
         sys.stdout.write("\n  ")
@@ -188,7 +192,7 @@ def _write_json(source: RowBatches) -> None:
 
 
 def _values(column: Any, kind: IcebergType | None) -> list[Any]:
-    if not has_python_years(column):  # Arrow's text has 16 bits for the year
+    if not has_python_years(column):  # Arrow has only 16 bits for the year when it formats a time
         return [_plain(value, kind) for value in text_list(column)]
     readable = _readable_type(column.type)
     texts = column if readable == column.type else column.cast(readable)
@@ -199,7 +203,7 @@ def _values(column: Any, kind: IcebergType | None) -> list[Any]:
 
 
 def _readable_type(kind: Any) -> Any:
-    """Return an Arrow type with text for dates and times, of which Python cannot represent nanoseconds and years after 9999."""
+    """Return an Arrow type in which dates and times are text, because Python cannot represent nanoseconds and years after 9999."""
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         return pa.string()
     if pa.types.is_struct(kind):
@@ -234,7 +238,7 @@ def _plain(value: Any, kind: IcebergType | None) -> Any:
 
 
 def _plain_map(pairs: list[tuple[Any, Any]], kind: MapType | None) -> Any:
-    """Return a map as an object if its keys are text, else as a list of pairs."""
+    """Return a map as a JSON object if all keys are text; otherwise as a list of pairs."""
     plain = [(_plain(key, kind.key_type if kind else None), _plain(value, kind.value_type if kind else None)) for key, value in pairs]
     return dict(plain) if all(isinstance(key, str) for key, _ in plain) else [list(pair) for pair in plain]
 

@@ -71,7 +71,7 @@ _JSON_LITERALS = (BooleanType, IntegerType, LongType, FloatType, DoubleType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaView(Reportable):
-    """A schema of a table. As JSON it is what the format stores, and what `icefloe create --schema-file` reads."""
+    """A schema of a table. Its JSON is the schema as metadata files store it, which `icefloe create --schema-file` can read."""
 
     table: str
     schema: Schema
@@ -99,13 +99,13 @@ class SchemaView(Reportable):
         return Report(f"schema {self.schema.schema_id} of {self.table}", (grid("", tuple(columns), rows, most),))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as in metadata files, with the name of the table."""
+        """Return the schema as metadata files store it, with the name of the table."""
         return {"table": self.table, **schema_to_json(self.schema)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecView(Reportable):
-    """The partition specs of a table. As JSON they are what the format stores."""
+    """The partition specs of a table. Their JSON is as metadata files store them."""
 
     table: str
     current: PartitionSpec
@@ -127,7 +127,7 @@ class SpecView(Reportable):
         return Report(f"partition specs of {self.table}", tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specs as in metadata files."""
+        """Return the specs as metadata files store them."""
         return {
             "table": self.table,
             "default-spec-id": self.current.spec_id,
@@ -137,7 +137,7 @@ class SpecView(Reportable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortOrderView(Reportable):
-    """The sort order of new files. As JSON it is what the format stores."""
+    """The sort order of new files. Its JSON is as metadata files store it."""
 
     table: str
     order: SortOrder
@@ -160,7 +160,7 @@ class SortOrderView(Reportable):
         return Report(title, (grid("", columns, rows, most),))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the order as in metadata files."""
+        """Return the sort order as metadata files store it."""
         return {"table": self.table, **sort_order_to_json(self.order)}
 
 
@@ -190,7 +190,7 @@ def add_columns(
             value = None if default is None else _default_of(field.field_type, default)
             update.add_column(field.name, field.field_type, field.doc, field.required, value)
         if first or before or after:
-            # Each is moved after the one before it, so that they keep their order.
+            # Each added column is moved after the previous one, so that they keep their order.
             _move(update, added[0].name, first=first, before=before, after=after)
             for previous, field in pairwise(added):
                 update.move_after(field.name, previous.name)
@@ -329,7 +329,11 @@ def _move(update: Any, column: str, *, first: bool, before: str | None, after: s
 
 
 def _default_of(kind: IcebergType, text: str) -> Any:
-    """Return the default that a text is for a column of the type: as in the format's JSON, with text, dates and decimals without quotes."""
+    """Parse a default value of a column. It is written as in the JSON of metadata files, but text, dates and decimals without quotes.
+
+    Raises:
+        InvalidSchemaError: The text is not a value of the type.
+    """
     try:
         is_literal = isinstance(kind, _JSON_LITERALS) or not isinstance(kind, PrimitiveType)
         return nested_from_json(kind, json.loads(text) if is_literal else text)
@@ -358,6 +362,6 @@ def _source_name(names: Mapping[int, str], source_id: int) -> str:
 
 
 def _column_names(opened: TableReader) -> dict[int, str]:
-    """Return every column's dotted name by its id, also of dropped columns."""
+    """Return the dotted name of every column by its id, including dropped columns."""
     schemas = (*opened.metadata.schemas, opened.schema())
     return {field.field_id: ".".join(path) for schema in schemas for path, field in walk(schema.fields)}

@@ -1,4 +1,4 @@
-"""Output of commands: results to standard output, progress and errors to standard error, so that `--json` prints JSON and nothing else."""
+"""Output of commands: results go to standard output, progress and errors to standard error, so that with `--json` standard output has only JSON."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.errors import InvalidInputError, in_one_line, visible
 from icefloe.lazy_imports import lazy_module
 
-if TYPE_CHECKING:  # rich is imported when something is drawn
+if TYPE_CHECKING:  # rich is imported only when something is drawn
     from rich import console as rich_console
     from rich import text as rich_text
 
@@ -27,7 +27,7 @@ else:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleValue(Reportable):
-    """One value for a script: printed alone in a line, never wrapped; as JSON with the name of what it belongs to."""
+    """One value for a script. As text it is alone in a line, which is never wrapped; as JSON it has the name of its owner."""
 
     owner: str
     name: str
@@ -37,19 +37,25 @@ class SingleValue(Reportable):
         return Report("", (Prose(self.value),))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the owner and the value."""
+        """Return the name of the owner and the value."""
         return {"name": self.owner, self.name: self.value}
 
 
 def console(*, to_errors: bool = False) -> "rich_console.Console":
-    """Return a console as wide as the terminal; wide enough for paths where the output is a file or a pipe, whatever `COLUMNS` is."""
+    """Return a console as wide as the terminal. For a file or a pipe it is wide enough for paths, regardless of `COLUMNS`."""
     stream = sys.stderr if to_errors else sys.stdout
     width = None if stream.isatty() else terminal.PLAIN_WIDTH
     return rich_console.Console(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
 def show(view: Reportable, *, as_json: bool, everything: bool = False) -> None:
-    """Print a view: complete as JSON, or for reading, where a terminal gets the first lines of long lists unless `everything` is true."""
+    """Print a value, as JSON or as text.
+
+    Args:
+        view: The value.
+        as_json: Whether complete JSON is printed.
+        everything: Whether a terminal gets all lines of long lists, not only the first.
+    """
     if as_json:
         write_json(view.to_dict())
     elif isinstance(view, SingleValue):
@@ -59,12 +65,12 @@ def show(view: Reportable, *, as_json: bool, everything: bool = False) -> None:
 
 
 def most_lines(*, everything: bool) -> int | None:
-    """Return how many lines of a list are printed: None, for all, where `everything` is true or the output is a file or a pipe."""
+    """Return the most lines of a list that are printed; None, for all, if `everything` is true or the output is a file or a pipe."""
     return MOST_LINES if sys.stdout.isatty() and not everything else None
 
 
 def draw(report: Report) -> None:
-    """Print a report; to a file or a pipe as plain lines without trailing blanks."""
+    """Print a report. In a file or a pipe it is plain text without trailing spaces."""
     target = console()
     if target.is_terminal:
         target.print(terminal.renderable_of(report), crop=False)
@@ -73,23 +79,23 @@ def draw(report: Report) -> None:
 
 
 def draw_blocks(blocks: Iterable[Grid]) -> None:
-    """Print a grid that comes in blocks of its rows to a file or a pipe, each block once it is there."""
+    """Print a grid that arrives in blocks of its rows to a file or a pipe, block by block."""
     for text in terminal.texts_of_blocks(blocks):
         sys.stdout.write(text + "\n")
 
 
 def write_json(value: Any) -> None:
-    """Print JSON, never wrapped or coloured."""
+    """Print JSON, which is never wrapped or coloured."""
     sys.stdout.write(json_text(value) + "\n")
 
 
 def json_text(value: Any) -> str:
-    """Return JSON as the commands print it, with control characters escaped."""
+    """Return JSON text as the commands print it, with control characters escaped."""
     return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def confirm(action: str) -> None:
-    """Return if the user confirms an action in the terminal.
+    """Let the user confirm an action in the terminal.
 
     Args:
         action: What would be done, such as `drop the table db.t`.
@@ -99,7 +105,7 @@ def confirm(action: str) -> None:
     """
     if not sys.stdin.isatty():
         raise InvalidInputError(f"a confirmation is needed to {action}", next_step="add --yes")
-    # Not `input`, which writes to standard output, where only results belong.
+    # `input` is not used, because it writes to standard output, where only results belong.
     sys.stderr.write(visible(f"{action[0].upper()}{action[1:]}? [y/N] "))
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -107,12 +113,12 @@ def confirm(action: str) -> None:
 
 
 def print_json_error(value: Any) -> None:
-    """Print JSON in one line to standard error: where lines of progress came before it, it is the last line."""
+    """Print JSON in one line to standard error. After lines of progress, it is the last line."""
     sys.stderr.write(visible(json.dumps(value, ensure_ascii=False)) + "\n")
 
 
 def print_message(text: str) -> None:
-    """Print text to standard error: a terminal gets lines of its width, in which no path is broken; a file or a pipe gets it unchanged."""
+    """Print text to standard error. In a terminal it is wrapped without splitting paths; in a file or a pipe it is unchanged."""
     if sys.stderr.isatty():
         console(to_errors=True).print(rich_text.Text(visible(text)), overflow="ignore", crop=False)
     else:
@@ -121,11 +127,11 @@ def print_message(text: str) -> None:
 
 @contextmanager
 def step(text: str, poll: Poll | None = None, unit: str = "tasks", *, in_pipes: bool = True) -> Iterator[Work]:
-    """Show a running step: as a progress bar in a terminal, as one line with the elapsed time elsewhere.
+    """Show a running step in a `with` block: as a progress bar in a terminal, otherwise as one line with the elapsed time.
 
     Args:
-        text: What the step is.
-        poll: Returns what is done, and all there is, in place of `Work.advance`.
+        text: A description of the step.
+        poll: Returns how much is done and how much there is, instead of `Work.advance`.
         unit: What is counted, in the plural.
         in_pipes: Whether a file or a pipe gets the line.
 

@@ -1,7 +1,9 @@
-"""SELECT statements that the scan of one table can return, without Spark.
+"""SELECT statements that can be computed by a scan of one table, without Spark.
 
-`SELECT columns FROM table WHERE condition ORDER BY columns LIMIT n`, parsed by sqlglot in Spark's dialect. Anything else needs Spark, and the reason is named.
-The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number, -0.0 equal to 0.0.
+Their form is `SELECT columns FROM table WHERE condition ORDER BY columns LIMIT n`, which sqlglot parses in Spark's dialect. For any other statement the error
+names
+the reason why it needs Spark. The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number, -0.0
+equal to 0.0.
 """
 
 import math
@@ -35,7 +37,7 @@ Path = tuple[str, ...]
 
 
 class NeedsSparkError(Exception):
-    """A statement that the scan of one table cannot return; the text is the reason."""
+    """A statement cannot be computed by a scan of one table. The text of the error is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +55,15 @@ class SelectStatement:
 
     Attributes:
         table: The parts of the table's name.
-        version: The snapshot id, branch or tag of VERSION AS OF.
-        columns: Paths of the selected columns, and their names in the result: as the statement spells them, like Spark; empty for the full name
-            as the table spells it. None for every column.
-        counts: The name of the result's only column if the statement selects `count(*)`, else None.
+        version: The snapshot id, branch or tag of VERSION AS OF; None for the current snapshot.
+        columns: The selected columns, each as its path and its name in the result; None for every column. The name is spelled as in the statement, as Spark
+            does;
+            an empty name means the full name as the table spells it.
+        counts: The name of the result's only column if the statement selects `count(*)`; otherwise None.
         row_filter: The condition.
         keys: The columns to sort by.
-        limit: The greatest number of rows.
-        offset: Rows to skip.
+        limit: The greatest number of rows; None for no limit.
+        offset: The number of rows to skip.
     """
 
     table: tuple[str, ...]
@@ -77,8 +80,8 @@ def parse_select(text: str) -> SelectStatement:
     """Parse a statement.
 
     Raises:
-        NeedsSparkError: It is not a SELECT of one table in the supported form.
-        InvalidInputError: It is empty.
+        NeedsSparkError: The statement is not a SELECT from one table in the supported form.
+        InvalidInputError: The statement is empty.
     """
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
@@ -92,7 +95,7 @@ def parse_select(text: str) -> SelectStatement:
         raise InvalidInputError("more than one statement is given", next_step="run one statement at a time")
     tree = trees[0]
     if not isinstance(tree, exp.Select):
-        if isinstance(tree, exp.Condition | exp.Alias):  # a mistyped keyword is parsed as the name of a column
+        if isinstance(tree, exp.Condition | exp.Alias):  # sqlglot parses a mistyped keyword as the name of a column
             raise NeedsSparkError("it does not begin with SELECT")
         keyword = tree.name.upper() if isinstance(tree, exp.Command) else tree.key.upper()
         raise NeedsSparkError(f"{keyword} is more than a SELECT from one table")
@@ -117,16 +120,19 @@ def parse_select(text: str) -> SelectStatement:
 
 
 def run_on_table(statement: SelectStatement, table: TableReader, *, tolerant: bool = False) -> RowBatches:
-    """Return the rows of a statement on a table.
+    """Run a statement on a table.
 
     Args:
         statement: The statement.
         table: The table.
-        tolerant: See `TableReader.scan`.
+        tolerant: Whether harmless deviations from the format are only warnings, as in `TableReader.scan`.
+
+    Returns:
+        The rows of the result.
 
     Raises:
-        InvalidSchemaError, InvalidFilterError: The statement names an unknown column, or compares one with a value of another type.
-        IcefloeError: As for `DataScan.to_arrow`.
+        InvalidSchemaError, InvalidFilterError: The statement names an unknown column, or compares a column with a value of another type.
+        IcefloeError: The errors of `DataScan.to_arrow`.
     """
     scan = replace(scan_of(table, statement.version), tolerant=tolerant)
     schema = scan.schema()
@@ -147,7 +153,7 @@ def run_on_table(statement: SelectStatement, table: TableReader, *, tolerant: bo
 
 
 def run_on_metadata_table(statement: SelectStatement, table: MetadataTable) -> RowBatches:
-    """Return the rows of a statement on a metadata table. Raises as `run_on_table`."""
+    """Run a statement on a metadata table. The errors are those of `run_on_table`."""
     if statement.version is not None:
         raise NeedsSparkError("it reads a metadata table of an older snapshot")
     bound = bind(statement.row_filter, table.schema, case_sensitive=False)
@@ -163,7 +169,15 @@ def run_on_metadata_table(statement: SelectStatement, table: MetadataTable) -> R
 
 
 def scan_of(table: TableReader, version: str | None) -> DataScan:
-    """Return a scan, with names of columns in any case, of the current snapshot or of a snapshot id, branch or tag. Raises `NoSuchSnapshotError`."""
+    """Return a scan in which names of columns may have any letter case.
+
+    Args:
+        table: The table.
+        version: A snapshot id, branch or tag; None for the current snapshot.
+
+    Raises:
+        NoSuchSnapshotError: The table does not have the version.
+    """
     if version is not None and version.isascii() and version.isdecimal() and version not in table.metadata.refs:
         return table.scan(snapshot_id=int(version), case_sensitive=False)
     scan = table.scan(case_sensitive=False)
@@ -171,7 +185,7 @@ def scan_of(table: TableReader, version: str | None) -> DataScan:
 
 
 class _Reader:
-    """The names of one statement: of its table, and of columns with or without the table's name before them."""
+    """Reads the names in one statement: of the table, and of columns, which may have the name of the table in front."""
 
     def __init__(self, table: Any) -> None:
         arguments = _clauses(table, {"this", "db", "catalog", "alias", "version"})
@@ -186,7 +200,7 @@ class _Reader:
             raise NeedsSparkError("the alias of the table renames its columns")
 
     def selection(self, items: list[Any]) -> tuple[tuple[tuple[Path, str], ...] | None, str | None]:
-        """Return the selected columns, None for all; and the name of `count(*)`."""
+        """Return the selected columns, or None for all; and the name of the column `count(*)`, or None if the statement does not count."""
         if len(items) == 1 and isinstance(items[0], exp.Star) and not _clauses(items[0], set()):
             return None, None
         counted = items[0].this if len(items) == 1 and isinstance(items[0], exp.Alias) else items[0] if items else None
@@ -201,7 +215,7 @@ class _Reader:
         return path, path[-1]
 
     def path(self, tree: Any) -> Path:
-        """Return the parts of a column's name, without that of the table."""
+        """Return the parts of a column's name, without the name of the table."""
         parts = tree.parts if isinstance(tree, exp.Column | exp.Dot) else ()
         if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
             raise NeedsSparkError(f"{tree.sql(dialect='spark')} is more than the name of a column")
@@ -212,7 +226,7 @@ class _Reader:
         return names
 
     def condition(self, tree: Any) -> BooleanExpression:
-        """Return a condition as a filter."""
+        """Convert a condition to a filter."""
         text = tree.sql(dialect="spark")
 
         def without_table(node: Any) -> Any:
@@ -230,7 +244,7 @@ class _Reader:
             raise NeedsSparkError(f"its condition is more than a filter on columns: {error.message.rpartition(': ')[2]}") from error
 
     def key(self, tree: Any, aliases: Mapping[str, Any]) -> OrderByKey:
-        """Return a key of ORDER BY; a name given with AS comes before the name of a column."""
+        """Return a key of ORDER BY. A name that was given with AS takes precedence over the name of a column."""
         if not isinstance(tree, exp.Ordered):
             raise NeedsSparkError(f"it is sorted by {tree.sql(dialect='spark')}")
         _clauses(tree, {"this", "desc", "nulls_first"})
@@ -244,7 +258,11 @@ class _Reader:
 
 
 def _clauses(tree: Any, supported: set[str]) -> dict[str, Any]:
-    """Return the parts of a tree by name; refuse a part that is not supported, so that none is left out of the result."""
+    """Return the parts of a syntax tree by name. A part that is not supported is refused, because it must not be ignored.
+
+    Raises:
+        NeedsSparkError: A part is not supported.
+    """
     present = {name.rstrip("_"): part for name, part in tree.args.items() if part}
     unsupported = sorted(present.keys() - supported)
     if unsupported:
@@ -270,7 +288,7 @@ def _number(clause: Any, name: str) -> int | None:
 
 
 def _resolve_columns(statement: SelectStatement, schema: Schema) -> list[tuple[Path, str]]:
-    """Return the paths of the selected columns as the schema spells them, with their names in the result."""
+    """Return the paths of the selected columns as the schema spells them, each with its name in the result."""
     if statement.columns is None:
         return [((field.name,), field.name) for field in schema.fields]
     paths = [(_path_in(schema, path), name) for path, name in statement.columns]
@@ -278,8 +296,13 @@ def _resolve_columns(statement: SelectStatement, schema: Schema) -> list[tuple[P
 
 
 def _path_in(schema: Schema, path: Path) -> Path:
-    """Return a path as the schema spells it; only fields of structs have one. Raises `InvalidSchemaError`, `NeedsSparkError`."""
-    schema.find_field(".".join(path), case_sensitive=False)  # raises an error that names the columns
+    """Return the path of a column as the schema spells it. Only fields of structs can have several parts.
+
+    Raises:
+        InvalidSchemaError: The schema has no such column.
+        NeedsSparkError: The path leads into a list or map.
+    """
+    schema.find_field(".".join(path), case_sensitive=False)  # raises an error that lists the columns
     fields, spelled = schema.fields, []
     for place, name in enumerate(path):
         field = next((item for item in fields if item.name == name), None) or next(
@@ -323,14 +346,14 @@ def _sort_rows(rows: Any, schema: Schema, keys: list[tuple[Path, OrderByKey]]) -
 
 
 def _comparable(column: Any) -> Any:
-    """Return floats as SQL orders them: -0.0 equals 0.0, and all NaN are equal. A sort order of the format distinguishes them."""
+    """Replace floats by values that sort as in SQL: -0.0 equals 0.0, and all NaN are equal. A sort order of the format distinguishes them."""
     if not pa.types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(math.nan, column.type), pc.add(column, pa.scalar(0.0, column.type)))
 
 
 def _slice_batches(batches: Any, offset: int, limit: int | None) -> Iterator[Any]:
-    """Yield the rows after the first `offset`, at most `limit`; no batch is read that is not needed."""
+    """Yield at most `limit` rows after the first `offset` rows. Batches that are not needed are not read."""
     left = limit
     for batch in batches:
         if left is not None and left <= 0:

@@ -1,4 +1,4 @@
-"""The commands `icefloe serve`, the REST catalog server, and `icefloe server-user`, which makes its users."""
+"""The commands `icefloe serve`, which runs the REST catalog server, and `icefloe server-user`, which adds users of the server."""
 
 import logging
 from dataclasses import replace
@@ -14,7 +14,7 @@ from icefloe.io.loopback import LOOPBACK
 from icefloe.lazy_imports import lazy_module
 from icefloe.optional_packages import optional_module
 
-if TYPE_CHECKING:  # uvicorn and Starlette are packages of the extra `server`
+if TYPE_CHECKING:  # these modules need uvicorn and Starlette, packages of the extra `server`
     from icefloe.server import access_control, served_locations, server_settings, users_file
     from icefloe.server import serve as server
 else:

@@ -14,25 +14,25 @@ _PLAIN = re.compile(r"[\w.][\w.-]*")
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the names with which a shell completes the argument of a command, by the catalog options before it."""
+    """Return the completions of a name in the catalog that the options before it select."""
     return _plain(names_in_catalog(_catalog_before(ctx), incomplete))
 
 
 def complete_ref(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the branches and tags that complete a snapshot's name; the table is an earlier word of the command."""
+    """Return the branches and tags that complete the name of a snapshot. The table is an earlier word of the command."""
     table = _table_before(ctx)
     return [] if table is None else _plain(name for name in sorted(table.metadata.refs) if name.startswith(incomplete))
 
 
 def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns, also those in structs, that complete a column's name; the table is an earlier word of the command."""
+    """Return the columns, including fields of structs, that complete the name of a column. The table is an earlier word of the command."""
     table = _table_before(ctx)
     return [] if table is None else _plain(name for name in table.schema().column_names if name.startswith(incomplete))
 
 
 def _table_before(ctx: typer.Context) -> TableReader | None:
-    """Return the table that the words before the completed one name; None where it cannot be opened."""
-    # The words after an option without its value are not parsed into parameters.
+    """Return the table that an earlier word of the command names; None if it cannot be opened."""
+    # After an option whose value is missing, the words are in `args` and not in `params`.
     name = ctx.params.get("table") or next(iter(ctx.args), None)
     try:
         return None if name is None else open_table(name, _catalog_before(ctx))
@@ -41,7 +41,7 @@ def _table_before(ctx: typer.Context) -> TableReader | None:
 
 
 def _plain(names: Iterable[str]) -> list[str]:
-    """Return the names that a shell takes as they are: it inserts a name unquoted, and the writer of a table chooses them."""
+    """Return the names that need no quotes in a shell. The shell inserts a completion unquoted, and a hostile writer of a table may choose its names."""
     return [name for name in names if _PLAIN.fullmatch(name)]
 
 
@@ -83,11 +83,14 @@ Properties = Annotated[list[str] | None, typer.Option("--property", metavar="NAM
 
 
 def pairs_of(texts: Iterable[str] | None, option: str = "") -> dict[str, str]:
-    """Return values by key of texts such as `key=value`.
+    """Parse texts such as `key=value`.
 
     Args:
         texts: The texts; a value may contain further equals signs.
-        option: The option that they are given with, such as `--property`, for the error; empty for arguments.
+        option: The option that has the texts, such as `--property`, for the error; empty for arguments.
+
+    Returns:
+        The values by key.
 
     Raises:
         InvalidInputError: A text has no key or no equals sign, or a key is given twice.
@@ -105,5 +108,5 @@ def pairs_of(texts: Iterable[str] | None, option: str = "") -> dict[str, str]:
 
 
 def properties_of(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the properties of `--property`. Raises as `pairs_of`."""
+    """Return the properties that `--property` sets. The errors are those of `pairs_of`."""
     return pairs_of(texts, "--property")

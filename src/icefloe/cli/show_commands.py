@@ -1,4 +1,4 @@
-"""Read-only commands: `list`, `tree`, `trace`, `log`, `files`, `check`, `refs`, `location`, `uuid` and `show ...`. Each prints one view."""
+"""Read-only commands: `list`, `tree`, `trace`, `log`, `files`, `check`, `refs`, `location`, `uuid` and `show ...`. Each prints one value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ History = Annotated[bool, typer.Option("--history", help="The files of every sna
 
 
 class RefType(StrEnum):
-    """The types of refs."""
+    """The types of named references: branch and tag."""
 
     BRANCH = "branch"
     TAG = "tag"
@@ -65,12 +65,12 @@ _CONTENTS = ("data", "position_deletes", "equality_deletes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileList(Reportable):
-    """Data files and delete files of a table. Sizes in bytes; partition values by the names of the partition fields."""
+    """The data files and delete files of a table. Sizes are in bytes; partition values are by the names of the partition fields."""
 
     table: str
     location: str
     snapshot_id: int | None
-    history: bool  # the files of every snapshot
+    history: bool  # whether the files of every snapshot are listed
     files: tuple[Mapping[str, Any], ...]
 
     def report(self, most: int | None = MOST_LINES) -> Report:

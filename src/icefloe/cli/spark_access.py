@@ -8,7 +8,7 @@ import threading
 from importlib import import_module
 from typing import Any
 
-# Py4J logs the stack of every call that Ctrl-C interrupts, through the root logger. The user who pressed it does not need that.
+# Py4J logs the stack of every call that Ctrl-C interrupts, through the root logger. A user who pressed Ctrl-C does not need it.
 _WARNINGS = logging.StreamHandler()
 _WARNINGS.setLevel(logging.WARNING)
 _WARNINGS.addFilter(lambda record: "py4j" not in record.pathname)
@@ -22,12 +22,13 @@ def spark_module(name: str) -> Any:
 def start_spark() -> Any:
     """Return the running Spark session, or start one.
 
-    Afterwards Ctrl-C raises `KeyboardInterrupt`. PySpark's own handler calls the JVM inside the signal handler, where the interrupted call may hold the
-    connection, and then prints stacks.
+    Afterwards Ctrl-C raises `KeyboardInterrupt`. PySpark's own signal handler is replaced, because it calls the JVM while the interrupted call may hold the
+    connection,
+    and then prints stacks.
 
     Raises:
         EngineError: Spark cannot start.
-        KeyboardInterrupt: Ctrl-C was pressed; raised once Spark has started.
+        KeyboardInterrupt: Ctrl-C was pressed during the start; it is raised when Spark has started.
     """
     logging.getLogger().addHandler(_WARNINGS)
     if threading.current_thread() is not threading.main_thread():
@@ -35,7 +36,7 @@ def start_spark() -> Any:
     previous_handler, interrupted = signal.getsignal(signal.SIGINT), threading.Event()
 
     def defer(_number: int, _frame: object) -> None:
-        # If PySpark is interrupted before its JVM has connected, that JVM runs for ever. A second Ctrl-C does not wait.
+        # A first Ctrl-C waits: if PySpark is interrupted before its JVM has connected, the JVM runs for ever. A second Ctrl-C does not wait.
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
@@ -52,12 +53,12 @@ def start_spark() -> Any:
 
 def _start_session() -> Any:
     session = spark_module("runtime.start_session").session()
-    # Registered last, so that it runs first at exit: a session stopped before its JVM ends logs no lost connection.
+    # Registered last, so that it runs first at exit: a session that is stopped before its JVM ends logs no lost connection.
     atexit.register(stop_spark)
     return session
 
 
 def stop_spark() -> None:
-    """Stop the Spark session of this process, if there is one, with every task that may still be writing."""
+    """Stop the Spark session of this process, if there is one, and all tasks that may still be writing."""
     if "pyspark" in sys.modules:
         spark_module("runtime.running_jobs").stop_running_session()

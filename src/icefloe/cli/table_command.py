@@ -1,4 +1,4 @@
-"""Decorators that turn a function into a command: they add the table argument and the catalog options, and print the returned view."""
+"""Decorators that convert a function to a command: they add the table argument and the catalog options, and print the returned value."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from icefloe.procedures.procedure import Parameter, Procedure
 from icefloe.spec.types import BooleanType, ListType, LongType, MapType, StringType
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-# Options that name a branch, or a snapshot also by a branch or tag.
+# Options whose value may be the name of a branch or tag.
 _REFS = ("--branch", "--snapshot")
 _TABLE = inspect.Parameter("table", _KEYWORD, annotation=TableName)
 _CATALOG = (
@@ -33,7 +33,7 @@ _OUTPUT = (
 
 
 def with_catalog_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function whose keyword argument `choice` becomes the options that name a catalog."""
+    """Convert a function to a command. Its keyword argument `choice` is replaced by the options that select a catalog."""
 
     def command(**values: Any) -> None:
         function(choice=_choice_of(values), **values)
@@ -44,32 +44,32 @@ def with_catalog_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def finds_catalog(look: Callable[..., Reportable]) -> Callable[..., None]:
-    """Make a command that calls `look` with the choice of the catalog, which it opens itself, and prints the value."""
+    """Convert a function to a command that passes it the catalog options and prints its result. The function opens the catalog itself."""
     return _command(look, lambda choice: choice, [])
 
 
 def looks_at_table(look: Callable[..., Reportable]) -> Callable[..., None]:
-    """Make a command that opens a table for reading, calls `look` with it and the command's own options, and prints the view."""
+    """Convert a function to a command that opens a table for reading, passes the table and the options to the function, and prints its result."""
     return _command(look, open_table, [_TABLE])
 
 
 def changes_table(change: Callable[..., Reportable]) -> Callable[..., None]:
-    """Make a command that opens a table of a catalog to change it, calls `change`, and prints the view."""
+    """Convert a function to a command that opens a table of a catalog to change it, passes it to the function, and prints the result."""
     return _command(change, open_changeable, [_TABLE], after_interrupt=AFTER_CHANGE)
 
 
 def looks_at_catalog(look: Callable[..., Reportable]) -> Callable[..., None]:
-    """Make a command that opens a catalog, calls `look` with it, and prints the view."""
+    """Convert a function to a command that opens a catalog, passes it to the function, and prints the result."""
     return _command(look, open_catalog, [])
 
 
 def changes_tables_of_catalog(change: Callable[..., Reportable]) -> Callable[..., None]:
-    """Make a command as `looks_at_catalog`, which changes tables in commits of their own."""
+    """Convert a function to a command as `looks_at_catalog` does, for a function that commits changes of tables."""
     return _command(change, open_catalog, [], after_interrupt=AFTER_CHANGE)
 
 
 def creates_in_catalog(create: Callable[..., Reportable]) -> Callable[..., None]:
-    """Make a command as `looks_at_catalog`, which also creates the SQLite database of the catalog if it does not exist."""
+    """Convert a function to a command as `looks_at_catalog` does; the SQLite database of the catalog is created if it does not exist."""
 
     def open_or_create_catalog(choice: CatalogChoice) -> Catalog:
         return open_catalog(choice, create=True)
@@ -78,7 +78,12 @@ def creates_in_catalog(create: Callable[..., Reportable]) -> Callable[..., None]
 
 
 def procedure_command(procedure: Procedure, *, after_interrupt: str = AFTER_CHANGE) -> Callable[..., None]:
-    """Make the command of a procedure, with the options that its parameters declare; it prints the result."""
+    """Return the command of a procedure, with the options that its parameters declare. The command prints the result.
+
+    Args:
+        procedure: The procedure.
+        after_interrupt: A description of the state after Ctrl-C.
+    """
 
     @takes_options_of(procedure)
     def run(opened: Any, **arguments: Any) -> Reportable:
@@ -92,7 +97,12 @@ def procedure_command(procedure: Procedure, *, after_interrupt: str = AFTER_CHAN
 
 
 def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that makes options of a procedure of the parameters of the same names, and of `**arguments` all others; None is left out."""
+    """Return a decorator that gives a command function the options of a procedure.
+
+    A parameter of the function with the name of a procedure's parameter becomes that option; `**arguments` is replaced by all other options. The function is
+    not
+    passed options that are None.
+    """
     options = {parameter.name: parameter for parameter in procedure.options}
 
     def add_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,16 +126,16 @@ def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Any]], Cal
 
 
 def _option_of(parameter: Parameter) -> inspect.Parameter:
-    """Return a parameter of a procedure as one that typer reads."""
+    """Convert a parameter of a procedure to a parameter that typer reads."""
     option = parameter.option
-    assert option is not None  # noqa: S101  the parameters are those with an option
+    assert option is not None  # noqa: S101  only parameters with an option are passed
     if not option.name.startswith("-"):
         argument = typer.Argument(metavar=option.name, help=option.help)
         return inspect.Parameter(parameter.name, _KEYWORD, annotation=Annotated[str, argument])
     completion = complete_ref if option.name in _REFS and isinstance(parameter.kind, StringType) else None
     info = typer.Option(option.name, metavar=option.metavar, help=option.help, min=option.minimum, autocompletion=completion)
     if isinstance(parameter.kind, BooleanType):
-        is_on = parameter.default is True and "/" in option.name  # an option that names both of its values
+        is_on = parameter.default is True and "/" in option.name  # the option names both of its values
         return inspect.Parameter(parameter.name, _KEYWORD, default=is_on, annotation=Annotated[bool, info])
     if isinstance(parameter.kind, ListType | MapType):
         item = int if isinstance(parameter.kind, ListType) and isinstance(parameter.kind.element, LongType) else str
@@ -136,7 +146,7 @@ def _option_of(parameter: Parameter) -> inspect.Parameter:
 
 
 def _argument_of(parameter: Parameter, value: Any) -> Any:
-    """Return the argument of a procedure for the value of an option; None where the option was not given."""
+    """Convert the value of an option to the argument of the procedure; None if the option was not given."""
     if isinstance(parameter.kind, BooleanType):
         is_negation = parameter.default is True and parameter.option is not None and "/" not in parameter.option.name
         return not value if is_negation else value
@@ -150,13 +160,13 @@ def _argument_of(parameter: Parameter, value: Any) -> Any:
 def _command(
     function: Callable[..., Reportable], opening: Callable[..., Any], subject: list[inspect.Parameter], *, after_interrupt: str = ""
 ) -> Callable[..., None]:
-    """Make a function with the parameters of `function` without its first, and the shared ones; typer reads them from the signature.
+    """Return a command function whose signature, which typer reads, has the own parameters of `function` and the shared options.
 
     Args:
-        function: Returns the view.
-        opening: Opens what `function` gets, by the values of `subject` and the choice of the catalog.
-        subject: The parameters that name it.
-        after_interrupt: The state that Ctrl-C leaves, unless `function` raises a `KeyboardInterrupt` that has it.
+        function: Returns the value to print. Its first parameter is what `opening` returns.
+        opening: Opens the table or catalog, given the values of `subject` and the catalog options.
+        subject: The parameters that name the table; empty if a catalog is opened.
+        after_interrupt: A description of the state after Ctrl-C, unless `function` raises a `KeyboardInterrupt` that has one.
     """
     own = [parameter.replace(kind=_KEYWORD) for parameter in list(inspect.signature(function).parameters.values())[1:]]
 
@@ -178,14 +188,14 @@ def _command(
 
 
 def _choice_of(values: dict[str, Any]) -> CatalogChoice:
-    """Take the options that name a catalog out of the values of a command."""
+    """Remove the catalog options from the values of a command, and return them."""
     return CatalogChoice(name=values.pop("catalog"), uri=values.pop("uri"), warehouse=values.pop("warehouse"))
 
 
 def _with_parameters(
     command: Callable[..., None], function: Callable[..., Any], parameters: list[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Give a command the name and the help text of its function, and the parameters that typer reads."""
+    """Give a command function the name and help text of another function, and a signature with the parameters that typer reads."""
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__, command.__name__ = function.__doc__, function.__name__

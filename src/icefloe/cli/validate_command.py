@@ -1,4 +1,4 @@
-"""`icefloe validate`: finds what breaks the rules of the specification in a table, a namespace or a catalog."""
+"""`icefloe validate`: finds violations of the specification in a table, a namespace or a catalog."""
 
 import sys
 from dataclasses import replace
@@ -23,7 +23,7 @@ from icefloe.procedures import validation_procedures
 
 
 class FailOn(StrEnum):
-    """From which severity on the exit code is 1."""
+    """The least severity of a finding for which the exit code is 1."""
 
     ERROR = "error"
     WARNING = "warning"
