@@ -1,4 +1,4 @@
-"""Data files and delete files as Arrow: read by field id, written and rolled at a target size, described by metrics, rewritten.
+"""Data files and delete files as Arrow data: reading by field id, writing and rolling at a target size, metrics, rewriting.
 
-Storage is reached only through the port `spec.ports.FileIO`. Which files a scan reads and a commit adds is decided in `scan`, `commit` and `table`.
+Storage is accessed only through the protocol `spec.ports.FileIO`. The packages `scan`, `commit` and `table` decide which files are read and added.
 """

@@ -1,6 +1,6 @@
-"""Theta sketches of columns, computed from batches of rows in this process and in Spark's tasks.
+"""Theta sketches of columns, computed from batches of rows, in this process or in Spark's tasks.
 
-The sketches are `spec/puffin/theta_sketch.py`, the hashes of values `spec/distinct_values.py`. Spec: Puffin file format.
+`spec/puffin/theta_sketch.py` implements the sketches, and `spec/distinct_values.py` the hashes of values. Spec: Puffin file format.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import PrimitiveType
 
-# Threads that hash columns side by side; hashing is numpy's and Arrow's native code for the most part.
+# Threads that hash columns in parallel; most of the work is native code of numpy and Arrow.
 _HASH_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SketchedColumn:
-    """A column whose distinct values are counted: its type, and the names of the structs around it and its own, outermost first."""
+    """A column whose distinct values are counted: its type, and its path, which is the names from the top-level column down to the field."""
 
     kind: PrimitiveType
     path: tuple[str, ...]
@@ -35,15 +35,15 @@ class SketchedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSketcher:
-    """The counting of distinct values of data files, as a function that pickles.
+    """A function that computes sketches of data files. It can be pickled.
 
     Attributes:
         io: The storage.
         schema: The table's schema.
-        projection: The outermost columns of those whose values are counted.
+        projection: The top-level columns that contain the counted columns.
         specs: Partition specs of the table, by id.
         name_mapping: Field ids for the columns of files without ids.
-        deletes: Loader that keeps delete files for other data files.
+        deletes: Loader that caches delete files for other data files.
         columns: The columns whose values are counted.
     """
 
@@ -56,7 +56,7 @@ class FileSketcher:
     columns: tuple[SketchedColumn, ...]
 
     def __call__(self, task: FileScanTask) -> list[bytes]:
-        """Return a serialized sketch for each column, of the rows of one scan task. Raises as `read_task`."""
+        """Return a serialized sketch for each column, of the live rows of a scan task. Raises the errors of `read_task`."""
         batches = read_task(
             self.io,
             task,
@@ -70,17 +70,17 @@ class FileSketcher:
 
 
 def merge_sketches(left: Sequence[bytes], right: Sequence[bytes]) -> list[bytes]:
-    """Return the serialized unions of the sketches of two files, column by column."""
+    """Merge the serialized sketches of two files, column by column."""
     pairs = zip(left, right, strict=True)
     return [union((sketch_from_bytes(of_left), sketch_from_bytes(of_right))).to_bytes() for of_left, of_right in pairs]
 
 
 def column_sketches(batches: Iterable[Any], columns: Sequence[SketchedColumn]) -> list[ThetaSketch]:
-    """Return a sketch of each column's values, nulls left out.
+    """Compute a sketch of each column's values, without nulls.
 
     Args:
-        batches: Record batches with the outermost columns.
-        columns: The columns.
+        batches: Record batches with the top-level columns.
+        columns: The columns whose values are counted.
 
     Returns:
         The sketches, in the order of the columns.

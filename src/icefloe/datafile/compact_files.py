@@ -1,7 +1,6 @@
-"""`compact_files`: the rows of several data files, without deleted rows, are written to fewer or larger files.
+"""`compact_files`: write the live rows of several data files to fewer or larger files.
 
-Rows pass through as a stream, so that memory is bounded as in `write_batches`, whatever the number of files. `icefloe/maintenance` decides which files are
-compacted together.
+Rows are streamed, so that memory is bounded as in `write_batches`, for any number of files. `icefloe/maintenance` decides which files are compacted together.
 Spec: Row-level Deletes; Row Lineage; Partition Evolution.
 """
 
@@ -22,7 +21,7 @@ from icefloe.spec.schema.schema import schema_with_lineage
 
 @dataclass(frozen=True, kw_only=True)
 class FilesToCompact:
-    """Data files, or byte ranges of them, whose rows are written to the same new files.
+    """Data files, or byte ranges of data files, whose rows are written to the same new files.
 
     Attributes:
         tasks: The files with the deletes that apply to them.
@@ -35,7 +34,7 @@ class FilesToCompact:
 
 @dataclass(frozen=True, kw_only=True)
 class CompactedFiles:
-    """The new files."""
+    """The new files of a compaction."""
 
     added: tuple[DataFile, ...]
 
@@ -44,17 +43,17 @@ def compact_files(reader: LiveRows, work: FilesToCompact, task: WritingTask) -> 
     """Write the live rows of files, in their order, as new files of the target's partition spec. Rows keep their row ids.
 
     Args:
-        reader: Reads the rows; it has the table, the partition spec and the location of new files.
+        reader: The reader of the live rows. Its target has the table, the partition spec and the location of new files.
         work: The files to compact.
-        task: The task that writes.
+        task: The number and attempt of the writing task, and its stop signal.
 
     Returns:
-        The new files, none if every row is deleted.
+        The new files; empty if every row is deleted.
 
     Raises:
         CancelledError: The task was stopped.
-        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
-        StorageError: As `write_batches`, which leaves no files after a failure.
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: Errors of `read_task`.
+        StorageError: Errors of `write_batches`, which leaves no files after a failure.
     """
     target = reader.target
     copy_schema = schema_with_lineage(reader.schema) if work.keeps_row_ids else reader.schema

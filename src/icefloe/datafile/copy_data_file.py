@@ -1,7 +1,7 @@
-"""`rewrite_task`: copy-on-write of one data file: a copy without the rows that match a filter and without rows that delete files delete.
+"""`rewrite_task`: copy-on-write of one data file: a copy without the rows that match a filter, and without rows that are already deleted.
 
 Rows with a row id keep it in the copy. `operations/rows/copy_on_write_delete.py` decides which files are rewritten; `copy_file_group.py` copies several files
-into fewer ones.
+into fewer files.
 Spec: Row-level Deletes (copy-on-write); Row Lineage.
 """
 
@@ -25,7 +25,7 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.partitioning.sort_order import SortOrder, sorted_rows
 from icefloe.spec.schema.schema import Schema, schema_with_lineage
 
-# Copies of files are sorted in memory if their rows take at most this many bytes of Arrow memory; and the assumed bytes of a value.
+# Copies of files are sorted in memory if their rows take at most this many bytes; and the assumed bytes of a value.
 SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 
 
@@ -33,8 +33,8 @@ SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 class RewrittenFile:
     """The result of copying one data file.
 
-    `added` is empty if no row was kept, and also if no row was deleted: then the source stays in the table (`is_unchanged`). Rows that were deleted before are
-    counted neither as kept nor as deleted. `dangling_deletes` are the delete files for the source alone, which are removed together with it.
+    `added` is empty in two cases: if no row was kept, and if no row was deleted, so that the source stays in the table (`is_unchanged`). Rows that were deleted
+    before are not counted. `dangling_deletes` are the delete files that apply only to the source, and are removed with it.
     """
 
     source: DataFile
@@ -50,21 +50,21 @@ class RewrittenFile:
 
 
 def rewrite_task(reader: LiveRows, delete_filter: BooleanExpression, source: FileScanTask, task: WritingTask) -> RewrittenFile:
-    """Copy the file of a scan task, in its partition and spec, without the rows for which `delete_filter` is TRUE.
+    """Copy the file of a scan task within its partition and spec, without the rows for which `delete_filter` is TRUE.
 
-    The columns of the filter are read first; if they show that all rows or none are deleted, nothing is written. If the source has a first row id, the copy
-    has the two columns of row lineage, so that row ids and last-updated sequence numbers stay. The copy is sorted by the table's sort order if the source is
-    not and the rows can be sorted in memory; its `sort_order_id` is that of its rows.
+    The columns of the filter are read first. If they show that the filter matches all rows or no row, nothing is written. If the source has a first row id, the
+    copy has the two columns of row lineage, so that row ids and last-updated sequence numbers are kept. If the source is not sorted by the table's sort order,
+    the copy is sorted if its rows fit in memory. The copy's `sort_order_id` is the order of its rows.
 
     Args:
-        reader: Reads the rows; it has the table and the location of new files.
+        reader: The reader of the live rows. Its target has the table and the location of new files.
         delete_filter: A filter bound to the table's schema.
         source: The data file, with its delete files.
-        task: The task that writes.
+        task: The number and attempt of the writing task, and its stop signal.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
-        StorageError: As `write_batches`, which leaves no files after a failure.
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: Errors of `read_task`.
+        StorageError: Errors of `write_batches`, which leaves no files after a failure.
     """
     target = reader.target
     keep = _rows_to_keep(reader, source, delete_filter)
@@ -78,7 +78,7 @@ def rewrite_task(reader: LiveRows, delete_filter: BooleanExpression, source: Fil
     copy_schema = reader.schema if source.file.first_row_id is None else schema_with_lineage(reader.schema)
     kept_rows, order_id = _filter_batches(reader.of(source, copy_schema), keep), source.file.sort_order_id
     if order_id != target.sort_order_id and not target.sort_order.is_unsorted and kept * row_bytes(copy_schema) <= SORTED_BYTES:
-        # The rows of an older file may not be in the table's present sort order.
+        # An older file may not be sorted by the table's current sort order.
         kept_rows, is_sorted = sorted_batches(kept_rows, target.sort_order, copy_schema)
         order_id = target.sort_order_id if is_sorted else order_id
     copy_target = replace(target, schema=copy_schema, spec=reader.specs[source.spec_id], sort_order_id=order_id)
@@ -105,7 +105,7 @@ def _filter_batches(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa
 
 
 def row_bytes(schema: Schema) -> int:
-    """Return an estimate of the bytes that a row takes in memory."""
+    """Return the estimated bytes of a row in memory."""
     return _VALUE_BYTES * max(1, len(leaves_of(schema)))
 
 
@@ -113,7 +113,7 @@ def sorted_batches(batches: Iterable[Any], order: SortOrder, schema: Schema) -> 
     """Sort record batches in memory by a sort order of the table.
 
     Returns:
-        The sorted batches and True. The unchanged batches and False if the order has no fields, or has a transform or a column that cannot be sorted by.
+        The sorted batches and True. If the order has no fields, or has a transform or column that cannot be sorted, the unchanged batches and False.
     """
     table = pa.Table.from_batches(list(batches))
     sorted_table = sorted_rows(table, order, schema)

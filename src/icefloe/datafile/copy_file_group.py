@@ -1,6 +1,6 @@
-"""`rewrite_group`: copy-on-write of several data files: their remaining rows and new rows of the same partition are written to as few files as possible.
+"""`rewrite_group`: copy-on-write of several data files: write their remaining rows, and new rows of the same partition, to as few files as possible.
 
-`operations/rows/copy_on_write_delete.py` decides which files are a group; `copy_data_file.py` copies one file without the rows of a filter.
+`operations/rows/copy_on_write_delete.py` forms the groups; `copy_data_file.py` copies one file without the rows of a filter.
 Spec: Row-level Deletes (copy-on-write); Row Lineage; Sorting.
 """
 
@@ -35,10 +35,10 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteGroup:
-    """Files of one partition and spec that are rewritten together.
+    """The input of a rewrite: files of one partition and spec.
 
-    `sources` are live data files, each with the positions of its deleted rows, ascending; `new_files` have new rows and are in no commit. With `sorts` the rows
-    may be sorted in memory by the table's sort order; with `keeps_row_ids` rows have row ids, as in format version 3.
+    `sources` are live data files, each with the ascending positions of the rows to delete; `new_files` have new rows and are not committed yet. `sorts` allows
+    sorting the rows in memory by the table's sort order; `keeps_row_ids` means that rows have row ids, as in format version 3.
     """
 
     sources: tuple[tuple[FileScanTask, Positions], ...] = ()
@@ -62,7 +62,7 @@ class RewrittenGroup:
 
 @dataclass(slots=True)
 class _RemainingRows:
-    """The remaining rows of one source, as a boolean for each row that was live."""
+    """The remaining rows of a source, as a boolean for each row that was live before."""
 
     task: FileScanTask
     mask: Any = field(repr=False)
@@ -71,16 +71,16 @@ class _RemainingRows:
 def rewrite_group(live: LiveRows, group: RewriteGroup, task: WritingTask) -> RewrittenGroup:
     """Write the remaining rows of the sources, in their order, and then the new rows, as files of the group's partition.
 
-    A single new file without sources stays as it is. Rows keep their row ids. Files whose rows are sorted have the id of the table's sort order.
+    If there are no sources and only one new file, that file is not rewritten. Rows keep their row ids. Sorted files have the id of the table's sort order.
 
     Args:
-        live: Reads the rows; it has the table, its sort order and the location of new files.
+        live: The reader of the live rows. Its target has the table, its sort order and the location of new files.
         group: The files to rewrite.
-        task: The task that writes.
+        task: The number and attempt of the writing task, and its stop signal.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: As `read_task`.
-        StorageError: As `write_batches`, which leaves no files after a failure.
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError: Errors of `read_task`.
+        StorageError: Errors of `write_batches`, which leaves no files after a failure.
     """
     reader, target = _Reader(live), live.target
     sources = [_RemainingRows(source, reader.remaining(source, positions)) for source, positions in group.sources]
@@ -109,7 +109,7 @@ def rewrite_group(live: LiveRows, group: RewriteGroup, task: WritingTask) -> Rew
 
 
 def _common_order(remaining: list[_RemainingRows], group: RewriteGroup, target: WriteTarget) -> int | None:
-    """Return the id of the sort order that the rows of all sources have when one source follows another."""
+    """Return the id of the sort order of the concatenated rows of all sources."""
     if len(remaining) == 1 and not group.new_files:
         return remaining[0].task.file.sort_order_id
     return target.sort_order_id if target.sort_order.is_unsorted else UNSORTED_ORDER_ID
@@ -140,7 +140,7 @@ class _Reader:
             yield from self._new_rows(file, schema)
 
     def _new_rows(self, file: DataFile, schema: Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a new file as they are stored: a row without an id gets one when it is committed."""
+        """Yield the stored rows of a new file. Rows without a row id get one when they are committed."""
         task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
         arrow = schema_to_arrow(schema)
         with opened_stored_file(self.live.target.io, task) as stored:

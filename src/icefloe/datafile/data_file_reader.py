@@ -1,7 +1,7 @@
-"""`read_task`: the rows of one data file as Arrow batches of the projected schema, without deleted rows and rows that do not match the filter.
+"""`read_task`: read the live rows of a data file that match the filter, as Arrow batches of the projected schema.
 
 `stored_file.py` reads the columns as they are stored, `projection.py` converts them to the table's schema, `deletes/delete_loader.py` loads the deletes that
-apply, and `metadata_columns_of_rows.py` makes metadata columns.
+apply, and `metadata_columns_of_rows.py` computes metadata columns.
 Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
 """
 
@@ -36,11 +36,12 @@ from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema, fields_to_read, select_fields
 from icefloe.spec.types import NestedField
 
-# Rows. Looking up a batch in a set of equality deletes costs time for each deleted key, so batches are joined until they have as many rows, up to this.
+# The maximum of rows in a joined batch. Looking up a batch in a set of equality deletes costs time for each deleted key, so batches are joined up to that
+# number.
 MAX_JOINED_ROWS, MAX_JOINED_BYTES = 1_048_576, 128 * 1024 * 1024
-# The same holds for the literals of IN, which are hashed for each batch: rows for each literal.
+# Rows in a batch for each literal of an IN: the literals are hashed for each batch, so that longer lists need longer batches.
 _ROWS_FOR_LITERAL = 4
-# Literals of an IN that is tested on its columns first, and again on the rows that are read then.
+# The number of literals up to which an IN is tested on its own columns first, and again on the rows that are read then.
 _MOST_TESTED_TWICE = 10_000
 _NOTHING_DELETED = FileDeletes(None, ())
 
@@ -57,10 +58,10 @@ def read_task(
     deletes: DeleteLoader | None = None,
     has_record_count: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the task's rows as batches of the projection's Arrow schema, in the file's order. The file is opened when the first batch is requested.
+    """Yield the task's rows in the file's order, as batches of the projection's Arrow schema. The file is opened when the first batch is requested.
 
-    A column that the file lacks has the value of its identity partition or its initial default, or is null. Deleted rows are left out, unless the projection
-    contains the metadata column `_deleted_mask`, which then flags them.
+    A column that the file lacks has the value of its identity partition, or its initial default, or null. Deleted rows are skipped, unless the projection
+    contains the metadata column `_deleted_mask`, which is true for them.
 
     Args:
         io: Storage of the data file and its delete files.
@@ -68,9 +69,9 @@ def read_task(
         schema: The table schema that `projection` is a part of.
         projection: The columns to return, in this order; metadata columns may be among them.
         specs: Partition specs of the table, by id.
-        row_filter: A filter bound to `schema`; the task's residual if it is None.
+        row_filter: A filter bound to `schema`; None for the task's residual.
         name_mapping: Field ids for the columns of a file without field ids.
-        deletes: Loader that keeps delete files for other tasks of the same scan.
+        deletes: Loader that caches delete files for other tasks of the same scan.
         has_record_count: False if the file has no manifest entry, and the number of its rows is unknown.
 
     Returns:
@@ -78,10 +79,10 @@ def read_task(
 
     Raises:
         NoSuchFileError: The file, or a delete file, does not exist.
-        DataFileFormatError: The file is damaged, is not the one that its manifest entry describes, contains values that the schema does not allow, or has no
-            field ids and no name mapping is given.
+        DataFileFormatError: The file is damaged, does not match its manifest entry, contains values that the schema does not allow, or has no field ids while
+            there is no name mapping.
         UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
-        PuffinFormatError: A deletion vector is damaged, or is not the one that the manifest describes.
+        PuffinFormatError: A deletion vector is damaged, or does not match its manifest entry.
 
     Spec: Scan Planning; Column Projection; Row-level Deletes; Row Lineage.
     """
@@ -108,7 +109,7 @@ def read_task(
 
 @dataclass(frozen=True, kw_only=True)
 class _TaskRows:
-    """The read of one file or split. `fields` are the table's columns that the projection or the filter needs."""
+    """Reads a file or split. `fields` are the table's columns that the projection or the filter needs."""
 
     task: FileScanTask
     spec: PartitionSpec
@@ -120,7 +121,7 @@ class _TaskRows:
 
     @property
     def columns(self) -> tuple[NestedField, ...]:
-        """Return the columns of the table that must be read, including the key columns of equality deletes."""
+        """The columns of the table that must be read, including the key columns of equality deletes."""
         return (*self.fields, *(field for keys in self.deletes.equality for field in keys.fields))
 
     def batches(self, stored: StoredFile) -> Iterator[pa.RecordBatch]:
@@ -133,7 +134,7 @@ class _TaskRows:
         )
         field_ids = {field.field_id for field in (*self.projection.fields, *filter_metadata)}
         lineage = [field for field in LINEAGE_COLUMNS if field.field_id in field_ids and self.task.file.first_row_id is not None]
-        # The file is pruned by the filter without its metadata columns, which have no statistics.
+        # Pruning uses the filter without its terms on metadata columns, which have no statistics.
         pruning_filter = simplify(
             self.row_filter, {leaf: True for leaf in predicates(self.row_filter) if leaf.field in filter_metadata}.get
         )
@@ -164,13 +165,13 @@ class _TaskRows:
 
     @property
     def _set_size(self) -> int:
-        """The number of literals of the longest IN."""
+        """The number of literals in the longest IN of the filter."""
         return max((len(leaf.values) for leaf in predicates(self.row_filter)), default=0)
 
     def _row_test(self) -> RowTest | None:
-        """Return the filter as a test of its columns alone, by which the reader decides where it has to read the other columns.
+        """Return the filter as a test of its own columns. With it the reader decides where it must read the other columns.
 
-        None without a filter. None too for an IN with very many literals: most batches have a row that matches, so that the test would save nothing.
+        None without a filter, and for an IN with very many literals: most batches would have a matching row, so that the test would save nothing.
         """
         if isinstance(self.row_filter, AlwaysTrue) or self._set_size > _MOST_TESTED_TWICE:
             return None
@@ -180,7 +181,7 @@ class _TaskRows:
 
     @property
     def _needs_positions_alone(self) -> bool:
-        """Return True if a row's position decides whether it is returned: there is no filter and no equality delete."""
+        """Return True if only the position of a row decides whether it is returned: there is no filter and no equality delete."""
         is_plain = isinstance(self.row_filter, AlwaysTrue) and self.fields == self.projection.fields
         return is_plain and not self.deletes.equality
 
@@ -228,7 +229,7 @@ class _TaskRows:
         lineage: Iterable[NestedField],
         schema: Any,
     ) -> pa.RecordBatch:
-        """Return the projection's columns in its order: those of the table, without columns that only the filter needed, and metadata columns."""
+        """Return the columns of the projection in its order: table columns, without those that only the filter needed, and metadata columns."""
         places = columns_by_id(rows.schema)
         stored_places = columns_by_id(stored_batch.rows.schema)
         stored = {
@@ -249,7 +250,7 @@ class _TaskRows:
 
 
 def _read_ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
-    """Yield the batches; another thread reads the next one while deleted rows are removed from this one."""
+    """Yield the batches. A second thread reads the next batch while deleted rows are removed from the current one."""
     with ThreadPoolExecutor(1, thread_name_prefix="icefloe-read-ahead") as thread:
         future = thread.submit(next, batches, None)
         while (batch := future.result()) is not None:
@@ -258,7 +259,7 @@ def _read_ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
 
 
 def _join_batches(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
-    """Yield the batches; adjacent ones are joined until they have `rows` rows, or are long."""
+    """Yield the batches, joined with their neighbours until they have `rows` rows, or are long enough."""
     waiting: list[StoredBatch] = []
     count = length = 0
     for batch in batches:
@@ -291,7 +292,7 @@ def _check_ids(stored: StoredFile, path: str, fields: Iterable[NestedField], con
 
 
 def identity_constants(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:
-    """Return the physical value that every row of a file has in each identity partition column, by the column's field id. Spec: Column Projection."""
+    """Return the physical values of the file's identity partition columns, by field id; all rows of the file have them. Spec: Column Projection."""
     return {
         field.source_id: value
         for field, value in zip(spec.fields, partition, strict=True)

@@ -1,4 +1,4 @@
-"""`write_batches`: data files of a stream of rows, rolled at the target size, at least one for each partition.
+"""`write_batches`: write a stream of rows to data files, which are rolled at the target size; each partition gets at least one file.
 
 An appender of the table's format writes one file (`file_appender.py`); `partition_splitter.py` splits rows by partition.
 Spec: Writing Data Files; Partitioning.
@@ -34,24 +34,24 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_cast import cast_to_schema
 from icefloe.spec.types import IcebergType
 
-# Rows. The usual bound of Arrow's own writer on a row group: wide enough to compress well, small enough to read in parallel.
+# The maximum of rows in a row group, as in Arrow's own writer: large enough to compress well, small enough to read in parallel.
 MAX_ROW_GROUP_ROWS = 1_048_576
-# Rows that are split by partition at once: few enough that their columns fit into the cache of a processor, out of which rows are gathered a third faster.
+# The number of rows that are split by partition at once: few enough that their columns fit into a processor's cache, where gathering rows is a third faster.
 SPLIT_ROWS = 131_072
-# Rows of a partition that are worth the calls which gather them, so that more rows are split at once where there are more partitions.
+# The number of rows in a partition for which it pays to gather them. With more partitions, more rows are split at once.
 _ROWS_OF_A_PART = 1024
-# Bytes of Arrow memory that are split at once: they are held three times meanwhile, as batches, as one table and as its parts.
+# The Arrow memory that is split at once. It is held three times meanwhile: as batches, as one table and as its parts.
 SPLIT_BYTES = 32 * 1024 * 1024
-# Bytes of Arrow memory that all partitions of one task may buffer before the fullest is written, so that many partitions cannot exhaust a worker.
+# The Arrow memory that all partitions of a task may buffer before the fullest is written, so that many partitions cannot exhaust a worker.
 MAX_BUFFERED_BYTES = 256 * 1024 * 1024
-# Rows of a table in memory that are sorted by partition, which takes 24 bytes for each.
+# The maximum of rows in an in-memory table that are sorted by partition, which takes 24 bytes for each row.
 MAX_SORTED_ROWS = 4_194_304
-# Open files of one task: far below the usual limit of 1,024 for a process.
+# The maximum of open files of a task: far below the usual limit of 1,024 for a process.
 MAX_OPEN_FILES = 100
-# Bytes of Arrow memory of a file that is encoded in memory and written beside others.
+# The maximum Arrow memory of a file that is encoded in memory, in parallel with others.
 SMALL_FILE_BYTES = 1024 * 1024
-# Threads that write small files, and files that a thread writes before it takes the next ones. Processors of a task are few, and the stores that answer slowly
-# take several requests at once.
+# The number of threads that write small files, and of files that a thread writes before it takes the next. A task has few processors, but slow stores
+# accept several requests at once.
 SMALL_FILE_THREADS = 4
 SMALL_FILES_OF_A_STEP = 8
 _FACTORIES: Mapping[str, Callable[[Schema, Mapping[str, str], SortOrder], FileAppenderFactory]] = {
@@ -62,10 +62,10 @@ _FACTORIES: Mapping[str, Callable[[Schema, Mapping[str, str], SortOrder], FileAp
 
 
 def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Write rows to new files of the table's format and return these; without rows there is no file.
+    """Write rows to new files in the table's format, and return the files; without rows there is no file.
 
-    Memory is bounded by the row-group size, for many partitions by `MAX_BUFFERED_BYTES` and three times `SPLIT_BYTES`. File names are
-    `<partition path>/<partition id %05d>-<task id>-<operation uuid>-<count %05d>.<format>` under the target's data location.
+    Memory is bounded by the row group size; for many partitions by `MAX_BUFFERED_BYTES` and three times `SPLIT_BYTES`. File names are `<partition
+    path>/<partition id %05d>-<task id>-<operation uuid>-<count %05d>.<format>` under the target's data location.
 
     Args:
         target: The table's schema, spec, sort order and location for new files.
@@ -75,12 +75,12 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
 
     Raises:
         SchemaMismatchError: Rows do not fit the table's schema.
-        StorageError: Storage refuses the write, or is full. After this, as after any failure or Ctrl-C, the files of this call are deleted.
+        StorageError: Storage refuses the write, or is full. After any failure or Ctrl-C, the files of this call are deleted.
 
     Spec: Writing Data Files.
     """
     splitter = None if target.spec.is_unpartitioned() else PartitionSplitter(target.spec, target.schema)
-    # An unpartitioned spec may still have fields: the void transforms of dropped partition fields.
+    # An unpartitioned spec may still have fields, namely void transforms of dropped partition fields.
     void_partition = (None,) * len(target.spec.fields)
     with _all_or_nothing(FanoutWriter(target, partition_id=partition_id, task_id=task_id)) as writer:
         if splitter is None:
@@ -90,7 +90,7 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
         tables = _tables(batches, target, min(writer.row_group_bytes, SPLIT_BYTES), writer.rows_to_split)
         first = list(islice(tables, 2))
         if len(first) == 1:
-            # These are all rows of every partition, so that none has to wait for more.
+            # The table has all rows of each partition, so that no partition has to wait for more rows.
             writer.add_whole_partitions(splitter.sort(first[0], SPLIT_BYTES))
         else:
             for table in chain(first, tables):
@@ -100,10 +100,10 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
 
 
 def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Write an Arrow table of the target's schema in its sort order, as `write_batches` does.
+    """Write an Arrow table with the target's schema in the target's sort order, as `write_batches` does.
 
-    If `sorted_rows` cannot sort by the order, the rows are written unsorted, and the files name no sort order. With a space-filling curve the rows are in the
-    order of the curve. With `sorted_parts` they are divided into as many parts of equal length, whose numbers follow `partition_id`.
+    If `sorted_rows` cannot sort by the order, the rows are written unsorted, and the files have no sort order id. If the target has a space-filling curve, the
+    rows are in its order. With `sorted_parts` the rows are divided into that number of equal parts, which are numbered from `partition_id` on.
     """
     if target.curve is not None:
         in_order = in_curve_order(table, target.curve, target.schema)
@@ -125,7 +125,7 @@ def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id:
 
 
 def _write_rows(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Write an Arrow table as `write_batches` does. Rows of very many partitions are sorted by partition first, so that one file is written after another."""
+    """Write an Arrow table as `write_batches` does. Rows of very many partitions are sorted by partition first, so that one file is written at a time."""
     splitter = None if target.spec.is_unpartitioned() else PartitionSplitter(target.spec, target.schema)
     if splitter is None or table.num_rows > MAX_SORTED_ROWS or table.nbytes > MAX_BUFFERED_BYTES or not _has_many(splitter, table):
         return write_batches(target, table.to_batches(), partition_id=partition_id, task_id=task_id)
@@ -135,14 +135,14 @@ def _write_rows(target: WriteTarget, table: Any, *, partition_id: int, task_id: 
 
 
 def _has_many(splitter: PartitionSplitter, table: Any) -> bool:
-    """Return True if a table has more rows than are split at once, and so few of each partition that more should be."""
+    """Return True if a table has more rows than are split at once, but so few in each partition that more rows should be split."""
     return table.num_rows > SPLIT_ROWS and splitter.count(table.slice(0, SPLIT_ROWS)) * _ROWS_OF_A_PART > SPLIT_ROWS
 
 
 def write_partition(
     target: WriteTarget, batches: Iterable[pa.RecordBatch], partition: tuple[Any, ...], *, partition_id: int, task_id: int
 ) -> list[DataFile]:
-    """Write rows of one partition of the target's spec, as `write_batches` does."""
+    """Write rows of a single partition of the target's spec, as `write_batches` does."""
     with _all_or_nothing(FanoutWriter(target, partition_id=partition_id, task_id=task_id)) as writer:
         for table in _tables(batches, target, writer.row_group_bytes, _rows_of_a_group):
             writer.add(Part((), partition, table))
@@ -164,7 +164,7 @@ def _rows_of_a_group() -> int:
 
 
 def _tables(batches: Iterable[pa.RecordBatch], target: WriteTarget, limit: int, most_rows: Callable[[], int]) -> Iterator[Any]:
-    """Yield the rows as tables of at most a row group: of about `limit` bytes of Arrow memory, or `most_rows` rows."""
+    """Yield the rows as tables of at most one row group: about `limit` bytes of Arrow memory, or `most_rows` rows."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -178,13 +178,13 @@ def _tables(batches: Iterable[pa.RecordBatch], target: WriteTarget, limit: int, 
 
 
 def _table(batches: list[pa.RecordBatch], target: WriteTarget) -> Any:
-    # Rows that have the table's types are not copied; required columns are checked for nulls.
+    # Rows that have the table's types already are not copied; required columns are checked for nulls.
     return cast_to_schema(pa.Table.from_batches(batches), target.schema)
 
 
 def _cut_table(table: Any, limit: int) -> Iterator[Any]:
     by_size = max(1, table.num_rows * limit // max(1, table.nbytes))
-    # A table slightly above the limit is not cut, because its second part would be a tiny row group.
+    # A table that is only slightly above the limit is not divided, because the second part would be a tiny row group.
     step = min(MAX_ROW_GROUP_ROWS, by_size if table.nbytes > limit + limit // 8 else table.num_rows)
     for start in range(0, table.num_rows, max(1, step)):
         yield table.slice(start, step)
@@ -201,7 +201,7 @@ def appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: 
 
 
 class _PartitionFile:
-    """The rows of one partition that are buffered for the next row group, and the open file of the partition."""
+    """The buffered rows of a partition for the next row group, and the partition's open file."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values
@@ -213,10 +213,10 @@ class _PartitionFile:
 
 
 class FanoutWriter:
-    """Writer with an open file for each of several partitions. It must not be used after `finish` or `abandon`."""
+    """Writes several partitions, with an open file for each. It must not be used after `finish` or `abandon`."""
 
     def __init__(self, target: WriteTarget, *, partition_id: int, task_id: int) -> None:
-        """Prepare to write files of the target; no file is opened before the first row group."""
+        """Prepare to write files of the target. A file is opened when its first row group is written."""
         self.factory = appender_factory(target.schema, target.properties, target.sort_order)
         self._target = target
         self._prefix = f"{partition_id:05d}-{task_id}-{target.operation_uuid}"
@@ -230,7 +230,7 @@ class FanoutWriter:
         self._finished: list[DataFile] = []
 
     def rows_to_split(self) -> int:
-        """Return how many rows are split by partition at once, given the number of partitions so far."""
+        """Return the number of rows that are split by partition at once, given the number of partitions so far."""
         return min(MAX_ROW_GROUP_ROWS, max(SPLIT_ROWS, _ROWS_OF_A_PART * len(self._partitions)))
 
     def add(self, part: Part) -> None:
@@ -249,14 +249,14 @@ class FanoutWriter:
             self._write_out(max(self._partitions.values(), key=lambda buffered: buffered.size))
 
     def add_whole_partitions(self, tables: Iterable[SortedParts]) -> None:
-        """Write partitions of which each has all its rows in one of the tables, one after another; threads write small files."""
+        """Write tables that have all rows of their partitions, one partition after another; small files are written by threads."""
         self._write_small(self._without_large(table) for table in tables)
 
     def _without_large(self, table: SortedParts) -> "_SmallFiles":
-        """Write the partitions of a table that are not small, and return the others."""
+        """Write the large partitions of a table, and return the others."""
         small: list[_SmallPart] = []
         for key, values, start, rows in table.parts:
-            # Most tables are small themselves, of which no part has to be measured.
+            # Most tables are small themselves, so that their parts need not be measured.
             if table.rows.nbytes <= SMALL_FILE_BYTES or table.rows.slice(start, rows).nbytes <= SMALL_FILE_BYTES:
                 small.append((values, start, rows))
                 continue
@@ -266,7 +266,7 @@ class FanoutWriter:
         return table.rows, small
 
     def finish(self) -> list[DataFile]:
-        """Write the buffered rows, close every file and return the files: small ones, each with all rows of a partition, last."""
+        """Write the buffered rows, close every file, and return the files. Small files, which have all rows of their partition, are last."""
         small: list[_PartitionFile] = []
         for partition in self._partitions.values():
             if partition.file is None and partition.waiting and partition.size <= SMALL_FILE_BYTES:
@@ -282,7 +282,7 @@ class FanoutWriter:
         self._close(partition)
 
     def _write_small(self, tables: Iterable["_SmallFiles"]) -> None:
-        """Write small files. Threads share the work, most of which is Arrow's and the file system's, unless there are few files."""
+        """Write small files. If there are more than a few, threads share the work, most of which is done by Arrow and the file system."""
         steps = self._steps(tables)
         first = list(islice(steps, 2))
         if len(first) < 2:
@@ -290,7 +290,7 @@ class FanoutWriter:
                 self._finished += step()
             return
         pool = ThreadPoolExecutor(SMALL_FILE_THREADS, thread_name_prefix="icefloe-write")
-        # Few steps wait, so that few tables are in memory.
+        # Few steps wait at a time, so that few tables are in memory.
         waiting: deque[Future[list[DataFile]]] = deque()
         try:
             for step in chain(first, steps):
@@ -300,11 +300,11 @@ class FanoutWriter:
             for files in waiting:
                 self._finished += files.result()
         finally:
-            # After a failure no thread may write while the files are deleted.
+            # After a failure, no thread may still write while the files are deleted.
             pool.shutdown(cancel_futures=True)
 
     def _steps(self, tables: Iterable["_SmallFiles"]) -> Iterator[Callable[[], list[DataFile]]]:
-        """Yield functions that write some of the files each."""
+        """Yield functions, each of which writes some of the files."""
         for rows, parts in tables:
             encoder = self.factory.small_file_encoder(rows) if parts else None
             for first in range(0, len(parts), SMALL_FILES_OF_A_STEP):
@@ -338,7 +338,7 @@ class FanoutWriter:
                 raise
 
     def abandon(self) -> None:
-        """Delete every file written so far. Storage errors are ignored here, because the caller raises the failure that came first."""
+        """Delete every file that was written so far. Storage errors are ignored, because the caller raises the original error."""
         for partition in list(self._open):
             if partition.file is not None:
                 partition.file.abandon()
@@ -347,7 +347,7 @@ class FanoutWriter:
                 self._target.io.delete(location)
 
     def _write_out(self, partition: _PartitionFile) -> None:
-        """Write the buffered rows of a partition as a row group, and close its file if that reaches the target size."""
+        """Write the buffered rows of a partition as a row group, and close its file if it has reached the target size."""
         table = pa.concat_tables(partition.waiting)
         self._buffered -= partition.size
         partition.waiting, partition.rows, partition.size = [], 0, 0
@@ -355,7 +355,7 @@ class FanoutWriter:
         before = file.length
         file.write_row_group(table)
         partition.last_write = next(self._writes)
-        # The file is closed if another row group of this size would end farther from the target than this one does.
+        # The file is closed if one more row group of this size would make its size differ more from the target than it does now.
         if file.length + (file.length - before) // 2 >= self.factory.target_file_bytes:
             self._close(partition)
 
@@ -369,7 +369,7 @@ class FanoutWriter:
 
     @contextmanager
     def _new_location(self, values: tuple[Any, ...]) -> Iterator[str]:
-        """Record the location of a new file before it is opened, so that a half-opened file is deleted too; an existing one is of another writer."""
+        """Choose the location of a new file, which must not exist, and record it before the file is opened, so that a partly opened file is deleted too."""
         target = self._target
         name = f"{self._prefix}-{next(self._file_numbers):05d}.{self.factory.extension}"
         folder = "" if target.spec.is_unpartitioned() else self._partition_folder(values)
@@ -398,14 +398,14 @@ class FanoutWriter:
         return file.close(values, sort_order_id=self._target.sort_order_id, spec_id=self._target.spec.spec_id)
 
 
-# The values of a partition, the number of its first row in a table, and the number of its rows.
+# A partition's values, the number of its first row in a table, and the number of its rows.
 _SmallPart = tuple[tuple[Any, ...], int, int]
-# An Arrow table, and the partitions in it whose files are small.
+# An Arrow table, and those of its partitions whose files are small.
 _SmallFiles = tuple[Any, Sequence[_SmallPart]]
 
 
 def _join_partitions(partitions: Iterable[_PartitionFile]) -> Iterator[_SmallFiles]:
-    """Yield the buffered rows of partitions in tables of about `SPLIT_BYTES`, and release them."""
+    """Yield the buffered rows of partitions in tables of about `SPLIT_BYTES`, and clear the buffers."""
     waiting: list[Any] = []
     parts: list[_SmallPart] = []
     rows = size = 0

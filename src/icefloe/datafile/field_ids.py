@@ -1,6 +1,6 @@
-"""Field ids of a file's columns at every level, which are in the metadata of Arrow fields whatever the file format.
+"""The field ids of a file's columns at every level. In every file format they are in the metadata of Arrow fields.
 
-Each format stores ids in its own way; a name mapping supplies them for a file without ids. Spec: Column Projection; Appendix A.
+Each format stores the ids in its own way. For a file without ids, a name mapping supplies them. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,8 @@ import pyarrow as pa
 from icefloe.spec.schema.arrow_types import FIELD_ID_KEY
 from icefloe.spec.schema.name_mapping import NameMapping
 
-# Function from a field of a file to its id or None. It receives the names from the top-level column down (a list's child is `element`, a map's are `key` and
+# A function that returns the id of a file's field, or None. It receives the names from the top-level column down (a list's child is `element`, a map's are
+# `key` and
 # `value`) and the Arrow field.
 IdOf = Callable[[tuple[str, ...], Any], int | None]
 
@@ -29,7 +30,7 @@ def id_of(field: Any) -> int | None:
 
 
 def inner_fields(kind: Any) -> list[Any]:
-    """Return the fields directly inside an Arrow type; those of a map are its key and value."""
+    """Return the fields directly inside an Arrow type; for a map its key and value."""
     if isinstance(kind, pa.BaseExtensionType):
         return inner_fields(kind.storage_type)
     if pa.types.is_struct(kind):
@@ -40,12 +41,12 @@ def inner_fields(kind: Any) -> list[Any]:
 
 
 def has_ids_on_some(fields: Any) -> bool:
-    """Return True if some of these Arrow fields, or of those inside them, have an id and others have none."""
+    """Return True if, at any level of these Arrow fields, some have an id and others do not."""
     return {id_of(field) is None for _, field in _walk(fields, ())} == {True, False}
 
 
 def columns_without_ids(fields: Any, mapping: NameMapping) -> list[str]:
-    """Return the columns of a file with ids that a reader takes for missing: they have no id, and by name they are columns whose id the file lacks.
+    """Return the columns that readers of a file with ids would treat as missing: they have no id, and their name belongs to a column whose id the file lacks.
 
     Args:
         fields: The Arrow fields of the file.
@@ -64,7 +65,7 @@ def _ids(fields: Any) -> Iterator[int]:
 
 
 def _walk(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every field with the names that a name mapping has for it, outer ones first; the parts of a variant are left out."""
+    """Yield every field with its path of names in a name mapping, outer fields first; the parts of a variant are skipped."""
     for field in fields:
         yield (*path, field.name), field
         kind = field.type
@@ -77,17 +78,17 @@ def _walk(fields: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 
 
 def is_list(kind: Any) -> bool:
-    """Return True for an Arrow list, large list or list of fixed size."""
+    """Return True for an Arrow list, large list or fixed-size list."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def with_ids(schema: Any, ids: IdOf) -> Any:
-    """Return the Arrow schema with the field ids that `ids` returns; other ids in its metadata are removed."""
+    """Return the Arrow schema with the field ids from the function `ids`; other ids in its metadata are removed."""
     return pa.schema([_field(field, (field.name,), ids) for field in schema])
 
 
 def mapped_ids(mapping: NameMapping) -> IdOf:
-    """Return the function from columns to the ids of a name mapping."""
+    """Return the function that finds the ids of columns in a name mapping."""
 
     def ids(path: tuple[str, ...], _: Any) -> int | None:
         return mapping.find_id(path)

@@ -1,7 +1,7 @@
-"""`FileAppender` and `FileAppenderFactory`: what the writers of data files of every format share; and the Arrow schema of a data file.
+"""`FileAppender` and `FileAppenderFactory`: the common base of the data file writers for all formats; and the Arrow schema of a data file.
 
-`parquet_appender.py`, `orc_appender.py` and `avro_appender.py` implement them, each with its own Arrow types for columns; `data_file_writer.py` decides which
-rows are written to which file. Spec: Appendix A; Data File Fields.
+`parquet_appender.py`, `orc_appender.py` and `avro_appender.py` implement them, each with Arrow types for its format; `data_file_writer.py` decides which rows
+are written to which file. Spec: Appendix A; Data File Fields.
 """
 
 from abc import ABC, abstractmethod
@@ -22,51 +22,51 @@ from icefloe.spec.ports import FileIO, unique_output
 from icefloe.spec.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, MAX_USER_FIELD_ID
 from icefloe.spec.types import BooleanType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType
 
-# The column of a file, or the field of a struct, whose columns are all of unknown type. The ids are reserved by the format and have no other use; more structs
-# of a file than there are ids share them.
+# The placeholder column of a file, or field of a struct, whose columns all have unknown type. The format reserves these ids; if a file has more such structs
+# than there are ids, they share ids.
 _PLACEHOLDER = "_no_columns"
 _PLACEHOLDER_IDS = range(MAX_USER_FIELD_ID + 1, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
-# Function from a primitive type to the Arrow type that a format stores.
+# A function from a primitive type to the Arrow type that a format stores.
 PrimitiveToArrow = Callable[[IcebergType], Any]
-# Function from a field to the metadata of its Arrow field.
+# A function from a field to the metadata of its Arrow field.
 FieldMetadata = Callable[[NestedField], dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAppenderFactory(ABC):
-    """The schema and writer options of one table's data files. Rows have `arrow_schema`, files have `fields`; sizes are in bytes."""
+    """The schema and writer options for a table's data files. Rows have the schema `arrow_schema`, files have the columns `fields`; sizes are in bytes."""
 
-    extension: ClassVar[str]  # of file names, without the dot
+    extension: ClassVar[str]  # the extension of file names, without the dot
     arrow_schema: Any
     fields: tuple[NestedField, ...]
     columns: tuple[tuple[Leaf, MetricsMode], ...]
-    row_group_bytes: int  # of Arrow memory that one row group may have
-    target_file_bytes: int  # at which a file is closed and the next one opened
+    row_group_bytes: int  # the maximum Arrow memory of a row group
+    target_file_bytes: int  # the size at which a file is closed and the next one opened
 
     @abstractmethod
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "FileAppender":
-        """Create a file; `sample` is the first table that will be written to it."""
+        """Create a file. `sample` is the first table that will be written to it."""
 
     def small_file_encoder(self, table: Any) -> "SmallFileEncoder | None":  # noqa: ARG002 - for formats with an encoder
-        """Return the encoder of small files with rows of a table of `arrow_schema`; None if the format has none."""
+        """Return an encoder for small files with rows of a table with `arrow_schema`; None if the format has no such encoder."""
         return None
 
 
 class SmallFileEncoder(ABC):
-    """Encodes small files, each with a slice of one table, in memory. Threads may share it."""
+    """Encodes small files in memory, each with a slice of the same table. Threads may share it."""
 
     file_format: ClassVar[FileFormat]
 
     @abstractmethod
     def encode(self, start: int, rows: int) -> tuple[Any, FileMetrics]:
-        """Return the content of a file with `rows` rows of the table from row number `start` on, and its metrics."""
+        """Return the content of a file with `rows` rows of the table, beginning with row number `start`, and its metrics."""
 
 
 class FileAppender(ABC):
-    """A data file that is being written. If opening, writing or closing it fails, the caller that opened it deletes it."""
+    """Writes one data file. If opening, writing or closing fails, the caller that opened the file deletes it."""
 
     _format: ClassVar[FileFormat]
-    _out: Any  # the output file
+    _out: Any  # the open output file
     _writer: Any = None  # Arrow's writer, if the format has one
 
     def __init__(self, location: str) -> None:
@@ -74,12 +74,12 @@ class FileAppender(ABC):
 
     @property
     def length(self) -> int:
-        """Return the bytes written so far; an estimate, if the format buffers rows."""
+        """Return the number of bytes written so far; an estimate if the format buffers rows."""
         return int(self._out.tell())
 
     @abstractmethod
     def write_row_group(self, table: Any) -> None:
-        """Write an Arrow table of the factory's `arrow_schema`: one row group, if the format has them."""
+        """Write an Arrow table with the factory's `arrow_schema`, as one row group if the format has row groups."""
 
     @abstractmethod
     def _write_end(self) -> int:
@@ -102,14 +102,14 @@ class FileAppender(ABC):
         if self._writer is not None:
             with suppress(OSError, RuntimeError, pa.ArrowException):
                 self._writer.close()
-            # A writer that is not closed would close itself when it is garbage-collected, and warn.
+            # An unclosed writer would close itself when it is garbage-collected, and warn.
             self._writer.is_open = False
         with suppress(OSError):
             self._out.close()
 
     @contextmanager
     def _closed_on_failure(self) -> Iterator[None]:
-        """Close the output file after a failure or Ctrl-C within the block."""
+        """If the block fails or is interrupted, close the output file."""
         try:
             yield
         except BaseException as error:
@@ -143,18 +143,18 @@ def data_file_of(
 
 
 def new_output(io: FileIO, location: str) -> Any:
-    """Create the file of an appender, whose name has a UUID of its writer; or its caller has looked whether it is free."""
+    """Create the file of an appender. Its name contains a UUID of the writer, or the caller has checked that the name is free."""
     return unique_output(io, location)
 
 
 def file_fields(fields: tuple[NestedField, ...]) -> tuple[NestedField, ...]:
-    """Return the fields that a file has: those whose type is not unknown, at every level; where none remains, a placeholder.
+    """Return the fields that a file stores: at every level without those of unknown type. If no field remains, a placeholder is returned.
 
-    No format keeps the number of rows without a column, and neither Parquet nor Avro a struct without a field. The placeholder is null in every row, and has an
-    id that no column of a table may have, so that readers pass over it.
+    The placeholder is needed because no format stores the number of rows without a column, and Parquet and Avro do not store structs without fields. It is null
+    in every row, and has a reserved id, so that readers ignore it.
 
     Raises:
-        UnsupportedTypeError: The element of a list or value of a map is of unknown type; no file format can store it.
+        UnsupportedTypeError: The element of a list or the value of a map has unknown type, which no file format can store.
     """
     return _known_fields(fields, cycle(_PLACEHOLDER_IDS))
 
@@ -188,7 +188,7 @@ def _check_known(kind: IcebergType, name: str, placeholder_ids: Iterator[int]) -
 
 
 def file_arrow_schema(fields: tuple[NestedField, ...], primitive: PrimitiveToArrow, attributes: FieldMetadata) -> Any:
-    """Return the Arrow schema of these fields in a format's files."""
+    """Return the Arrow schema of these fields in the files of a format."""
 
     def arrow(field: NestedField) -> Any:
         return pa.field(field.name, type_of(field.field_type), nullable=not field.required, metadata=attributes(field))
@@ -206,7 +206,7 @@ def file_arrow_schema(fields: tuple[NestedField, ...], primitive: PrimitiveToArr
 
 
 def to_file_schema(table: Any, fields: tuple[NestedField, ...], file_schema: Any) -> Any:
-    """Return an Arrow table, whose columns have field ids, with the columns and types of `file_schema`."""
+    """Convert an Arrow table, whose columns have field ids, to the columns and types of `file_schema`."""
     projector = Projector("", {})
     batches = [
         pa.RecordBatch.from_arrays(

@@ -1,8 +1,8 @@
-"""Metrics of a data file: the leaf columns of a schema, the metrics that each has, and those of a Parquet file that was just written.
+"""Metrics of a data file: the leaf columns of a schema, the configured metrics of each, and the metrics of a newly written Parquet file.
 
-`Leaf` is a column that can have metrics. `MetricsMode` states which metrics a column gets, by the properties `write.metadata.metrics.*` and the sort order. The
-metrics of a Parquet file are sizes, counts and bounds from its footer, and values that were observed while its rows were written. `metrics_collector.py`
-computes the metrics of ORC and Avro files, and `footer_metrics.py` reads the footers of files of other writers.
+`Leaf` is a column that can have metrics. `MetricsMode` has the metrics that a column gets according to the properties `write.metadata.metrics.*` and the sort
+order. The metrics of a Parquet file are sizes, counts and bounds from its footer, and values that were observed while its rows were written.
+`metrics_collector.py` computes the metrics of ORC and Avro files, and `footer_metrics.py` reads the footers of other writers' files.
 Spec: Parquet, Nested Types; Data File Fields (column_sizes to split_offsets); Appendix D; Field-level Metrics and Statistics.
 """
 
@@ -45,22 +45,22 @@ from icefloe.spec.values import decimal_bytes, from_bytes, to_bytes
 
 # Name of the repeated group inside the group of a list or a map. Spec: Parquet, Nested Types.
 _REPEATED_GROUP: dict[type[IcebergType], str] = {ListType: "list", MapType: "key_value"}
-# Columns of a variant in a row group: metadata and value. A variant is not a leaf here, because it has no metrics.
+# A variant has two columns in a row group, metadata and value. It is not a leaf here, because it has no metrics.
 _VARIANT_COLUMNS = 2
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
-# Bytes. If a minimum or maximum is longer, Arrow leaves both out of the footer (its `max_statistics_size`).
+# The maximum length in bytes. If a minimum or maximum is longer, Arrow omits both from the footer (`max_statistics_size`).
 MAX_FOOTER_STATISTIC_BYTES = 4096
 
-# Mappings of counts that the files of one table share.
+# Mappings of counts that several files of a table share.
 _MAX_SHARED = 4096
 
-# The bytes of geometries have no order.
+# Geometries have no bounds, because their bytes have no order.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
-# The minimum and maximum of a column as in a footer: bool, int, float or bytes. They have the order of the Iceberg type's values.
+# The minimum and maximum of a column in a footer: bool, int, float or bytes. Their order is the order of the Iceberg type's values.
 _Extremes = tuple[Any, Any]
 
-# Function from the minimum and maximum of a column, as in a footer, to its bounds; the upper one is None if no value of the width is above the maximum.
+# A function from a column's minimum and maximum in a footer to its bounds. The upper bound is None if no value of the truncated width exceeds the maximum.
 BoundsInBytes = Callable[[Any, Any], tuple[bytes, bytes | None]]
 
 
@@ -77,7 +77,7 @@ class Leaf:
     stored_path: str
     steps: tuple[int, ...]
     repeated: bool
-    # Its index among the columns of a Parquet row group.
+    # The index of its column in a Parquet row group.
     place: int
 
     @property
@@ -86,23 +86,23 @@ class Leaf:
         return self.field.field_id
 
     def column_of(self, table: Any) -> Any:
-        """Return the leaf's values in an Arrow table of the schema, null if a struct around it is null. Not for repeated leaves."""
+        """Return the leaf's values in an Arrow table of the schema, with null where a struct around it is null. Not for repeated leaves."""
         column = table.column(self.steps[0])
         return pc.struct_field(column, list(self.steps[1:])) if len(self.steps) > 1 else column
 
 
 def leaves_of(schema: Schema) -> tuple[Leaf, ...]:
-    """Return every leaf, depth first: the order of the column chunks in a Parquet row group. Columns of unknown type are in no file."""
+    """Return all leaves, depth first, which is the order of column chunks in a Parquet row group. Files have no columns of unknown type."""
     return tuple(_walk(schema.fields, (), (), (), False, _Counter()))
 
 
 class _Counter:
-    """Counter of the columns of a row group."""
+    """A counter of the columns in a row group."""
 
     count = 0
 
     def take(self, columns: int) -> int:
-        """Count further columns, and return the index of the first."""
+        """Reserve the next columns, and return the index of the first of them."""
         self.count += columns
         return self.count - columns
 
@@ -134,7 +134,7 @@ def _walk(
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """The metrics of a column: with `counts` sizes and counts, with `bounds` also bounds, truncated to `width` code points or bytes (None: whole)."""
+    """The metrics of a column: with `counts` sizes and counts, with `bounds` also bounds, truncated to `width` code points or bytes (None: not truncated)."""
 
     counts: bool
     bounds: bool
@@ -143,12 +143,12 @@ class MetricsMode:
 
 _NONE = MetricsMode(counts=False, bounds=False)
 _NAMED = {"none": _NONE, "counts": MetricsMode(counts=True, bounds=False), "full": MetricsMode(counts=True, bounds=True)}
-# The least metrics of a sorted column, because sorting is useful only with bounds. JAVA: MetricsConfig.
+# The minimum metrics of a sorted column, because sorting is useful only with bounds. JAVA: MetricsConfig.
 _SORTED = MetricsMode(counts=True, bounds=True, width=16)
 
 
 def _parse_mode(text: str) -> MetricsMode:
-    """Return the mode `none`, `counts`, `full` or `truncate(n)`, which `table_properties.py` has validated."""
+    """Parse the mode `none`, `counts`, `full` or `truncate(n)`, which `table_properties.py` has validated."""
     truncate = _TRUNCATE.fullmatch(text)
     return MetricsMode(counts=True, bounds=True, width=int(truncate.group(1))) if truncate else _NAMED[text]
 
@@ -156,10 +156,10 @@ def _parse_mode(text: str) -> MetricsMode:
 def columns_with_modes(
     schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
 ) -> tuple[tuple[Leaf, MetricsMode], ...]:
-    """Return every leaf of the schema, in the order of `leaves_of`, with the metrics that it has.
+    """Return every leaf of the schema, in the order of `leaves_of`, with its metrics mode.
 
-    The mode set for a column comes first; a property that names no column is ignored. Other sorted columns have bounds. If no default mode is set, only the
-    first 100 columns (a property) have the built-in one, so that statistics of very wide tables stay small. JAVA: MetricsConfig.
+    A mode that is set for the column takes precedence; modes for unknown columns are ignored. Sorted columns have bounds otherwise. If no default mode is set,
+    only the first 100 columns (a property) have the built-in mode, so that the statistics of very wide tables stay small. JAVA: MetricsConfig.
 
     Raises:
         InvalidPropertyError: A property has an invalid mode.
@@ -178,7 +178,7 @@ def columns_with_modes(
 
 
 def _size(schema: Schema) -> int:
-    """Return the number of columns that the limit counts: structs too, but neither lists nor maps. JAVA: TypeUtil.getProjectedIds."""
+    """Return the number of columns that count towards the limit: also structs, but not lists and maps. JAVA: TypeUtil.getProjectedIds."""
     return sum(isinstance(field.field_type, PrimitiveType | VariantType | StructType) for _, field in walk(schema.fields))
 
 
@@ -198,7 +198,7 @@ def _breadth_first(fields: Sequence[NestedField]) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMetrics:
-    """The metrics of one file, by field id; sizes and offsets in bytes, None if the file format has none."""
+    """The metrics of a file, by field id; sizes and offsets are in bytes, and None if the file format does not have them."""
 
     record_count: int
     column_sizes: dict[int, int] | None
@@ -216,7 +216,7 @@ class FileMetrics:
 
 @dataclass(frozen=True, slots=True)
 class _FooterColumn:
-    """A column with counts: where it is in a row group, and the function of its bounds, None where it has none."""
+    """A column with metrics: its index in a row group, and the function that computes its bounds; None if it has no bounds."""
 
     field_id: int
     place: int
@@ -226,13 +226,13 @@ class _FooterColumn:
 
 
 class ParquetMetrics:
-    """The metrics of the Parquet files of one table, from their footers and from observations of their rows.
+    """Computes the metrics of a table's Parquet files, from their footers and from observations of their rows.
 
-    Files with equal counts share one mapping of these, because a commit may have very many files.
+    Files with equal counts share a mapping, because a commit may have very many files.
     """
 
     def __init__(self, columns: Sequence[tuple[Leaf, MetricsMode]]) -> None:
-        """Prepare the columns; those without counts have no metrics."""
+        """Prepare the columns; columns without counts have no metrics."""
         counted = [(leaf, mode) for leaf, mode in columns if mode.counts]
         self._columns = tuple(_footer_column(leaf, mode) for leaf, mode in counted)
         self._field_ids = tuple(column.field_id for column in self._columns)
@@ -254,17 +254,17 @@ class ParquetMetrics:
         observations.row_groups += 1
 
     def has_plain_values(self, table: Any) -> bool:
-        """Return True if no row of a table has a NaN or a value too long for a footer, so that the rows of its slices need not be observed."""
+        """Return True if a table has no NaN and no value that is too long for a footer, so that the rows of its slices need not be observed."""
         return not any(count_nans(leaf.column_of(table)) for leaf in self._floats) and not any(
             _has_long_values(leaf.column_of(table)) for leaf in self._texts
         )
 
     def plain_observations(self) -> "RowObservations":
-        """Return the observations of rows of a table with `has_plain_values`."""
+        """Return the observations for rows of a table for which `has_plain_values` is true."""
         return RowObservations(nan_counts=self._no_nans)
 
     def of(self, footer: Any, observations: "RowObservations") -> FileMetrics:
-        """Return the metrics of a file that was just written; `footer` is its `pyarrow.parquet.FileMetaData`."""
+        """Return the metrics of a newly written file; `footer` is its `pyarrow.parquet.FileMetaData`."""
         sizes: list[int] = []
         value_counts: list[int] = []
         null_counts: list[int | None] = []
@@ -296,7 +296,7 @@ class ParquetMetrics:
         )
 
     def _by_id(self, values: Sequence[int | None]) -> dict[int, int]:
-        """Return the values of the columns that have one, by field id."""
+        """Return the values that are not None, by the field ids of the columns."""
         key = tuple(values)
         shared = self._shared.get(key)
         if shared is None:
@@ -319,16 +319,16 @@ def _footer_column(leaf: Leaf, mode: MetricsMode) -> _FooterColumn:
 
 @dataclass(slots=True)
 class RowObservations:
-    """What a footer lacks, observed while the rows of a file are written: NaN counts, and the extremes of values too long for a footer."""
+    """Facts that a footer lacks, observed while the rows of a file are written: NaN counts, and extremes of values that are too long for a footer."""
 
     nan_counts: dict[int, int] = dataclasses.field(default_factory=dict)
-    # (row group, field id) -> extremes
+    # by row group and field id
     extremes: dict[tuple[int, int], _Extremes] = dataclasses.field(default_factory=dict)
     row_groups: int = 0
 
 
 def _long_extremes(column: Any) -> _Extremes | None:
-    """Return the extremes of an Arrow column of texts or bytes; None unless one of its values is too long for a footer."""
+    """Return the extremes of an Arrow column of texts or bytes, if one of its values is too long for a footer; otherwise None."""
     if not _has_long_values(column):
         return None
     extremes = pc.min_max(column.cast(pa.large_binary()))
@@ -337,7 +337,7 @@ def _long_extremes(column: Any) -> _Extremes | None:
 
 def _has_long_values(column: Any) -> bool:
     if column.nbytes <= MAX_FOOTER_STATISTIC_BYTES:
-        return False  # none can be too long, which a file of few rows need not compute
+        return False  # no value can be too long, so that a file of few rows need not compute lengths
     longest = pc.max(pc.binary_length(column)).as_py()
     return longest is not None and longest > MAX_FOOTER_STATISTIC_BYTES
 
@@ -345,7 +345,7 @@ def _has_long_values(column: Any) -> bool:
 def count_nans(column: Any) -> int:
     """Return the number of NaN values of an Arrow float column.
 
-    The sum is NaN if any value is, so most columns need only the sum, at a fraction of the cost of testing each value.
+    If a value is NaN the sum is NaN too. So for most columns only the sum is computed, which is much cheaper than testing each value.
     """
     total = pc.sum(column).as_py()
     if total is None or not math.isnan(total):
@@ -354,13 +354,13 @@ def count_nans(column: Any) -> int:
 
 
 def split_offsets(footer: Any) -> tuple[int, ...]:
-    """Return the offset of each row group: of its first column's dictionary page, or first data page if it has none."""
+    """Return the offset of each row group: the offset of its first column's dictionary page, or else of its first data page."""
     first_columns = (footer.row_group(index).column(0) for index in range(footer.num_row_groups))
     return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
 
 
 def _extremes_of_file(column: _FooterColumn, statistics: Iterable[Any], observations: RowObservations) -> _Extremes | None:
-    """Return the extremes of all row groups; None if one has values without extremes, because a bound must be valid for every row."""
+    """Return the extremes over all row groups. None if a row group has values but no extremes, because a bound must be valid for every row."""
     extremes: list[_Extremes] = []
     for index, statistic in enumerate(statistics):
         observed = observations.extremes.get((index, column.field_id)) if observations.extremes else None
@@ -369,7 +369,7 @@ def _extremes_of_file(column: _FooterColumn, statistics: Iterable[Any], observat
         elif statistic is not None and statistic.has_min_max:
             extremes.append((_comparable(column.kind, statistic.min_raw), _comparable(column.kind, statistic.max_raw)))
         elif statistic is None or (statistic.num_values > 0 and not column.is_float):
-            # Floats without extremes are all NaN, which bounds ignore; the extremes of any other type are unknown.
+            # A float column without extremes has only NaN, which bounds ignore; for any other type the extremes are unknown.
             return None
     if not extremes:
         return None
@@ -377,14 +377,14 @@ def _extremes_of_file(column: _FooterColumn, statistics: Iterable[Any], observat
 
 
 def _comparable(kind: PrimitiveType, raw: Any) -> Any:
-    """Return a footer's raw value in a form that sorts as the type does: decimals as unscaled integers, all others as they are."""
+    """Return a footer's raw value in a form that sorts in the order of the type: decimals as unscaled integers, all others unchanged."""
     if isinstance(kind, DecimalType) and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     return raw
 
 
 def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tuple[Any, Any]) -> None:
-    """Set a column's bounds, truncated to the mode's width. Extremes are as in a footer: bool, int (decimals unscaled), float or bytes."""
+    """Set the bounds of a column, truncated to the mode's width. Extremes are values as in a footer: bool, int (decimals unscaled), float or bytes."""
     low, high = bounds_in_bytes(leaf.kind, mode.width)(*extremes)
     metrics.lower_bounds[leaf.field_id] = low
     if high is not None:
@@ -393,7 +393,7 @@ def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tu
 
 @lru_cache(maxsize=1024)
 def bounds_in_bytes(kind: PrimitiveType, width: int | None) -> BoundsInBytes:
-    """Return the function from the minimum and maximum of a column, as in a footer, to its bounds. See `set_bounds`."""
+    """Return the function from a column's minimum and maximum in a footer to its bounds. See `set_bounds`."""
     if width is None or not isinstance(kind, StringType | BinaryType | FixedType):
         return lambda low, high: (_serialize(kind, _value_of(kind, low)), _serialize(kind, _value_of(kind, high)))
 
@@ -406,7 +406,7 @@ def bounds_in_bytes(kind: PrimitiveType, width: int | None) -> BoundsInBytes:
 
 
 def physical_value(kind: PrimitiveType, raw: Any) -> Any:
-    """Return the physical value of a footer's raw value: bool, int (decimals unscaled), float or bytes."""
+    """Convert a footer's raw value to the physical value: bool, int (decimals unscaled), float or bytes."""
     return from_bytes(kind, _serialize(kind, _value_of(kind, raw)))
 
 
@@ -415,7 +415,7 @@ def _value_of(kind: PrimitiveType, raw: Any) -> Any:
 
 
 def _serialize(kind: PrimitiveType, value: Any) -> bytes:
-    """Return the single-value serialization of a footer's value. Decimals are unscaled integers and UUIDs bytes, so no `Decimal` or `UUID` is created."""
+    """Return the single-value serialization of a footer's value: decimals are unscaled integers and UUIDs are bytes, so that no such objects are created."""
     if isinstance(kind, DecimalType):
         return decimal_bytes(value)
     if isinstance(kind, UUIDType):

@@ -1,4 +1,4 @@
-"""`FilesToAdd`: files of other writers as data files of a table, with their partitions.
+"""`FilesToAdd`: convert files of other writers to data files of a table, with their partitions.
 
 The partition comes from the folders of the path (`k=v/`), or from the minimum and maximum of the file's values (`foreign_files.py`).
 Spec: Partitioning; Partition Transforms; Column Projection.
@@ -35,20 +35,20 @@ _NOT_IN_PATH = object()
 _YEAR_ZERO = 1970
 _MONTHS = 12
 _HOURS = 24
-# Folders whose values are kept: most files share theirs with the file before.
+# The number of folders whose values are cached: most files are in the same folder as the file before.
 _KEPT_FOLDERS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToAdd:
-    """The manifest fields of a file to add, with its partition; `has_ids` is true if its columns have field ids."""
+    """The manifest fields of a file to add, with its partition; `has_ids` is true if the file's columns have field ids."""
 
     file: DataFile
     has_ids: bool
 
 
 class FilesToAdd:
-    """Reader of files of other writers that are to be added to a table. Threads may share it; it pickles."""
+    """Reads files of other writers that are to be added to a table. Threads may share it, and it can be pickled."""
 
     def __init__(self, request: FooterRequest, spec: PartitionSpec) -> None:
         """Prepare to read footers; `spec` is the partition spec of the files."""
@@ -60,15 +60,15 @@ class FilesToAdd:
         self._footers = FooterReader(request, extremes_of=sources, from_path=columns_from_path(spec))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the request alone: what was read of other files is read again."""
+        """Pickle only the request; the caches start empty."""
         return FilesToAdd, (self._request, self._spec)
 
     def files_to_add(self, locations: Sequence[str]) -> list[FileToAdd]:
-        """Return the manifest fields of files, in their order. Raises as `file_to_add`, for the first wrong one."""
+        """Return the manifest fields of files, in order. Raises the error of `file_to_add` for the first unsuitable file."""
         return [self.file_to_add(location) for location in locations]
 
     def file_to_add(self, location: str) -> FileToAdd:
-        """Return the manifest fields of one file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
+        """Return the manifest fields of a file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
         stored = self._footers.read(location)
         refuse_values_of_path_alone(stored, self._spec, self._schema, self._name_mapping)
         refuse_other_layout(location, self._spec, self._schema)
@@ -77,17 +77,17 @@ class FilesToAdd:
 
 
 def columns_from_path(spec: PartitionSpec) -> frozenset[int]:
-    """Return the columns whose value can come from the path of a file: the source columns of identity transforms."""
+    """Return the columns whose value may come from a file's path: the source columns of identity transforms."""
     return frozenset(field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform))
 
 
 def spec_of_folders(locations: Iterable[str], specs: Sequence[PartitionSpec], current: PartitionSpec, schema: Schema) -> PartitionSpec:
-    """Return the newest partition spec whose identity fields are exactly the partition columns in the folders of every location, else the current spec.
+    """Return the newest spec whose identity fields are exactly the partition columns in every location's folders; otherwise the current spec.
 
     Args:
         locations: The data files.
         specs: Every partition spec of the table.
-        current: The table's current spec, which is preferred if it matches too.
+        current: The table's current spec, which is preferred if it also matches.
         schema: The table's columns; folders with other names are ignored.
     """
     columns = {name.lower() for name in schema.names}
@@ -99,19 +99,19 @@ def spec_of_folders(locations: Iterable[str], specs: Sequence[PartitionSpec], cu
 
 
 def _identity_names(spec: PartitionSpec) -> tuple[str, ...] | None:
-    """Return the lower-case field names of a spec of identity transforms alone."""
+    """Return the lower-case field names of a spec that has only identity transforms."""
     if not all(isinstance(field.transform, IdentityTransform) for field in spec.fields):
         return None
     return tuple(field.name.lower() for field in spec.fields)
 
 
 def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, schema: Schema, name_mapping: NameMapping) -> None:
-    """Refuse a file whose folders have values of a column that is neither in the file nor an identity field of the spec: they would be read as null.
+    """Refuse a file with a folder value for a column that is neither in the file nor an identity field of the spec: the column would be read as null.
 
-    A folder has the name of a column, in any case, or a name in the name mapping.
+    A folder belongs to a column if it has the column's name, in any case, or one of its names in the name mapping.
 
     Raises:
-        SchemaMismatchError: There is such a column; the error names every one.
+        SchemaMismatchError: There are such columns; the error lists all of them.
     """
     columns = {name.lower(): mapped.field_id for mapped in name_mapping.fields if mapped.field_id is not None for name in mapped.names}
     columns.update((field.name.lower(), field.field_id) for field in schema.fields)
@@ -133,10 +133,10 @@ def refuse_values_of_path_alone(stored: StoredDataFile, spec: PartitionSpec, sch
 
 
 def refuse_other_layout(location: str, spec: PartitionSpec, schema: Schema) -> None:
-    """Refuse a file whose folders name columns of the table, but not every identity field of the spec: it was partitioned by another spec.
+    """Refuse a file whose folders have columns of the table, but not every identity field of the spec, because it was partitioned by a different spec.
 
     Raises:
-        SchemaMismatchError: An identity field has no folder; the error names every one.
+        SchemaMismatchError: There are identity fields without a folder; the error lists all of them.
     """
     columns = {name.lower() for name in schema.names}
     folders = [name for name in _in_path(location) if name.lower() in columns]
@@ -154,10 +154,10 @@ def refuse_other_layout(location: str, spec: PartitionSpec, schema: Schema) -> N
 
 
 def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) -> tuple[Any, ...]:
-    """Return the file's partition tuple, in physical values.
+    """Return the partition tuple of a file, in physical values.
 
     Raises:
-        SchemaMismatchError: A value is unknown, or the path and the data contradict each other; the error names every such partition field.
+        SchemaMismatchError: A value is unknown, or the path and the data contradict each other; the error lists all such partition fields.
     """
     path_values = _in_path(stored.location)
     problems: list[Problem] = []
@@ -181,7 +181,7 @@ def partition_of(stored: StoredDataFile, spec: PartitionSpec, schema: Schema) ->
 
 
 def _in_path(location: str) -> Mapping[str, str]:
-    """Return the values of the folders `name=value` of a path, as they are written, by name; the last value of a repeated name."""
+    """Return the encoded values of the folders `name=value` in a path, by name; the last value of a repeated name."""
     return _in_folder(location.rpartition("/")[0])
 
 
@@ -228,10 +228,10 @@ def _value_without_column(
     schema: Schema,
     path_values: Mapping[str, str],
 ) -> Any:
-    """Return the partition value of a file without the column: that of the value which its rows are read with, whatever the folder's name states.
+    """Return the partition value of a file that lacks the column, from the value that is read for its rows, whatever the folder states.
 
     Raises:
-        InvalidInputError: The folder states another value, or the value that the rows are read with depends on the row.
+        InvalidInputError: The folder has a different value, or the value that is read depends on the row.
     """
     constants = {
         identity.source_id: _value(identity, spec, stored, schema, path_values)
@@ -254,12 +254,12 @@ def _value_without_column(
 
 
 def partition_without_column(field: PartitionField, source: PrimitiveType, schema: Schema, constants: Mapping[int, Any]) -> Any:
-    """Return the partition value of rows whose file lacks the source column of a partition field, in a physical value.
+    """Return the physical partition value of rows whose file lacks the source column of a partition field.
 
     Args:
         field: The partition field.
         source: The type of its source column.
-        schema: The schema that the rows are read with.
+        schema: The schema with which the rows are read.
         constants: The values of identity partition columns, by field id.
 
     Raises:
@@ -275,7 +275,7 @@ def partition_without_column(field: PartitionField, source: PrimitiveType, schem
 
 
 def _of_data(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> Iterator[Any]:
-    """Yield the least and the greatest partition value of the rows: nothing if they are unknown, one value if all rows have it."""
+    """Yield the smallest and the greatest partition value of the rows: no value if they are unknown, one value if all rows have the same."""
     if field.source_id in stored.lacks:
         return
     extremes = stored.extremes.get(field.source_id)
@@ -305,13 +305,13 @@ def _is_between(field: PartitionField, path_value: Any, data_values: list[Any]) 
 
 
 def _is_known_mixed(field: PartitionField, stored: StoredDataFile) -> bool:
-    """Return True if the extremes are values of the file, so that the file has rows of several partitions."""
+    """Return True if the extremes are exact values in the file, so that the file certainly has rows of several partitions."""
     extremes = stored.extremes.get(field.source_id)
     return extremes is not None and extremes.exact
 
 
 def _data_description(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> str:
-    """Return the part of an error message that describes the values in the file."""
+    """Return a text for errors that describes the values in the file."""
     extremes = stored.extremes.get(field.source_id)
     if field.source_id in stored.lacks:
         return "the file lacks the column"
@@ -331,12 +331,12 @@ def _data_description(field: PartitionField, source: PrimitiveType, stored: Stor
 
 
 def _of_folder(field: PartitionField, source: PrimitiveType, folder: str, stored: StoredDataFile, data_values: Sequence[Any]) -> Any:
-    """Return the partition value in a folder's name: that of Hive's layout, or that of Iceberg's where all rows have it.
+    """Parse the partition value in a folder's name: as Hive writes it, or as Iceberg writes it if all rows of the file have that value.
 
     Iceberg writes a space as a plus sign and null as `null`, and its data files have their partition columns.
 
     Raises:
-        InvalidInputError: The layouts have different values, and the file has the column without statistics that show which one; or it is no such value.
+        InvalidInputError: Both encodings give different values, and the file's statistics do not show which is right; or the text is not a valid value.
     """
     of_hive, of_iceberg = hive_value(folder), iceberg_value(folder)
     if of_hive != of_iceberg and field.source_id not in stored.lacks:
@@ -351,7 +351,7 @@ def _of_folder(field: PartitionField, source: PrimitiveType, folder: str, stored
 
 
 def _is_text_of(field: PartitionField, source: PrimitiveType, value: Any, text: str | None) -> bool:
-    """Return whether a text is that of a partition value, or None that of null."""
+    """Return whether a text is the text of a partition value; the text None represents null."""
     if text is None or value is None:
         return text is None and value is None
     with suppress(InvalidInputError):
@@ -360,7 +360,7 @@ def _is_text_of(field: PartitionField, source: PrimitiveType, value: Any, text: 
 
 
 def _of_text(field: PartitionField, source: PrimitiveType, text: str) -> Any:
-    """Return the partition value of a decoded text. Raises `InvalidInputError`."""
+    """Parse a decoded text as a partition value. Raises `InvalidInputError`."""
     kind = field.transform.result_type(source)
     try:
         if isinstance(field.transform, YearTransform):

@@ -1,4 +1,4 @@
-"""Meaning of the minimum and maximum of a column in the footer of a Parquet file of any writer: values of the Iceberg type, or None if they are ambiguous.
+"""Interpretation of a column's minimum and maximum in a Parquet footer of any writer: values of the Iceberg type, or None if they are ambiguous.
 
 `footer_metrics.py` reads the footers.
 
@@ -34,15 +34,16 @@ from icefloe.spec.types import (
 _NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
 _TIMESTAMPS = (TimestampType, TimestamptzType, *_NANO_TYPES)
 _MICROS_PER_DAY = 86_400_000_000
-# Nanoseconds of each unit that Parquet has.
+# Nanoseconds in each time unit of Parquet.
 _NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """A column of one file: its minimum and maximum as `set_bounds` expects them (None if it has no value), and its numbers of nulls and of rows.
+    """The statistics of a column in a file: minimum and maximum in the form of `set_bounds` (None if it has no value), and the numbers of nulls and rows.
 
-    With `exact`, the minimum and maximum are values in the file and not only bounds of them; with `may_be_nan`, it may have NaN, which bounds ignore.
+    `exact` is true if the minimum and maximum are values in the file, and not only bounds. `may_be_nan` is true if there may be NaN values, which bounds
+    ignore.
     """
 
     values: tuple[Any, Any] | None
@@ -53,7 +54,7 @@ class Extremes:
 
 
 def is_exact(statistics: Any) -> bool:
-    """Return True if the minimum and maximum are values of the file. Writers that do not set the flags truncate only texts of 64 or more bytes."""
+    """Return True if the minimum and maximum are values in the file. Writers that do not set the flags truncate only texts of 64 or more bytes."""
     flags = [getattr(statistics, name, None) for name in ("is_min_value_exact", "is_max_value_exact")]
     if None not in flags:
         return all(flags)
@@ -61,7 +62,7 @@ def is_exact(statistics: Any) -> bool:
 
 
 def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], Any] | None:
-    """Return the function from a footer's raw value to a value of the table's type, or to None for an ambiguous one; None if the type has no bounds.
+    """Return a function from a footer's raw value to a value of the table's type; it returns None for an ambiguous value. None if the type has no bounds.
 
     Args:
         kind: The column's type in the table.
@@ -71,7 +72,7 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
     if isinstance(kind, GeometryType | GeographyType | UnknownType | VariantType) or column.physical_type == "INT96":
         return None
     if pa.types.is_null(arrow):
-        return lambda _: None  # there is no value
+        return lambda _: None  # the column has no value
     if isinstance(kind, FloatType | DoubleType):
         return None if pa.types.is_float16(arrow) else lambda raw: None if math.isnan(raw) else raw
     if isinstance(kind, DecimalType):
@@ -92,7 +93,7 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
 
 
 def _unsigned_converter(width: int, most_bits: int) -> Callable[[int], int | None]:
-    """Return the function that converts an unsigned number, which footers give as a signed one; None for one of more bits than the table's type has."""
+    """Return a function that converts an unsigned number, which footers store as a signed one; None if it has more bits than the table's type."""
 
     def convert(raw: int) -> int | None:
         value = raw & (1 << width) - 1
@@ -102,7 +103,7 @@ def _unsigned_converter(width: int, most_bits: int) -> Callable[[int], int | Non
 
 
 def _rescaler(nanos: int, step: int) -> Callable[[int], int | None]:
-    """Return the function that converts a count of `nanos` nanoseconds to a count of `step` nanoseconds; None if there is a remainder."""
+    """Return a function that converts a count of `nanos` nanoseconds to a count of `step` nanoseconds, or to None if there is a remainder."""
 
     def convert(raw: int) -> int | None:
         whole, rest = divmod(raw * nanos, step)

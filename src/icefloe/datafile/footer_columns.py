@@ -1,4 +1,4 @@
-"""Comparison of the columns of a file of another writer with a table's schema, by field id; and the file's leaf columns of the table.
+"""Comparison of the columns of another writer's file with a table's schema, by field id; and the leaf columns of the table that the file contains.
 
 Spec: Column Projection; Schema Evolution; Appendix A, Parquet.
 """
@@ -39,22 +39,22 @@ _TIMESTAMPS = (TimestampType, TimestampNanoType, *_ZONED)
 
 @dataclass(frozen=True, slots=True)
 class StoredLeaf:
-    """A leaf column of the table in a file: `leaf.place` is its place among the file's leaves, `arrow` its Arrow type there."""
+    """A leaf column of the table in a file: `leaf.place` is its index among the file's leaves, `arrow` is its Arrow type in the file."""
 
     leaf: Leaf
     arrow: Any
 
 
 def int96_places(parquet_schema: Any) -> frozenset[int]:
-    """Return the places of the leaves of physical type INT96 of a `pyarrow.parquet.ParquetSchema`: timestamps of Spark, Hive and Impala.
+    """Return the indexes of the INT96 leaves of a `pyarrow.parquet.ParquetSchema`: timestamps of Spark, Hive and Impala.
 
-    Arrow shows them in nanoseconds without a time zone. Readers of Iceberg take them as microseconds in UTC, in columns with a time zone or without.
+    Arrow reads them as nanoseconds without a time zone. Iceberg readers treat them as microseconds in UTC, for columns with and without a time zone.
     """
     return frozenset(place for place in range(len(parquet_schema)) if parquet_schema.column(place).physical_type == "INT96")
 
 
 def with_int96_as_instants(columns: Any, int96: frozenset[int]) -> Any:
-    """Return a file's Arrow schema in which its INT96 columns are timestamps in microseconds in UTC, at every depth. `int96` are its `int96_places`."""
+    """Return a file's Arrow schema with INT96 columns as timestamps in microseconds in UTC, at every depth. `int96` is the result of `int96_places`."""
     return pa.schema([_with_instants(column, int96) for column in file_columns(columns).inner]) if int96 else columns
 
 
@@ -68,7 +68,7 @@ def _with_instants(column: FileColumn, int96: frozenset[int]) -> Any:
 
 
 def stored_leaves(columns: Any, schema: Schema) -> list[StoredLeaf]:
-    """Return the table's leaves that a file's Arrow schema, with field ids, contains; in the table's order."""
+    """Return the table's leaves that a file's Arrow schema, with field ids, contains, in the table's order."""
     stored = dict(_leaves(file_columns(columns)))
     return [
         StoredLeaf(replace(leaf, place=stored[leaf.field_id].first_leaf), plain_type(stored[leaf.field_id].arrow.type))
@@ -78,7 +78,7 @@ def stored_leaves(columns: Any, schema: Schema) -> list[StoredLeaf]:
 
 
 def places_to_be_required(columns: Any, schema: Schema) -> tuple[int, ...]:
-    """Return the places of leaves that are nullable in a file's Arrow schema, with field ids, and required in the table: they must have no nulls."""
+    """Return the indexes of the leaves that are nullable in a file's Arrow schema but required in the table. They must not have nulls."""
     required = {leaf.field_id for leaf in leaves_of(schema) if leaf.field.required}
     return tuple(column.first_leaf for field_id, column in _leaves(file_columns(columns)) if field_id in required and column.arrow.nullable)
 
@@ -93,16 +93,17 @@ def column_problems(
     int96: frozenset[int] = frozenset(),
     written_in: str | None = None,
 ) -> list[Problem]:
-    """Return the problems of a file's columns, an Arrow schema with field ids, compared with the table. Columns that the table does not have are ignored.
+    """Return the problems of a file's columns, compared with the table. Columns that the table does not have are ignored.
 
     Args:
-        columns: The file's Arrow schema.
+        columns: The file's Arrow schema, with field ids.
         schema: The table's schema.
-        may_lack: Required columns whose value is not in the file.
-        nulls_in: Number of nulls of the file's leaves by place, None if unknown.
-        floors_nanoseconds: The reader returns timestamps in nanoseconds whatever unit the file has.
+        may_lack: Field ids of required columns that the file need not have, because their value comes from elsewhere.
+        nulls_in: The number of nulls of the file's leaves, by index; None if unknown.
+        floors_nanoseconds: Whether the reader returns all timestamps in nanoseconds, regardless of the file's unit.
         int96: The file's `int96_places`.
-        written_in: The time zone in which timestamps without one were written: those of UTC are read as timestamps with a time zone too. None if unknown.
+        written_in: The time zone in which timestamps without a time zone were written; if it is UTC, they can also be read as timestamps with a time zone. None
+            if unknown.
     """
     return list(_members(file_columns(columns), schema.fields, (), _Rules(may_lack, nulls_in, floors_nanoseconds, int96, written_in)))
 
@@ -172,13 +173,13 @@ def _column(stored: FileColumn, field: NestedField, path: tuple[str, ...], rules
 def type_fault(
     arrow: Any, kind: IcebergType, *, floors_nanoseconds: bool, is_int96: bool = False, written_in: str | None = None
 ) -> str | None:
-    """Return why a column of an Arrow type cannot be read as the Iceberg type; None if it can.
+    """Return the reason why a column of an Arrow type cannot be read as the Iceberg type; None if it can be read.
 
     Args:
         arrow: The Arrow type.
         kind: The type in the table.
-        floors_nanoseconds: The reader returns timestamps in nanoseconds whatever unit the file has.
-        is_int96: The column, or its first leaf, is of Parquet's physical type INT96.
+        floors_nanoseconds: Whether the reader returns all timestamps in nanoseconds, regardless of the file's unit.
+        is_int96: Whether the column, or its first leaf, has Parquet's physical type INT96.
         written_in: See `column_problems`.
     """
     fits = True

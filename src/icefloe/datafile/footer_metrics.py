@@ -1,6 +1,6 @@
-"""`footer_metrics`: sizes, counts, bounds and extremes of a file's columns, from the footer of a Parquet file of any writer.
+"""`footer_metrics`: sizes, counts, bounds and extremes of a file's columns, from the Parquet footer of any writer.
 
-`footer_bounds.py` converts the values of a footer; `file_metrics.py` has the metrics of files that Icefloe writes.
+`footer_bounds.py` converts the values of a footer; `file_metrics.py` computes the metrics of files that Icefloe writes.
 Spec: Data File Fields (column_sizes to split_offsets); Parquet, parquet.thrift (Statistics).
 """
 
@@ -18,10 +18,10 @@ from icefloe.spec.types import DoubleType, FloatType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReading:
-    """The metrics to read of one column from every footer: with `counts` sizes and counts, with `extremes` its `Extremes`; `bounds` serializes its bounds.
+    """The metrics of a column to read from every footer: sizes and counts if `counts`, its `Extremes` if `extremes`; `bounds` serializes its bounds.
 
-    `place` is its place in a row group; `convert` is that of `footer_bounds.conversion`, and None if neither bounds nor extremes are needed. With `only_nulls`
-    the column is of Arrow's null type, of which footers have no statistics.
+    `place` is its index in a row group. `convert` is the function from `footer_bounds.conversion`, or None if neither bounds nor extremes are needed.
+    `only_nulls` is true for a column of Arrow's null type, for which footers have no statistics.
     """
 
     field_id: int
@@ -35,7 +35,7 @@ class ColumnReading:
 
 
 class _NullStatistics:
-    """The statistics of a chunk of Arrow's null type, which writers leave out: all of its values are null."""
+    """The missing statistics of a column chunk of Arrow's null type: all of its values are null."""
 
     has_null_count = True
     has_min_max = False
@@ -45,7 +45,7 @@ class _NullStatistics:
 
 
 def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extremes: bool) -> ColumnReading | None:
-    """Return the metrics to read of one column, whose `pyarrow.parquet.ColumnSchema` is `column`; None if there are none."""
+    """Return the metrics to read of a column, whose `pyarrow.parquet.ColumnSchema` is `column`; None if there are no metrics to read."""
     leaf = stored.leaf
     bounds = bounds_in_bytes(leaf.kind, mode.width) if mode.bounds else None
     convert = None if leaf.repeated or not (extremes or bounds) else conversion(leaf.kind, stored.arrow, column)
@@ -64,7 +64,7 @@ def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extrem
 
 
 def footer_metrics(footer: Any, columns: Sequence[ColumnReading]) -> tuple[FileMetrics, dict[int, Extremes]]:
-    """Return the metrics of a file, and the extremes of the columns that need them, by field id; without columns of which a row group lacks statistics.
+    """Return the metrics of a file, and the requested extremes by field id. Columns without statistics in one of the row groups are left out.
 
     `footer` is a `pyarrow.parquet.FileMetaData`. NaNs are not counted, because footers do not count them.
     """
@@ -86,7 +86,7 @@ def footer_metrics(footer: Any, columns: Sequence[ColumnReading]) -> tuple[FileM
     return metrics, extremes
 
 
-# One loop reads all metrics of a column: it runs for every column of every file, and most of its time is spent in Arrow's accessors.
+# A single loop reads all metrics of a column: it runs for every column of every file, and most of its time is spent in Arrow's accessors.
 def _read_column(
     column: ColumnReading, groups: Sequence[tuple[Any, int]], metrics: FileMetrics, sizes: dict[int, int], extremes: dict[int, Extremes]
 ) -> None:
@@ -123,7 +123,7 @@ def _read_column(
     if not is_known:
         return
     if column.floats:
-        # Footers do not distinguish the two zeros of floats.
+        # The minimum and maximum in footers do not distinguish 0.0 and -0.0.
         low, high = -0.0 if low == 0 else low, 0.0 if high == 0 else high
     if column.bounds is not None and low is not None:
         _set_bounds(column.field_id, column.bounds(low, high), metrics)

@@ -1,4 +1,4 @@
-"""`FooterReader`: checks that the columns of data files of other writers match a table, and reads their metrics, from their footers alone.
+"""`FooterReader`: check that the columns of other writers' data files match a table, and read their metrics, using only their footers.
 
 `files_to_add.py` determines the partition of a file; `footer_metrics.py` reads the numbers of a Parquet footer.
 Spec: Column Projection; Data File Fields; Appendix A.
@@ -30,20 +30,20 @@ from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 
 _MAGIC_BYTES = 4
-_SMALL_BYTES = 64 * 1024  # of a file that is read as a whole
+_SMALL_BYTES = 64 * 1024  # the maximum size of a file that is read as a whole
 _ENCRYPTED = (b"AGS1", b"PARE")
 _PARQUET, _ORC = b"PAR1", b"ORC"
-# Key of the Arrow schema in the footers of Arrow's writer. Together with the Parquet schema it determines the types that Arrow reads.
+# Key of the Arrow schema in footers from Arrow's writer. With the Parquet schema it determines the types that Arrow reads.
 _ARROW_SCHEMA = b"ARROW:schema"
-# Number of different sets of columns that are cached. Files of one writer usually have one.
+# The number of column layouts that are cached. The files of one writer usually have the same layout.
 KEPT_LAYOUTS = 8
-# Columns of a file and of a table that an error names.
+# The maximum number of columns of a file and of a table in an error.
 _SHOWN_COLUMNS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class FooterRequest:
-    """The table that files are compared with. `name_mapping` has the field ids for columns of files without ids."""
+    """The table with which files are compared. `name_mapping` has the field ids for columns of files without ids."""
 
     schema: Schema
     properties: Mapping[str, str]
@@ -55,9 +55,9 @@ class FooterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDataFile:
-    """A file and the contents of its footer: `metrics` (of Parquet alone), and `extremes` of the requested columns.
+    """A file and the contents of its footer: `metrics` (only for Parquet), and `extremes` of the requested columns.
 
-    Extremes are by field id, not truncated, and only of columns whose statistics cover every row. `lacks` has the ids of the table's leaves without a column in
+    Extremes are by field id, not truncated, and only for columns whose statistics cover every row. `lacks` has the ids of the table's leaves that are not in
     the file.
     """
 
@@ -90,7 +90,7 @@ class StoredDataFile:
 
 
 class FooterReader:
-    """Reader of the footers of files that are to be added to one table. The columns are compared once for all files with the same columns.
+    """Reads the footers of files that are to be added to a table. The columns are compared once for all files with the same columns.
 
     Threads may share it.
     """
@@ -98,27 +98,27 @@ class FooterReader:
     def __init__(
         self, request: FooterRequest, *, extremes_of: frozenset[int] = frozenset(), from_path: frozenset[int] = frozenset()
     ) -> None:
-        """Prepare to read; `extremes_of` are columns whose extremes are returned, `from_path` columns that a file may lack because its path has their value."""
+        """Prepare to read. `extremes_of` are the columns whose extremes are returned; `from_path` those that may have their value in a file's path."""
         self._request = request
         self._extremes_of = extremes_of
         self._from_path = from_path
         self._modes = {leaf.field_id: mode for leaf, mode in columns_with_modes(request.schema, request.properties, request.sort_order)}
-        # The most recent first.
+        # The most recent layout is first.
         self._layouts: tuple[_Layout, ...] = ()
 
     def read(self, location: str) -> StoredDataFile:
-        """Read the footer of one file: two or three short reads, no rows.
+        """Read the footer of a file with two or three short requests, without reading rows.
 
         Raises:
             NoSuchFileError: The file does not exist.
             StorageError: Storage cannot be read.
             DataFileFormatError: The file is damaged, or is neither Parquet nor ORC.
             UnsupportedFeatureError: The file is encrypted.
-            SchemaMismatchError: Columns do not match the table; the error names every one, and the file.
+            SchemaMismatchError: Columns do not match the table; the error lists all of them, and the file.
         """
         with self._request.io.open_input(location) as source, _reading(location):
             size = int(source.size())
-            # One request of an object store instead of two.
+            # One request to an object store instead of two.
             file = pa.BufferReader(source.read()) if size <= _SMALL_BYTES else source
             magic = bytes(file.read(_MAGIC_BYTES))
             file.seek(0)
@@ -147,7 +147,7 @@ class FooterReader:
         )
 
     def _layout(self, checked: CheckedFooter, location: str) -> "_Layout":
-        """Check every column chunk, and return the comparison of the file's columns with the table: a cached one if a file with the same columns was read."""
+        """Check every column chunk. Return the comparison of the columns with the table, cached if a file with the same columns was read before."""
         footer = checked.metadata
         arrow = (footer.metadata or {}).get(_ARROW_SCHEMA)
         stored, hybrid = footer.schema, hybrid_places(footer)
@@ -192,7 +192,7 @@ class FooterReader:
         return replace(reading, convert=known_since_1900(reading.convert, stored.leaf.kind))
 
     def _of_orc(self, source: Any, location: str, size: int) -> StoredDataFile:
-        """Return an ORC file with its row count, without metrics, because Arrow does not return ORC statistics."""
+        """Return an ORC file with its row count, but without metrics, because Arrow does not return ORC statistics."""
         opened = orc.ORCFile(source)
         stored = with_types_of_spark(opened.schema)
         columns = with_ids(stored, orc_field_id)
@@ -222,7 +222,7 @@ class FooterReader:
         _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls, int96=int96), location)
 
     def _refuse_without_ids(self, columns: Any, location: str) -> None:
-        """Refuse a file with field ids on only some of the table's columns. A name mapping is for files without any id, so the others would be null."""
+        """Refuse a file with field ids on only some of the table's columns: name mappings are for files without any id, so that the others would be null."""
         names = columns_without_ids(columns, self._request.name_mapping)
         if names:
             raise SchemaMismatchError(
@@ -233,10 +233,10 @@ class FooterReader:
             )
 
     def _refuse_unread(self, columns: Any, leaves: Sequence[StoredLeaf], location: str) -> None:
-        """Refuse a file whose rows would be null in every column: none of its columns is the table's, by id or by name.
+        """Refuse a file whose rows would be null in every column, because none of its columns belongs to the table, by id or by name.
 
         Raises:
-            SchemaMismatchError: There is no such column, and the path has not the values of all columns either.
+            SchemaMismatchError: The file has no column of the table, and its path does not have the values of all columns.
         """
         top_level = {column.field_id for column in self._request.schema.fields}
         if leaves or any(id_of(column) in top_level for column in columns) or self._lacking(leaves) <= self._from_path:
@@ -257,7 +257,7 @@ class FooterReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """The comparison of the columns of Parquet files with the table.
+    """The comparison of the columns of Parquet files with a table, for files with equal columns.
 
     `stored` is their Parquet schema, `arrow` the Arrow schema in their footers or None; `hybrid` are the leaves in the calendar of Spark 2; `checked` is the
     first such footer; `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and required in the
@@ -305,7 +305,7 @@ def _reading(location: str) -> Iterator[None]:
 
 
 def _null_counts(footer: Any, places: Iterable[int]) -> Mapping[int, int | None]:
-    """Return the number of nulls of the leaves at these places, None if the footer does not count them."""
+    """Return the number of nulls of the leaves at these indexes; None if the footer does not have it."""
     counts: dict[int, int | None] = dict.fromkeys(places, 0)
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)

@@ -17,13 +17,13 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """Reader of the rows that no delete file deletes, whatever filter the tasks were planned with. A pickled copy starts without cached delete files.
+    """Reads the rows that no delete file deletes, ignoring the filter with which the tasks were planned. A pickled copy starts without cached delete files.
 
     Attributes:
-        target: The table that the files are of.
+        target: The table to which the files belong.
         schema: The table's schema.
         specs: Partition specs of the table, by id.
-        deletes: Loader that keeps delete files for other tasks.
+        deletes: Loader that caches delete files for other tasks.
     """
 
     target: WriteTarget
@@ -32,7 +32,7 @@ class LiveRows:
     deletes: DeleteLoader
 
     def of(self, task: FileScanTask, projection: Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the live rows of one file, in its order, with the columns of `projection`. Raises as `read_task`."""
+        """Yield the live rows of a file, in the file's order, with the columns of `projection`. Raises the errors of `read_task`."""
         return read_task(
             self.target.io,
             task,
@@ -46,6 +46,6 @@ class LiveRows:
 
 
 def live_rows(target: WriteTarget, schema: Schema, specs: Mapping[int, PartitionSpec], schemas: Sequence[Schema] = ()) -> LiveRows:
-    """Return a reader of live rows. `schemas` are all of the table: the key columns of an equality delete may have been dropped since."""
+    """Return a reader of live rows. `schemas` are all schemas of the table, because the key columns of an equality delete may have been dropped."""
     loader = DeleteLoader(target.io, schemas=schemas or (schema, *target.older_schemas), name_mapping=NAME_MAPPING.read(target.properties))
     return LiveRows(target, schema, specs, loader)

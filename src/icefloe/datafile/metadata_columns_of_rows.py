@@ -1,4 +1,4 @@
-"""Values of the metadata columns of a data file's rows: file, position, partition, whether a row is deleted, and its row lineage.
+"""Values of the metadata columns for the rows of a data file: file, position, partition, whether a row is deleted, and row lineage.
 
 `spec/schema/metadata_columns.py` has the ids and names of these columns.
 Spec: Reserved Field IDs; Row Lineage; Row lineage assignment; Row Lineage for Upgraded Tables.
@@ -35,10 +35,10 @@ def metadata_array(
 
     Args:
         field: The metadata column.
-        task: The file that the rows are in.
+        task: The scan task of the file that contains the rows.
         spec: The file's partition spec.
         positions: Positions of the rows in the file.
-        deleted: For each row whether it is deleted; None if no row is.
+        deleted: A boolean for each row, True if it is deleted; None if no row is deleted.
         stored: The lineage columns that the file itself contains, by field id.
 
     Raises:
@@ -64,7 +64,7 @@ def metadata_array(
 
 
 def _lineage(field: NestedField, task: FileScanTask, positions: NDArray[np.int64], stored: Any) -> Any:
-    """Return the stored values, or the inherited ones if they are null; null for all rows if the file has no first row id. Spec: Row Lineage."""
+    """Return the stored values, with inherited values in place of nulls; null for all rows if the file has no first row id. Spec: Row Lineage."""
     first_row_id = task.file.first_row_id
     if first_row_id is None:
         return pa.nulls(len(positions), pa.int64())
@@ -78,7 +78,7 @@ def _lineage(field: NestedField, task: FileScanTask, positions: NDArray[np.int64
 
 
 def _partition(field: NestedField, values: Mapping[int, Any], rows: int) -> Any:
-    """Return the file's partition as a struct of all partition fields of the table; fields that the file's spec does not have are null."""
+    """Return the file's partition as a struct of all partition fields of the table; fields that are not in the file's spec are null."""
     target = type_to_arrow(field.field_type)
     if not isinstance(field.field_type, StructType) or not field.field_type.fields:
         return pa.nulls(rows, target)

@@ -1,6 +1,7 @@
-"""`MetricsCollector`: counts and bounds of the columns of ORC and Avro files, collected while rows are written, because Arrow returns none from their footers.
+"""`MetricsCollector`: collects counts and bounds of ORC and Avro columns while rows are written, because Arrow does not return them from their footers.
 
-`file_metrics.py` decides which metrics a column has, and takes those of Parquet files from the footer. As in Java, columns inside lists and maps have none.
+`file_metrics.py` decides which metrics a column has, and reads the metrics of Parquet files from the footer. As in Java, columns inside lists and maps have no
+metrics.
 Spec: Data File Fields (value_counts to upper_bounds); Appendix D.
 """
 
@@ -26,13 +27,13 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import physical_arrow_type, unscaled_value
 
-# The bytes of geometries have no order.
+# Geometries have no bounds, because their bytes have no order.
 _WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
 
 @dataclass(slots=True)
 class MetricsCollector:
-    """The metrics of the rows of one file so far."""
+    """The metrics of the rows that were written to a file so far."""
 
     columns: Sequence[tuple[Leaf, MetricsMode]]
     rows: int = 0
@@ -66,7 +67,7 @@ class MetricsCollector:
         self.highs[leaf.field_id] = max(high, self.highs.get(leaf.field_id, high))
 
     def metrics(self, split_offsets: tuple[int, ...]) -> FileMetrics:
-        """Return the metrics of the file after its last row; without column sizes."""
+        """Return the metrics of the file after its last row; column sizes are not among them."""
         counted = [leaf.field_id for leaf, mode in self.columns if mode.counts and not leaf.repeated]
         metrics = FileMetrics(
             record_count=self.rows,
@@ -90,7 +91,7 @@ class MetricsCollector:
 
 
 def _ordered_column(kind: PrimitiveType, column: Any) -> Any:
-    """Return the column as an Arrow type with the order of the Iceberg type: text as bytes, times as integers."""
+    """Convert the column to an Arrow type with the order of the Iceberg type: text to bytes, times to integers."""
     if isinstance(kind, StringType | BinaryType | FixedType | UUIDType):
         return (
             column.cast(pa.large_binary())
@@ -101,7 +102,7 @@ def _ordered_column(kind: PrimitiveType, column: Any) -> Any:
 
 
 def _as_bound(kind: PrimitiveType, value: Any, zero: float) -> Any:
-    """Return a bound: a zero with the sign that bounds both zeros, because Arrow does not distinguish them; a decimal as its unscaled value."""
+    """Convert a value to a bound: a zero gets the sign that covers both zeros, as Arrow does not distinguish them; a decimal becomes its unscaled value."""
     if isinstance(kind, FloatType | DoubleType) and value == 0:
         return zero
     return unscaled_value(value, kind.scale) if isinstance(kind, DecimalType) else value

@@ -1,4 +1,4 @@
-"""`PartitionSplitter`: Arrow tables split by the partition of each row, computed column by column.
+"""`PartitionSplitter`: split Arrow tables by the partition of each row, column by column.
 
 `data_file_writer.py` writes the parts. Spec: Partitioning.
 """
@@ -21,15 +21,15 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import DoubleType, FloatType, NestedField, PrimitiveType, StructType, children
 from icefloe.spec.values import physical_arrow_type, physical_list
 
-# Number of codes up to which numpy uses a radix sort: its stable sort of 16-bit numbers is one.
+# The number of codes up to which numpy uses a radix sort: only its stable sort of 16-bit numbers is a radix sort.
 _MAX_RADIX_CODES = 1 << 16
-# Number of codes above which a combination with the next field could overflow 64 bits.
+# The number of codes above which the combination with the next field could overflow 64 bits.
 _MAX_COMBINED_CODES = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one partition. `key` identifies the partition even if `values` cannot (NaN is not equal to itself, and the two zeros are equal)."""
+    """Rows of one partition. `key` identifies the partition; `values` cannot, because NaN is not equal to itself, and the two zeros are equal."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]
@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SortedParts:
-    """A table with all rows of some partitions, one after another. `parts` has the key, the values, the first row and the number of rows of each."""
+    """A table with all rows of some partitions, one partition after another. `parts` has the key, the values, the first row and the number of rows of each."""
 
     rows: Any
     parts: Sequence[tuple[tuple[Any, ...], tuple[Any, ...], int, int]]
@@ -46,7 +46,7 @@ class SortedParts:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One partition field: the path to its source column, and its transform."""
+    """The source of a partition field: the path to its column, and its transform."""
 
     name: str
     steps: tuple[int, ...]
@@ -57,7 +57,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """The values of one partition field in a table, dictionary-encoded: a code for each row, and for each code its key and its physical value."""
+    """The values of a partition field in a table, dictionary-encoded: a code for each row, and the key and the physical value for each code."""
 
     codes: NDArray[Any]
     keys: Sequence[Any]
@@ -68,7 +68,7 @@ class PartitionSplitter:
     """Splits Arrow tables of the schema by the partitions of a spec."""
 
     def __init__(self, spec: PartitionSpec, schema: Schema) -> None:
-        """Prepare to split. Raises `InvalidPartitionSpecError` if a source column is not a primitive one outside of lists and maps."""
+        """Prepare to split. Raises `InvalidPartitionSpecError` if a source column is not primitive, or is inside a list or map."""
         # The source column of a void transform is not needed, and may be dropped from the schema.
         self._sources = [
             None if isinstance(field.transform, VoidTransform) else _source(schema, field.source_id, field.transform)
@@ -76,12 +76,12 @@ class PartitionSplitter:
         ]
 
     def split(self, table: Any) -> Iterator[Part]:
-        """Yield the table's rows by partition; the order of rows within a partition is kept."""
+        """Yield the table's rows by partition. Within a partition the order of rows is kept."""
         fields, order, ends = self._group(table)
         if order is None:
             yield _part(fields, 0, table)
             return
-        # Taking rows from one long array is much faster than from the many chunks of a table made of batches.
+        # Taking rows from one long array is much faster than from the many chunks of a table that was made from batches.
         table = table.combine_chunks()
         start = 0
         for end in ends:
@@ -89,13 +89,13 @@ class PartitionSplitter:
             start = end
 
     def count(self, table: Any) -> int:
-        """Return the number of partitions that the table's rows are in."""
+        """Return the number of partitions of the table's rows."""
         return len(self._group(table)[2]) or 1
 
     def sort(self, table: Any, max_bytes: int) -> Iterator[SortedParts]:
-        """Yield the table's rows, partition after partition, in tables of about `max_bytes` of Arrow memory that end where a partition does.
+        """Yield the table's rows sorted by partition, in tables of about `max_bytes` of Arrow memory that contain whole partitions.
 
-        Unlike parts of `split`, those of one table share its memory. The order of rows within a partition is kept.
+        Unlike the parts from `split`, the partitions in one table share its memory. Within a partition the order of rows is kept.
         """
         fields, order, ends = self._group(table)
         if order is None:
@@ -122,7 +122,7 @@ class PartitionSplitter:
             first = last
 
     def _group(self, table: Any) -> tuple[Sequence[_Codes], NDArray[Any] | None, list[int]]:
-        """Return the values of the partition fields, the rows in the order of partitions, and where each partition ends; without order if there is one."""
+        """Return the values of the partition fields, the row numbers sorted by partition (None for a single partition), and the end of each partition."""
         fields = [_encode(source, table) for source in self._sources]
         codes = _combine_codes(fields, table.num_rows)
         if codes is None:
@@ -148,7 +148,7 @@ def _source(schema: Schema, source_id: int, transform: Transform) -> _Source:
 
 
 def _encode(source: _Source | None, table: Any) -> _Codes:
-    """Return the dictionary-encoded values of a partition field; of one code, null, for a void transform."""
+    """Return the dictionary-encoded values of a partition field. For a void transform there is a single code, for null."""
     if source is None:
         return _Codes(np.zeros(table.num_rows, dtype=np.int32), [None], [None])
     column = table.column(source.steps[0])
@@ -171,7 +171,7 @@ def _encode(source: _Source | None, table: Any) -> _Codes:
 
 
 def _bits(kind: PrimitiveType, array: Any) -> Any:
-    """Return floats as the integers of their bits, with one NaN for all, so that NaN equals itself and the zeros differ. Spec: Partition values, equality."""
+    """Return the bits of floats as integers, with one pattern for NaN, so that NaN equals itself and the zeros differ. Spec: Partition values, equality."""
     if not isinstance(kind, FloatType | DoubleType):
         return array
     one_nan = pc.if_else(pc.is_nan(array), pa.scalar(float("nan"), array.type), array)
@@ -186,7 +186,7 @@ def _values(kind: PrimitiveType, dictionary: Any) -> list[Any]:
 
 
 def _combine_codes(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
-    """Return one code per row for the combination of all fields, in the fewest bits; None if all rows are in one partition."""
+    """Return a code for each row that combines the codes of all fields, in the smallest integer type; None if all rows are in one partition."""
     varying = [field for field in fields if len(field.keys) > 1]
     if not varying:
         return None
@@ -203,7 +203,7 @@ def _combine_codes(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
 
 
 def _part(fields: Sequence[_Codes], row: int, rows: Any) -> Part:
-    """Return rows with the partition of the table's row number `row`."""
+    """Return rows as a part, with the partition of the row number `row` of the table."""
     codes = [int(field.codes[row]) for field in fields]
     return Part(
         key=tuple(field.keys[code] for field, code in zip(fields, codes, strict=True)),
@@ -215,7 +215,7 @@ def _part(fields: Sequence[_Codes], row: int, rows: Any) -> Part:
 def _rows_at(table: Any, rows: NDArray[Any]) -> Any:
     """Return the rows at ascending positions.
 
-    A run that is most of the table is returned as a slice. Other rows are copied, because a small slice in a buffer would keep the whole table in memory.
+    A contiguous run that covers most of the table is returned as a slice. Other rows are copied, because a small slice would keep the whole table in memory.
     """
     start, count = int(rows[0]), len(rows)
     if int(rows[-1]) - start + 1 == count and count * 2 > table.num_rows:

@@ -1,4 +1,4 @@
-"""`Projector`: the columns of a file converted to a schema of the table: found by field id, renamed, reordered, promoted, filled with defaults.
+"""`Projector`: convert the columns of a file to a schema of the table: find them by field id, rename, reorder, promote, fill in defaults.
 
 `data_file_reader.py` opens the files. Spec: Column Projection; Schema Evolution.
 """
@@ -50,7 +50,7 @@ _NANOS_PER_MICRO = 1000
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A field of a file: its id (None if the file has none), and its Parquet leaf columns, from `first_leaf` up to and excluding `end_leaf`."""
+    """A field of a file: its id (None if it has no id), and its Parquet leaf columns, from `first_leaf` to before `end_leaf`."""
 
     field_id: int | None
     arrow: Any
@@ -65,7 +65,7 @@ class FileColumn:
 
 
 def file_columns(arrow_schema: Any) -> FileColumn:
-    """Return the columns of a file as the inner fields of a root without an id."""
+    """Return the columns of a file as the inner fields of a root field without an id."""
     return _column(pa.field("", pa.struct(list(arrow_schema))), 0)
 
 
@@ -86,7 +86,7 @@ def wanted_leaves(root: FileColumn, fields: Iterable[NestedField]) -> set[int]:
         column = by_id.get(field.field_id)
         if column is None:
             continue
-        # One leaf of a struct or list without projected fields is read, because it shows which values are null and how long lists are.
+        # For a struct or list without projected fields, one leaf is read, because it shows which values are null and how long lists are.
         leaves |= _leaves_inside(column, field.field_type) or {column.first_leaf}
     return leaves
 
@@ -104,9 +104,10 @@ def _leaves_inside(column: FileColumn, kind: IcebergType) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Projector:
-    """Converter of a file's batches to the projected fields. `constants` has the physical values of identity partition columns, by field id.
+    """Converts a file's batches to the projected fields. `constants` has the physical values of identity partition columns, by field id.
 
-    With `floors_nanoseconds`, timestamps in nanoseconds are rounded down where a column has microseconds; otherwise a fraction is an error.
+    With `floors_nanoseconds`, timestamps in nanoseconds are rounded down if the table's column has microseconds; without it, a fraction of a microsecond is an
+    error.
     """
 
     path: str
@@ -119,12 +120,12 @@ class Projector:
         """Return one array for each field.
 
         Args:
-            source: Returns the array of the file's column at a position.
-            columns: Position and Arrow field of the file's columns, by field id.
+            source: A function that returns the array of the file's column at an index.
+            columns: The index and Arrow field of the file's columns, by field id.
             fields: The fields to return.
-            targets: Their Arrow fields.
-            length: Number of rows.
-            above: The column that the fields are inside, as its name is in errors, and a dot; empty for columns.
+            targets: The Arrow fields of the result.
+            length: The number of rows.
+            above: For errors: the dotted name of the column that contains the fields, and a dot; empty for top-level columns.
 
         Raises:
             DataFileFormatError: A column cannot be read as its field, or a required column without a default is missing.
@@ -151,14 +152,14 @@ class Projector:
         return pa.nulls(length, target)
 
     def array(self, array: Any, arrow: Any, field: NestedField, target: Any, above: str = "") -> Any:
-        """Return an array of the file as the Arrow type `target` of the field.
+        """Convert an array of the file to the Arrow type `target` of the field.
 
         Args:
             array: The array.
             arrow: The file's Arrow field, whose inner fields have ids.
             field: The field.
             target: The type of the result.
-            above: As in `struct`.
+            above: The same as in `struct`.
         """
         kind = field.field_type
         if pa.types.is_null(array.type):
@@ -191,13 +192,13 @@ class Projector:
         if not pa.types.is_list(array.type):
             array = array.cast(pa.list_(array.type.value_field))
         array = _without_hidden_values(array, array.values)
-        # All values of the child array are converted, so that validity and offsets stay as they are.
+        # All values of the child array are converted, so that validity and offsets stay the same.
         values = self.array(array.values, arrow.type.value_field, kind.element_field, target.value_type, inside)
         return pa.Array.from_buffers(target, len(array), array.buffers()[:2], offset=array.offset, children=[values])
 
     def _map(self, array: Any, arrow: Any, kind: MapType, target: Any, inside: str) -> Any:
         array = _without_hidden_values(array, array.keys)
-        # `keys` and `items` are the whole child arrays, as `values` of a list is.
+        # `keys` and `items` are the complete child arrays, as `values` is for a list.
         keys = self.array(array.keys, arrow.type.key_field, kind.key_field, target.key_type, inside)
         items = self.array(array.items, arrow.type.item_field, kind.value_field, target.item_type, inside)
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
@@ -241,10 +242,10 @@ class Projector:
 
 
 def _without_hidden_values(array: Any, values: Any) -> Any:
-    """Return an array of lists or maps whose child array, of which `values` is a part, has no values outside its rows.
+    """Return an array of lists or maps whose child array has only values of its rows; `values` is the part of the child array that it uses.
 
-    A slice shares the child array of the whole. A value of other rows may not fit the target, and converting the values of all rows for each of many slices
-    would take quadratic time.
+    A slice shares the child array of the complete array. A value of other rows may not fit the target, and converting all values for each of many slices would
+    take quadratic time.
     """
     if len(array) and len(values) == array.offsets[-1].as_py() - array.offsets[0].as_py():
         return array
@@ -252,7 +253,7 @@ def _without_hidden_values(array: Any, values: Any) -> Any:
 
 
 def lacks_required(path: str, field: NestedField, above: str = "") -> DataFileFormatError:
-    """Return the error for a file that lacks a required column without a default; `above` as in `Projector.struct`. Spec: Column Projection."""
+    """Return the error for a file that lacks a required column without a default; for `above` see `Projector.struct`. Spec: Column Projection."""
     return DataFileFormatError(
         f"{path} lacks the required column {above + field.name!r} (field id {field.field_id}), which has no default",
         path=path,
@@ -262,16 +263,16 @@ def lacks_required(path: str, field: NestedField, above: str = "") -> DataFileFo
 
 
 def _floor(array: Any, target: Any) -> Any:
-    """Return timestamps in nanoseconds rounded down to microseconds."""
+    """Round timestamps in nanoseconds down to microseconds."""
     nanos = array.cast(pa.int64())
-    # Arrow's integer division rounds towards zero, so the quotient of a negative number with a remainder is one too high.
+    # Arrow's integer division rounds towards zero, so that for a negative number with a remainder the quotient is one too high.
     micros = pc.divide(nanos, _NANOS_PER_MICRO)
     too_high = pc.less(pc.subtract(nanos, pc.multiply(micros, _NANOS_PER_MICRO)), 0)
     return pc.subtract(micros, too_high.cast(pa.int64())).cast(target)
 
 
 def columns_by_id(fields: Iterable[Any]) -> dict[int, tuple[int, Any]]:
-    """Return the position and the Arrow field of each field that has an id, by id."""
+    """Return the index and the Arrow field of each field that has an id, by id."""
     columns = {}
     for position, field in enumerate(fields):
         field_id = id_of(field)
@@ -281,7 +282,7 @@ def columns_by_id(fields: Iterable[Any]) -> dict[int, tuple[int, Any]]:
 
 
 def same_ids(arrow: Any, kind: IcebergType) -> bool:
-    """Return True if the ids inside a file's Arrow field are those of the type, in its order: two columns may have swapped their names."""
+    """Return True if the ids inside a file's Arrow field are the ids of the type, in the same order: two columns may have swapped names."""
     inner, fields = inner_fields(arrow.type), children(kind)
     return len(inner) == len(fields) and all(
         id_of(child) == field.field_id and same_ids(child, field.field_type) for child, field in zip(inner, fields, strict=True)
@@ -289,9 +290,9 @@ def same_ids(arrow: Any, kind: IcebergType) -> bool:
 
 
 def is_readable_as(arrow: Any, kind: IcebergType) -> bool:
-    """Return True if a column of an Arrow type may be read as the Iceberg type: the same type in another width or encoding, or a promotion of the spec.
+    """Return True if a column of an Arrow type can be read as the Iceberg type: the same type with another width or encoding, or a promotion in the spec.
 
-    A column of Arrow's null type, which writers choose where every value is null, is read as any type.
+    A column of Arrow's null type, which writers use if every value is null, can be read as any type.
     """
     types = pa.types
     if types.is_null(arrow):
@@ -319,15 +320,15 @@ def _is_float(arrow: Any) -> bool:
 
 _READABLE_TYPES: Mapping[type[IcebergType], tuple[Any, ...]] = {
     BooleanType: (pa.types.is_boolean,),
-    # Some writers keep the unsigned types of their rows; a value that the table's type does not have is an error when it is read.
+    # Some writers keep the unsigned types of their rows; a value outside of the table's type is an error when it is read.
     IntegerType: (_is_small_integer,),
     LongType: (pa.types.is_integer,),
     FloatType: (_is_float,),
     DoubleType: (_is_float, pa.types.is_float64),
     DateType: (pa.types.is_date,),
-    # ORC stores times of day as plain numbers; so do Parquet files of some writers.
+    # ORC stores times of day as plain numbers, and so do some writers of Parquet.
     TimeType: (pa.types.is_time, pa.types.is_int64),
-    # Writers differ in whether they set Parquet's flag `adjusted to UTC`; the microseconds mean the same. Int96 of old Spark versions has no zone.
+    # Not all writers set Parquet's flag `adjusted to UTC`, but the microseconds mean the same. Int96 of old Spark versions has no zone.
     TimestampType: (pa.types.is_timestamp, pa.types.is_date),
     TimestamptzType: (pa.types.is_timestamp,),
     TimestampNanoType: (pa.types.is_timestamp, pa.types.is_date),

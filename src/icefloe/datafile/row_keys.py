@@ -1,7 +1,7 @@
-"""`RowKeys`: an index of source rows by their key columns, in which rows of a table are looked up for an upsert.
+"""`RowKeys`: an index of source rows by their key columns, in which the rows of a table are looked up for an upsert.
 
-A key with a null matches no row, because null equals nothing in `MERGE ... ON a = b`. NaN equals NaN, and 0.0 equals -0.0. `same_values.py` compares the
-other columns; `deletes/equality_key_set.py` has the keys of equality deletes, where null equals null. Spec: Identifier Field IDs.
+A key with a null matches no row, because null equals nothing in `MERGE ... ON a = b`. NaN equals NaN, and 0.0 equals -0.0. `same_values.py` compares the other
+columns; `deletes/equality_key_set.py` is a similar index for equality deletes, in which null equals null. Spec: Identifier Field IDs.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ Positions = NDArray[np.int64]
 
 
 class RowKeys:
-    """Index of the keys of a source's rows.
+    """An index of the keys of a source's rows.
 
-    A key is looked up column by column: each column's values are numbered, and the combination of the number so far with that of the next column is numbered
-    again, so that numbers stay within 64 bits. Memory: the distinct values of each column, and 8 bytes for each row.
+    A key is looked up column by column. The values of each column are numbered, and each combination with the number of the columns before gets a new number,
+    so that numbers fit in 64 bits. Memory: the distinct values of each column, and 8 bytes for each row.
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
@@ -34,7 +34,7 @@ class RowKeys:
         self._positions: Positions = np.flatnonzero(not_null)
         has_nulls = len(self._positions) < self.rows
         self._values: list[Any] = []
-        # For each column but the first: the combinations that occur in a row, ascending.
+        # For each column but the first: the ascending combinations that occur in a row.
         self._combined: list[Positions] = []
         numbers: Positions = np.zeros(len(self._positions), np.int64)
         for place, column in enumerate(comparable):
@@ -50,12 +50,12 @@ class RowKeys:
         keys = len(self._combined[-1]) if self._combined else len(self._values[0])
         self._numbers = numbers
         self._row_of = np.empty(keys, np.int64)
-        # Assigned backwards, so that the first row of a key is the one that is kept.
+        # Assigned backwards, so that the first row of a repeated key remains.
         self._row_of[numbers[::-1]] = self._positions[::-1]
 
     @property
     def values(self) -> Sequence[Any]:
-        """Return the distinct values of each key column, of rows whose key has no null."""
+        """Return the distinct values of each key column, from rows whose key has no null."""
         return tuple(self._values)
 
     @property
@@ -64,12 +64,12 @@ class RowKeys:
         return len(self._row_of)
 
     def repeated_rows(self) -> Positions:
-        """Return the numbers of the rows whose key an earlier row has, ascending and counted from 0. Rows with a null in their key are left out."""
+        """Return the ascending numbers, counted from 0, of the rows whose key occurs in an earlier row. Rows with a null in their key are left out."""
         rows: Positions = self._positions[self._row_of[self._numbers] != self._positions]
         return rows
 
     def rows_of(self, columns: Sequence[Any]) -> Positions:
-        """Return, for each row of a table's key columns, the number of the first source row with the same key; -1 where no source row has it."""
+        """Return for each row of a table the number of the first source row with the same key, or -1. `columns` are the table's key columns."""
         length = len(columns[0])
         source_rows = np.full(length, -1, np.int64)
         if not len(self._row_of):
@@ -94,12 +94,12 @@ class RowKeys:
 
 
 def key_columns(rows: Any, schema: Schema, field_ids: Sequence[int]) -> list[Any]:
-    """Return the key columns of a table or batch with the schema's Arrow columns; a key column inside a struct is null where the struct is."""
+    """Return the key columns of a table or batch that has the schema's Arrow columns. A key column in a struct is null where the struct is null."""
     return [_column(rows, _steps(schema.fields, field_id)) for field_id in field_ids]
 
 
 def _steps(fields: tuple[NestedField, ...], field_id: int) -> tuple[int, ...]:
-    """Return the path to a field, as positions from the top-level column down through structs; empty if there is no such field."""
+    """Return the path to a field, as indexes from the top-level column down through structs; empty if there is no such field."""
     for position, field in enumerate(fields):
         if field.field_id == field_id:
             return (position,)
@@ -114,7 +114,7 @@ def _column(rows: Any, steps: tuple[int, ...]) -> Any:
 
 
 def _comparable(column: Any) -> Any:
-    """Return the column as one array in which equal values have equal bits: there is one NaN and one zero."""
+    """Return the column as one array in which equal values have equal bits, with one bit pattern for NaN and one for zero."""
     column = array_of_chunks(column)
     column = column.storage if isinstance(column, pa.ExtensionArray) else column
     if pa.types.is_floating(column.type):

@@ -1,6 +1,6 @@
-"""`differing`: the rows in which two columns of one type have different values; nulls equal each other, NaN equals NaN, and 0.0 equals -0.0.
+"""`differing`: find the rows in which two columns of the same type have different values. Nulls are equal, NaN equals NaN, and 0.0 equals -0.0.
 
-An upsert compares the rows whose keys match (`row_keys.py`) by it, and leaves equal ones as they are. Spec: Nested Types; Primitive Types.
+An upsert compares the rows with equal keys (`row_keys.py`) in this way, and does not rewrite equal rows. Spec: Nested Types; Primitive Types.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 
 def differing(left: Any, right: Any) -> Mask:
-    """Return for each row of two Arrow arrays of the same type and length whether the values differ.
+    """Return an Arrow boolean for each row of two arrays of the same type and length: True if the values differ.
 
     Lists are compared element by element, maps key by key in any order of their entries, structs field by field, variants by their bytes.
     """
@@ -37,7 +37,7 @@ def differing(left: Any, right: Any) -> Mask:
 
 
 def _values_differ(left: Any, right: Any) -> Mask:
-    """Return for each row whether the values differ, none of which is null."""
+    """Return for each row whether the values differ; neither array has nulls."""
     kind = left.type
     if pa.types.is_struct(kind):
         parts = (differing(pc.struct_field(left, [place]), pc.struct_field(right, [place])) for place in range(kind.num_fields))
@@ -54,7 +54,7 @@ def _values_differ(left: Any, right: Any) -> Mask:
 
 
 def _maps_differ(left: Any, right: Any) -> Mask:
-    """Return for each row whether the maps differ. Spark does not keep the order of entries, so unequal maps are compared again with sorted entries."""
+    """Return for each row whether the maps differ. Spark does not keep the order of entries, so that unequal maps are compared again with sorted entries."""
     differ = _lists_differ(left, right, ("keys", "items"))
     rows = np.flatnonzero(differ & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
     if not len(rows):
@@ -65,7 +65,7 @@ def _maps_differ(left: Any, right: Any) -> Mask:
 
 
 def _sorted_entries(maps: Any) -> Any:
-    """Return maps without nulls with their entries sorted by key; unchanged if the keys have no order."""
+    """Return maps, which have no nulls, with their entries sorted by key; unchanged if keys have no order."""
     keys, items = _inside(maps, "keys"), _inside(maps, "items")
     lengths = np.diff(offsets_of(maps))
     plain = _plain(keys)
@@ -79,13 +79,13 @@ def _sorted_entries(maps: Any) -> Any:
 
 
 def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:
-    """Return for each row whether lists, or the parts (`keys`, `items`) of maps, differ."""
+    """Return for each row whether the lists differ; for maps, whether a part (`keys` or `items`) differs."""
     lengths = numpy_of(_lengths(left))
     differ: Mask = lengths != numpy_of(_lengths(right))
     same_length = np.flatnonzero(~differ & (lengths > 0))
     if not len(same_length):
         return differ
-    # The rows to compare are copied, so that their elements are adjacent.
+    # The compared rows are copied, so that their elements are adjacent.
     left, right = (array_of_chunks(array.take(positions_array(same_length))) for array in (left, right))
     inner = [differing(_inside(left, part), _inside(right, part)) for part in parts]
     owners = np.repeat(same_length, lengths[same_length])
@@ -101,7 +101,7 @@ def _lengths(array: Any) -> Any:
 
 
 def _inside(array: Any, part: str) -> Any:
-    """Return the elements, keys or items of the rows of an array without nulls."""
+    """Return the elements of lists, or the keys or items of maps; the array has no nulls."""
     if part == "values" and pa.types.is_fixed_size_list(array.type):
         return array.flatten()
     bounds = offsets_of(array)

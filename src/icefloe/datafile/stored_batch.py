@@ -1,4 +1,4 @@
-"""`StoredBatch`: rows of a data file as they are stored, with their position in the file; and the errors of files that Arrow cannot read.
+"""`StoredBatch`: stored rows of a data file with their position in the file; and the errors for files that Arrow cannot read.
 
 Spec: Row Lineage; Position Delete Files (both use a row's position).
 """
@@ -18,23 +18,24 @@ from icefloe.spec.arrow_values import numbers_array, numpy_of
 from icefloe.spec.limits import raise_limit
 from icefloe.spec.types import NestedField
 
-# Rows of a batch. Large enough that the work for each batch is negligible, small enough that a query with a limit reads little.
+# Rows in a batch: large enough that the work for each batch is negligible, small enough that a query with a limit reads little.
 BATCH_ROWS = 131_072
 
-# What to do about a missing or damaged file. It is removed by its path, because a delete by a filter would read it unless the filter selects whole partitions.
+# The next step for a missing or damaged file. The file is removed by its path, because a delete with a filter would read it unless the filter selects whole
+# partitions.
 LISTING = "; icefloe validate --data lists every such file of a table"
 RESTORE_DELETES = "restore the file from a copy, or roll the table back to a snapshot that does not use it" + LISTING
 RESTORE = (
     "restore the file from a copy, or roll the table back to a snapshot that does not use it; or give up its rows: "
     "`with table.update_snapshot().delete_files() as removal: removal.delete_file(path)`" + LISTING
 )
-_ABOVE_LIMIT = "size limit"  # part of Arrow's message for a footer above its limits
+_ABOVE_LIMIT = "size limit"  # a part of Arrow's message about a footer above its limits
 _NUMBERS = frozenset([pa.int32(), pa.int64(), pa.float32(), pa.float64()])
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """Adjacent rows of a file, from row `first_row` on (the file's first row is 0). The schema's fields have the file's field ids.
+    """Adjacent rows of a file that begin at row number `first_row`, counted from 0. The schema's fields have the file's field ids.
 
     Texts may be dictionary-encoded; `decode_dictionaries` and `filter_batch` decode them.
     """
@@ -45,11 +46,11 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowTest:
-    """A test of rows by few of their columns, so that the others need to be read only where a row passes.
+    """A test of rows that needs only a few columns, so that the others are read only where a row passes.
 
     Attributes:
         fields: The columns that are tested.
-        mask: Returns for each row of a batch with these columns whether it passes.
+        mask: A function from a batch with these columns to a boolean for each row: True if the row passes.
     """
 
     fields: tuple[NestedField, ...]
@@ -67,7 +68,7 @@ def decode_dictionaries(batch: StoredBatch) -> StoredBatch:
 def filter_batch(batch: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
     """Return the rows that a mask keeps, with dictionary-encoded columns decoded.
 
-    Numbers without nulls are taken by position, in half the time that Arrow's filter needs for them.
+    Numbers without nulls are taken by position, which takes half the time of Arrow's filter.
     """
     positions = np.flatnonzero(numpy_of(keep))
     arrays = [_filter_column(column, positions, keep) for column in batch.columns]
@@ -88,19 +89,19 @@ def _batch_of(arrays: list[Any], schema: Any) -> pa.RecordBatch:
 
 
 def without_columns(rows: int) -> pa.RecordBatch:
-    """Return a batch of rows without columns. Arrow can create one only from a struct array."""
+    """Return a batch of rows without columns. Arrow can create such a batch only from a struct array."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
 
 
 def batches_without_columns(first_row: int, rows: int) -> Iterator[StoredBatch]:
-    """Yield rows without columns, in batches: their number is an unchecked claim of the file, and a reader that adds columns needs memory for each row."""
+    """Yield rows without columns, in batches: the number of rows is an unchecked claim of the file, and a reader that adds columns needs memory for them."""
     for start in range(0, rows, BATCH_ROWS):
         yield StoredBatch(first_row + start, without_columns(min(BATCH_ROWS, rows - start)))
 
 
 @contextmanager
 def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
-    """Raise Arrow's errors as Icefloe's with the file's path: storage errors by their kind, any other as `DataFileFormatError`."""
+    """Translate Arrow's errors in the block to Icefloe's, with the file's path: storage errors by their kind, any other error to `DataFileFormatError`."""
     try:
         yield
     except IcefloeError:
@@ -112,7 +113,7 @@ def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
             next_step="rewrite the file with another engine, without that feature",
         ) from error
     except pa.ArrowMemoryError as error:
-        # Arrow allocates the size that a page or a stripe claims before the claim can be checked, so that a sound file and a forged one look alike.
+        # Arrow allocates the size that a page or stripe claims before the claim can be checked, so that valid and forged files cannot be distinguished.
         raise OutOfMemoryError(
             f"{path} cannot be read in the available memory, which does not mean that it is damaged: {error}",
             path=path,

@@ -1,8 +1,8 @@
-"""`StoredFile`: the interface of an open data file of any format: its columns with their field ids, and its rows as they are stored.
+"""`StoredFile`: the interface of an open data file in any format, with its columns, their field ids, and its stored rows.
 
 `parquet_rows.py`, `orc_rows.py` and `avro_rows.py` implement it. `projection.py` converts the columns to the table's schema, and `data_file_reader.py` applies
-filters and deletes. A file is compared with its manifest entry when it is opened: position deletes and column bounds are those of the file that was committed,
-so another file at its path would give wrong rows. Spec: Column Projection; Data File Fields (record_count, file_size_in_bytes); Appendix A.
+filters and deletes. A file is compared with its manifest entry when it is opened: position deletes and column bounds belong to the committed file, so that a
+different file at its path would give wrong rows. Spec: Column Projection; Data File Fields (record_count, file_size_in_bytes); Appendix A.
 """
 
 import warnings
@@ -26,25 +26,25 @@ from icefloe.spec.types import NestedField
 
 
 class StoredFile(Protocol):
-    """An open data file. `schema` is the Arrow schema of its columns; a column with a field id has it in the metadata of its field."""
+    """An open data file. `schema` is the Arrow schema of its columns; the field metadata contains the field id, if the column has one."""
 
     schema: Any
-    # True if timestamps are read in nanoseconds whatever unit the file has, so that rounding them to microseconds loses no stored value.
+    # True if timestamps are read in nanoseconds regardless of the file's unit, so that rounding them to microseconds does not lose stored values.
     floors_nanoseconds: bool
 
     def count_rows(self) -> int:
-        """Return the number of rows of the whole file, without reading them. Raises `FormatError` if the file is cut short."""
+        """Return the number of rows of the whole file, without reading them. Raises `FormatError` if the file is truncated."""
 
     def batches(
         self, fields: tuple[NestedField, ...], row_filter: BooleanExpression, row_test: RowTest | None = None
     ) -> Iterator[StoredBatch]:
         """Yield the task's rows in the file's order, with at least the columns of the fields.
 
-        Rows that cannot match the filter, and those that do not pass the test, may be left out.
+        Rows that cannot match the filter, and rows that do not pass the test, may be left out.
         """
 
 
-# First bytes of files that are encrypted as a stream, and of Parquet files with encrypted footers. Spec: AES GCM Stream file format; Parquet encryption.
+# The first bytes of encrypted streams, and of Parquet files with encrypted footers. Spec: AES GCM Stream file format; Parquet encryption.
 _ENCRYPTED = (b"AGS1", b"PARE")
 _MAGIC_BYTES = 4
 
@@ -57,7 +57,7 @@ _READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCounts:
-    """The size of a file in bytes, and its number of rows, as the file itself has them."""
+    """The size of a file in bytes, and its number of rows, from the file itself."""
 
     file_size: int
     rows: int
@@ -67,7 +67,7 @@ class StoredCounts:
 def opened_stored_file(
     io: FileIO, task: FileScanTask, name_mapping: NameMapping | None = None, *, has_record_count: bool = True
 ) -> Iterator[StoredFile]:
-    """Open the task's file, and close it at the end of the block.
+    """Open the task's file for the block, and close it at the end.
 
     Args:
         io: Storage of the file.
@@ -76,15 +76,14 @@ def opened_stored_file(
         has_record_count: False if the file has no manifest entry, and the number of its rows is unknown.
 
     Yields:
-        The file.
+        The open file.
 
     Raises:
         NoSuchFileError: The file does not exist.
-        DataFileFormatError: The file is damaged, or has another number of rows than its manifest entry.
+        DataFileFormatError: The file is damaged, or its number of rows differs from its manifest entry.
         UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
 
-    Warns:
-        FormatWarning: The file has the rows of its manifest entry, and another size.
+    Warns: FormatWarning: The number of rows is the same as in the manifest entry, but the size differs.
     """
     open_file = _reader_of(task.file)
     with _opened_input(io, task.file) as source:
@@ -101,7 +100,7 @@ def opened_stored_file(
 
 
 def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
-    """Return the size and the number of rows that a data file or delete file really has, whatever its manifest entry states. Not for deletion vectors.
+    """Return the actual size and number of rows of a data file or delete file, ignoring its manifest entry. Not for deletion vectors.
 
     Raises:
         NoSuchFileError: The file does not exist.
@@ -115,10 +114,10 @@ def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
 
 
 def _check_counts(file: DataFile, counts: StoredCounts) -> None:
-    """Refuse a file with another number of rows than its manifest entry; warn of one with as many rows and another size.
+    """Refuse a file whose number of rows differs from its manifest entry. If only the size differs, warn.
 
-    A size alone is no reason to refuse a file, as for manifests (`spec/manifest/manifest_length.py`): some tables have files that were rewritten in place
-    with the same rows.
+    A different size is not an error, as for manifests (`spec/manifest/manifest_length.py`), because some tables have files that were rewritten in place with
+    the same rows.
     """
     path = file.file_path
     size = f"{counts.file_size} bytes, and its manifest entry states {file.file_size_in_bytes}"
@@ -137,7 +136,7 @@ def _check_counts(file: DataFile, counts: StoredCounts) -> None:
 
 
 def restore_step(file: DataFile) -> str:
-    """Return what to do about a missing or damaged file."""
+    """Return the next step for a missing or damaged file."""
     return RESTORE if file.content is FileContent.DATA else RESTORE_DELETES
 
 
@@ -152,7 +151,7 @@ def _opened_input(io: FileIO, file: DataFile) -> Any:
 
 
 def _reader_of(file: DataFile) -> Callable[[Any, FileScanTask, NameMapping | None], StoredFile]:
-    """Return the function that opens a file of its format, from an open input, a task, and a name mapping for a file without field ids."""
+    """Return the function that opens a file in its format. Its arguments are an open input, a task, and a name mapping for a file without field ids."""
     path = file.file_path
     if file.key_metadata is not None:
         raise _encrypted_error(path)
@@ -173,7 +172,7 @@ def _open(
     try:
         return reader(file, task, mapping)
     except FormatError as error:
-        # Scan tasks do not contain the key metadata of files, so an encrypted file is recognized by its first bytes.
+        # Scan tasks do not contain the key metadata of files, so that an encrypted file is recognized by its first bytes.
         file.seek(0)
         if file.read(_MAGIC_BYTES) in _ENCRYPTED:
             raise _encrypted_error(task.file.file_path) from error

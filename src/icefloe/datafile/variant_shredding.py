@@ -1,4 +1,4 @@
-"""`unshred`: reconstruction of shredded variants, whose parts a file stores in separate columns, as structs of `metadata` and `value`.
+"""`unshred`: reconstruct shredded variants, whose parts a file stores in separate columns, as structs of `metadata` and `value`.
 
 `spec/variant_bytes.py` encodes the values. Icefloe does not write shredded variants. Spec: Parquet, Variant Shredding.
 """
@@ -17,14 +17,14 @@ from icefloe.spec.schema.arrow_extensions import VARIANT_STORAGE
 
 _METADATA, _VALUE, _TYPED = "metadata", "value", "typed_value"
 _UUID_BYTES = 16
-# Enough digits for any decimal; Python's default context rounds to 28.
+# Enough digits for any decimal; Python's default context rounds to 28 digits.
 _WIDE = Context(prec=100)
-# One value for each row; None if the variant, or the field of an object, is missing.
+# A value for each row; None if the variant, or the field of an object, is missing.
 _Values = list[bytes | None]
 
 
 def is_variant(kind: Any) -> bool:
-    """Return True if an Arrow type of a file can be that of a variant: a struct of metadata, and a value or a typed value."""
+    """Return True if a file's Arrow type can be a variant: a struct of metadata, and a value or a typed value."""
     if not pa.types.is_struct(kind):
         return False
     names = {field.name for field in kind.fields}
@@ -32,7 +32,7 @@ def is_variant(kind: Any) -> bool:
 
 
 def unshred(array: Any) -> Any:
-    """Return an Arrow array of a file's variant group as structs of `metadata` and `value`, both binary; null if the group is.
+    """Return an Arrow array of a variant group as structs of binary `metadata` and `value`; null where the group is null.
 
     Raises:
         FormatError: A value and a typed value contradict each other, or a name is not in the metadata.
@@ -52,7 +52,7 @@ def unshred(array: Any) -> Any:
             for text, is_valid in zip(metadata.to_pylist(), valid, strict=True)
         ]
         reconstructed = _construct_values(names, array, valid)
-        # A variant that is not null must have a value; if there is none, it is the variant null.
+        # A variant that is not null must have a value; if it is missing, the variant is a variant null.
         values = pa.array(
             [
                 variant_bytes.VARIANT_NULL if value is None and is_valid else value
@@ -76,7 +76,7 @@ def _binary(array: Any) -> Any:
 
 
 def _construct_values(names: Sequence[variant_bytes.VariantNames], group: Any, present: Sequence[bool]) -> _Values:
-    """Return the values of a group of `value` and `typed_value`; rows that are not present are ignored."""
+    """Return the values of a group of `value` and `typed_value`; rows that are not `present` are ignored."""
     stored, typed = _member(group, _VALUE), _member(group, _TYPED)
     values: _Values = [None] * len(group) if stored is None else _binary(stored).to_pylist()
     if typed is None:
@@ -108,7 +108,7 @@ def _objects(
         if rest is not None:
             if variant_bytes.basic_type(rest) != variant_bytes.OBJECT:
                 raise FormatError("a variant has shredded fields, and a value that is not an object")
-            # A field that is in both is read from its column.
+            # A field that is in both is read from its own column.
             members = {name: part for name, part in variant_bytes.object_fields(names[row], rest).items() if name not in fields} | members
         objects.append(variant_bytes.object_value(names[row], members))
     return objects
@@ -126,7 +126,7 @@ def _arrays(names: Sequence[variant_bytes.VariantNames], typed: Any, has_typed: 
                 element_names[place], inside[place] = names[row], True
     elements = _construct_values(element_names, typed.values, inside)
     if any(element is None and is_inside for element, is_inside in zip(elements, inside, strict=True)):
-        # An element must not be missing; a missing one is read as null, as a whole variant is.
+        # Elements must not be missing; a missing element is read as null, as a whole variant is.
         elements = [variant_bytes.VARIANT_NULL if element is None else element for element in elements]
     return [
         variant_bytes.array_value([element for element in elements[offsets[row] : offsets[row + 1]] if element is not None])
@@ -144,7 +144,7 @@ def _primitives(typed: Any, has_typed: Sequence[bool]) -> _Values:
 
 
 def _encoder(typed: Any) -> tuple[Callable[[Any], bytes], Any]:
-    """Return the function that encodes an element, and the array of elements that it takes."""
+    """Return the function that encodes an element, and the array of elements that it uses."""
     kind, types = typed.type, pa.types
     if types.is_boolean(kind):
         return variant_bytes.bool_value, typed

@@ -1,4 +1,4 @@
-"""`AvroAppender`: an Avro file that is being written, in blocks of records after a header with the schema and field ids; and its factory.
+"""`AvroAppender`: writes an Avro file in blocks of records after a header with the schema and field ids; and its factory.
 
 fastavro encodes the records. `avro_rows.py` reads Avro files; `data_file_writer.py` decides which rows are written to which file. Spec: Appendix A, Avro.
 """
@@ -29,12 +29,12 @@ from icefloe.spec.schema.schema_json import schema_to_json
 
 if TYPE_CHECKING:
     import fastavro
-else:  # few tables have Avro data files
+else:  # few tables have Avro data files, so that fastavro is imported late
     fastavro = lazy_module("fastavro")
 
 # Key of the table schema in an Avro file's metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"
-# Bytes of Arrow memory of one table. Records are Python objects while they are encoded, many times as large.
+# The maximum of Arrow memory of one table. Records are Python objects while they are encoded, which take many times as much.
 _MAX_ARROW_BYTES = 16 * 1024 * 1024
 _ENCODED_ROWS = 4096
 
@@ -50,14 +50,14 @@ class AvroAppenderFactory(FileAppenderFactory):
     codec: str
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "AvroAppender":  # noqa: ARG002 - for Parquet
-        """Create a file. The sample is not used: this format has no encodings to choose."""
+        """Create a file. The sample is ignored, because this format has no encodings to choose."""
         return AvroAppender(io, location, self)
 
 
 def avro_appender_factory(
     schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER
 ) -> AvroAppenderFactory:
-    """Return the factory of a table's Avro files. Raises as `data_file_writer.appender_factory`."""
+    """Return the factory for a table's Avro files. Raises the errors of `data_file_writer.appender_factory`."""
     fields = file_fields(schema.fields)
     declared = record_schema(fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
@@ -75,7 +75,7 @@ def avro_appender_factory(
 
 
 class AvroAppender(FileAppender):
-    """An Avro file that is being written, block by block. Its metrics have no split offsets: readers split Avro files at any block."""
+    """Writes an Avro file, block by block. Its metrics have no split offsets, because readers can split Avro files at any block."""
 
     _format = FileFormat.AVRO
 
@@ -93,7 +93,7 @@ class AvroAppender(FileAppender):
             self._out.write(header_bytes(factory.schema_text, factory.metadata, factory.codec, self._sync))
 
     def write_row_group(self, table: Any) -> None:
-        """See `FileAppender.write_row_group`. The records are written in blocks."""
+        """Write an Arrow table as blocks of records. See `FileAppender.write_row_group`."""
         self._collector.update(table)
         for batch in table.to_batches(max_chunksize=_ENCODED_ROWS):
             for record in avro_records(batch, self._factory.fields):

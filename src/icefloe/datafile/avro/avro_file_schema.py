@@ -1,6 +1,6 @@
-"""The Avro schema of a table's data files: Iceberg types as Avro types with field ids, and the schema without logical types by which records are encoded.
+"""The Avro schema of a table's data files: Iceberg types as Avro types with field ids, and the schema without logical types that is used to encode records.
 
-Manifests have other schemas (`spec/manifest/manifest_schema.py`). Spec: Appendix A, Avro.
+The schemas of manifests are in `spec/manifest/manifest_schema.py`. Spec: Appendix A, Avro.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ _PRIMITIVES: Mapping[type[IcebergType], Any] = {
 
 
 def decimal_width(precision: int) -> int:
-    """Return the fewest bytes of two's complement that hold every number of `precision` digits."""
+    """Return the smallest number of bytes that can hold every number of `precision` digits in two's complement."""
     largest: int = 10**precision - 1
     return largest.bit_length() // 8 + 1
 
@@ -124,7 +124,7 @@ def _fixed_type(name: str, size: int, named: set[str], attributes: Mapping[str, 
 
 
 def without_logical_types(schema: Any) -> Any:
-    """Return the schema without logical types, so that values are numbers, bytes and text: a date beyond Python's range is still a number."""
+    """Return the schema without logical types, so that values are numbers, bytes and text: a date that Python cannot represent is still a number."""
     if isinstance(schema, list):
         return [without_logical_types(branch) for branch in schema]
     if isinstance(schema, dict):

@@ -1,6 +1,6 @@
-"""Rows of one Avro file as they are stored: the blocks of a scan task, decoded by fastavro, as Arrow.
+"""The stored rows of an Avro file: the blocks of a scan task, decoded by fastavro and converted to Arrow.
 
-`stored_file.py` opens files of every format by one interface; this module is its reader of Avro. Writing is `avro_appender.py`.
+`stored_file.py` opens files of every format with one interface; this module is its reader of Avro. `avro_appender.py` writes Avro files.
 Spec: Appendix A, Avro; Apache Avro, Object Container Files.
 """
 
@@ -28,15 +28,15 @@ from icefloe.spec.types import NestedField
 
 if TYPE_CHECKING:
     import fastavro
-else:  # few tables have Avro data files
+else:  # few tables have Avro data files, so that fastavro is imported late
     fastavro = lazy_module("fastavro")
 
-# Rows. Blocks are joined until there are so many; a batch is small because records are Python objects before they become Arrow.
+# The number of rows in a batch. Blocks are joined up to this number, which is small because records are Python objects before they become Arrow.
 _BATCH_ROWS = 16_384
 
 
 class AvroRows:
-    """An open Avro file. It is read whole, because each block is found by reading the ones before it."""
+    """An open Avro file. The whole file is read, because the position of a block is known only after the block before."""
 
     floors_nanoseconds = False
 
@@ -73,7 +73,7 @@ class AvroRows:
             self.schema = with_ids(self.schema, mapped_ids(name_mapping))
 
     def count_rows(self) -> int:
-        """Return the number of rows by the counts of the blocks; see `stored_file.py`."""
+        """Return the number of rows according to the counts in the blocks; see `stored_file.py`."""
         return count_records(self._container)
 
     def batches(
@@ -103,7 +103,7 @@ class AvroRows:
     def _records(self, block: RawBlock) -> list[dict[str, Any]]:
         data = BytesIO(read_block(self._container, block))
         try:
-            # The schema is parsed only once, because each call decodes one record.
+            # Parsed only once, because the schema is the same for all calls.
             return [fastavro.schemaless_reader(data, self._decoder_schema, None) for _ in range(block.count)]  # type: ignore[misc]
         except (EOFError, ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError) as error:
             raise DataFileFormatError(

@@ -1,6 +1,6 @@
 """Conversion between Arrow rows and the values of Avro records: numbers, bytes, text, lists and dicts, without logical types.
 
-`avro_file_schema.py` has the schemas. Spec: Appendix A, Avro.
+`avro_file_schema.py` defines the schemas. Spec: Appendix A, Avro.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ from icefloe.spec.values import physical_arrow_type
 
 
 def avro_records(batch: pa.RecordBatch, fields: tuple[NestedField, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the rows as dicts by Avro field names. The batch's columns have field ids and the types of `schema_to_arrow`; a placeholder has no column."""
+    """Yield the rows as dicts by Avro field names. The batch's columns have field ids and the types of `schema_to_arrow`; a placeholder field has no column."""
     places = columns_by_id(batch.schema)
     columns = [
         _values(field.field_type, batch.column(places[field.field_id][0])) if field.field_id in places else [None] * batch.num_rows
@@ -47,7 +47,7 @@ def avro_records(batch: pa.RecordBatch, fields: tuple[NestedField, ...]) -> Iter
 
 
 def _values(kind: IcebergType, array: Any) -> list[Any]:
-    """Return the values of an array of an Iceberg type, None for null."""
+    """Return the values of an array of an Iceberg type as Python values, with None for null."""
     if isinstance(kind, StructType):
         return _structs(kind, array)
     if isinstance(kind, ListType):
@@ -85,7 +85,7 @@ def _maps(kind: MapType, array: Any) -> list[Any]:
 
 
 def _cut_lists(array: Any, values: list[Any]) -> list[Any]:
-    """Return the values of each list or map, by its offsets."""
+    """Divide the values of lists or maps into one list for each row, by the offsets."""
     offsets = array.offsets.to_pylist()
     valid = array.is_valid().to_pylist()
     return [values[offsets[row] : offsets[row + 1]] if valid[row] else None for row in range(len(array))]
@@ -118,10 +118,10 @@ class AvroColumn:
 
 
 def avro_columns(record: AvroType) -> list[AvroColumn]:
-    """Return the fields of a resolved record schema.
+    """Return the columns of a resolved record schema.
 
     Raises:
-        ValueError: A field is a union of other types than null and one more; no table has such a field.
+        ValueError: A field is a union that is not of null and one other type; Iceberg tables have no such fields.
     """
     return [_column(field["name"], field["type"], field.get("field-id"), field.get(ORIGINAL_NAME)) for field in record["fields"]]
 
@@ -134,7 +134,7 @@ def _column(name: str, kind: AvroType, field_id: Any, original: str | None = Non
             raise ValueError(f"the field {name!r} is a union of more than null and one type")
         kind = others[0] if others else "null"
     arrow, build = _arrow_type_and_builder(kind)
-    is_id = isinstance(field_id, int) and not isinstance(field_id, bool)  # JSON's true is an int in Python
+    is_id = isinstance(field_id, int) and not isinstance(field_id, bool)  # Python treats True as an int, but JSON has a type of its own
     metadata = {FIELD_ID_KEY: str(field_id).encode()} if is_id else None
     return AvroColumn(pa.field(original or name, arrow, nullable=optional or arrow == pa.null(), metadata=metadata), build)
 
@@ -160,7 +160,7 @@ def _arrow_type_and_builder(kind: AvroType) -> tuple[Any, _Build]:
 
 
 def _primitive(kind: AvroType, avro_kind: str) -> tuple[Any, Any]:
-    """Return the Arrow type of a primitive, and the Arrow type of its values without logical type."""
+    """Return the Arrow type of a primitive type, and the Arrow type of its Avro values without the logical type."""
     attributes = kind if isinstance(kind, dict) else {}
     logical = str(attributes.get("logicalType"))
     if avro_kind in ("bytes", "fixed") and logical == "decimal":
@@ -230,7 +230,7 @@ def _list_builder(kind: AvroType) -> tuple[Any, _Build]:
 
 
 def _pairs_builder(kind: AvroType) -> tuple[Any, _Build]:
-    """Return the type and builder of a map that is stored as an array of records of two fields with any names."""
+    """Return the Arrow type and the builder of a map that is stored as an array of records, whose two fields may have any names."""
     key, item = avro_columns(kind["items"])
     first, second = (field["name"] for field in kind["items"]["fields"])
     return _map_builder(key, item, lambda pairs: ([pair[first] for pair in pairs], [pair[second] for pair in pairs]))

@@ -1,6 +1,6 @@
 """Writing of delete files: deletion vectors, position delete files and equality delete files, each with its manifest fields.
 
-The commit checks which of them a table may have; `matching_positions.py` finds the positions of rows to delete.
+The commit checks which kinds of delete files a table may have; `matching_positions.py` finds the positions of rows to delete.
 Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete File Stats; Puffin file format, Common properties.
 """
 
@@ -38,14 +38,14 @@ from icefloe.spec.schema.schema import Schema, select_fields
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType, StructType
 from icefloe.version import __version__
 
-# Rows of a batch of a position delete file.
+# Rows in a batch of a position delete file.
 _POSITION_ROWS = 131_072
 _METRICS = "write.metadata.metrics."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsToDelete:
-    """Rows of one data file to delete, by position, and the delete files that already apply to the file."""
+    """The rows of a data file to delete, by position, and the delete files that already apply to the data file."""
 
     file: DataFile
     positions: NDArray[np.int64]
@@ -54,7 +54,7 @@ class RowsToDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDeletes:
-    """The delete files that were written, and those whose deletes they include, which are removed in the same commit."""
+    """The new delete files, and the older delete files that they include, which are removed in the same commit."""
 
     added: tuple[DataFile, ...]
     superseded: tuple[DataFile, ...] = ()
@@ -63,22 +63,22 @@ class WrittenDeletes:
 def write_vectors(
     target: WriteTarget, rows_to_delete: Sequence[RowsToDelete], *, deletes: DeleteLoader, partition_id: int, task_id: int
 ) -> WrittenDeletes:
-    """Write one Puffin file with a deletion vector for each data file with newly deleted rows; no file if all rows are deleted already.
+    """Write one Puffin file with a deletion vector for each data file with newly deleted rows. If all rows are deleted already, no file is written.
 
-    Each vector includes the deletes of the file's old vector and of its position delete files. The old vector and position delete files for that one data file
-    are superseded. Position delete files that name other data files too stay, and no longer apply to this one. For format version 3.
+    A new vector includes the deletes of the data file's old vector and position delete files. The old vector, and position delete files that apply only to this
+    data file, are superseded. Position delete files for several data files stay, but no longer apply to this one. For format version 3.
 
     Args:
         target: The table and the location of new files.
         rows_to_delete: Rows of distinct data files.
-        deletes: Loader of the delete files that apply already.
+        deletes: Loader of the delete files that already apply.
         partition_id: Number of the engine's partition, part of the new file's name.
         task_id: Number of the task attempt, part of the new file's name.
 
     Raises:
         DataFileFormatError: An old delete file is damaged.
         PuffinFormatError: An old deletion vector is damaged.
-        InvalidInputError: A position is not that of a row of the file, or a data file is given twice.
+        InvalidInputError: A position is beyond the rows of its data file, or a data file occurs twice.
         StorageError: Storage refuses the write; no file is left.
     """
     _check(rows_to_delete)
@@ -102,17 +102,17 @@ def write_vectors(
 def rewrite_vectors(
     target: WriteTarget, deleted: Iterable[tuple[DataFile, DeletionVector]], *, partition_id: int, task_id: int
 ) -> WrittenDeletes:
-    """Write Puffin files of about the target size with these deletion vectors, in their order.
+    """Write these deletion vectors, in their order, to Puffin files of about the target size.
 
     Args:
         target: The table and the location of new files.
-        deleted: Data files, each once, and all their deleted rows.
+        deleted: Distinct data files with the positions of all their deleted rows.
         partition_id: Number of the engine's partition, part of the new files' names.
         task_id: Number of the task attempt, part of the new files' names.
 
     Raises:
-        InvalidInputError: A position is not that of a row of the file.
-        StorageError: Storage refuses the write; no file is left. Errors of `deleted` are raised as they are, and no file is left either.
+        InvalidInputError: A position is beyond the rows of its data file.
+        StorageError: Storage refuses the write; no file is left. Errors from the iterator `deleted` are raised unchanged, and no file is left either.
     """
     limit = table_properties.TARGET_FILE_SIZE_BYTES.read(_delete_properties(target))
     added: list[DataFile] = []
@@ -139,12 +139,12 @@ def rewrite_vectors(
 
 
 def _ends_of(vector: DeletionVector) -> NDArray[np.int64]:
-    """Return the first and the last position."""
+    """Return the first and the last position of a vector."""
     return np.array([vector.bitmap.min(), vector.bitmap.max()], dtype=np.int64) if vector.cardinality else np.zeros(0, dtype=np.int64)
 
 
 def _write_puffin(target: WriteTarget, vectors: Sequence[tuple[DataFile, DeletionVector]], prefix: str) -> list[DataFile]:
-    """Write one Puffin file with the vectors of these data files, in their order. After a failure it does not remain."""
+    """Write one Puffin file with the vectors of these data files, in their order. After a failure the file is deleted."""
     content, locations = write_deletion_vectors(
         {file.file_path: vector for file, vector in vectors}, properties={"created-by": f"Icefloe version {__version__}"}
     )
@@ -186,7 +186,7 @@ def write_position_deletes(
 ) -> WrittenDeletes:
     """Write Parquet position delete files, sorted by path and position: one for each data file, or one for each partition. For format version 2.
 
-    A delete file for one data file names it as its `referenced_data_file`. Bounds of both columns are not truncated.
+    A delete file for a single data file has its path in `referenced_data_file`. The bounds of both columns are not truncated.
 
     Args:
         target: The table and the location of new files.
@@ -194,13 +194,13 @@ def write_position_deletes(
         specs: Partition specs of the table, by id.
         partition_id: Number of the engine's partition, part of the new files' names.
         task_id: Number of the task attempt, part of the new files' names.
-        deletes: Loader of the delete files that apply already. If it is given, a delete file for one data file includes the older position deletes for that
-            data file alone, whose files are superseded.
-        file_scoped: Write one delete file for each data file; else one for each partition.
+        deletes: Loader of the delete files that already apply. If it is set, a delete file for a single data file includes the older position delete files for
+            only this data file, which are superseded.
+        file_scoped: Whether to write a delete file for each data file, instead of one for each partition.
 
     Raises:
         DataFileFormatError: An old delete file is damaged.
-        InvalidInputError: A position is not that of a row of the file, or a data file is given twice.
+        InvalidInputError: A position is beyond the rows of its data file, or a data file occurs twice.
         StorageError: Storage refuses the write; no file is left.
     """
     _check(rows_to_delete)
@@ -212,7 +212,7 @@ def write_position_deletes(
             ordered = [_with_older(rows, deletes) for rows in ordered]
         groups = [[rows] for rows in ordered]
     else:
-        by_partition = sorted(ordered, key=_partition_key)  # keeps the order of paths within a partition
+        by_partition = sorted(ordered, key=_partition_key)  # keeps the order by path within a partition
         groups = [list(group) for _, group in groupby(by_partition, _partition_key)]
     added = _write_positions(target, groups, specs, file_scoped=file_scoped, partition_id=partition_id, task_id=task_id)
     return WrittenDeletes(added=tuple(added), superseded=tuple(superseded))
@@ -227,24 +227,24 @@ def rewrite_positions(
     task_id: int,
     file_scoped: bool,
 ) -> WrittenDeletes:
-    """Write Parquet position delete files of about the target size with these deletes, one data file after the other, so that memory holds few of them.
+    """Write these deletes to Parquet position delete files of about the target size, one data file at a time, so that few positions are in memory.
 
     Args:
         target: The table and the location of new files.
-        deleted: Data files of one partition, each once, in the order of their paths, and their deleted rows.
+        deleted: Distinct data files of one partition, in the order of their paths, with the positions of their deleted rows.
         specs: Partition specs of the table, by id.
         partition_id: Number of the engine's partition, part of the new files' names.
         task_id: Number of the task attempt, part of the new files' names.
-        file_scoped: Write delete files for each data file; else for the partition.
+        file_scoped: Whether to write delete files for each data file, instead of for the partition.
 
     Raises:
-        InvalidInputError: A position is not that of a row of the file.
-        StorageError: Storage refuses the write; no file is left. Errors of `deleted` are raised as they are, and no file is left either.
+        InvalidInputError: A position is beyond the rows of its data file.
+        StorageError: Storage refuses the write; no file is left. Errors from the iterator `deleted` are raised unchanged, and no file is left either.
     """
 
     def check_each() -> Iterator[RowsToDelete]:
         for file, vector in deleted:
-            _check([RowsToDelete(file=file, positions=_ends_of(vector))])  # before the positions take memory
+            _check([RowsToDelete(file=file, positions=_ends_of(vector))])  # checked before the positions take memory
             yield RowsToDelete(file=file, positions=vector.positions().astype(np.int64))
 
     rows = check_each()
@@ -268,7 +268,7 @@ def _write_positions(
     partition_id: int,
     task_id: int,
 ) -> list[DataFile]:
-    """Write the delete files of each group, whose data files are of one partition; with `file_scoped` it is one data file. After a failure none remains."""
+    """Write delete files for each group. A group is one data file if `file_scoped`, else data files of one partition. After a failure all files are deleted."""
     added: list[DataFile] = []
     try:
         for number, group in enumerate(groups):
@@ -287,12 +287,12 @@ def _write_positions(
 
 
 def _file_scoped_deletes(rows: RowsToDelete) -> tuple[DataFile, ...]:
-    """Return the position delete files for the data file alone."""
+    """Return the position delete files that apply only to this data file."""
     return tuple(file for file in rows.delete_files if is_scoped_to(file, rows.file.file_path))
 
 
 def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
-    """Add the positions that older delete files of this one data file delete."""
+    """Add the positions in older delete files that apply only to this data file."""
     task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_file_scoped_deletes(rows))
     older = deletes.positions_of(task)
     return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))
@@ -307,14 +307,14 @@ def write_equality_deletes(
     partition_id: int,
     task_id: int,
 ) -> WrittenDeletes:
-    """Write Parquet equality delete files for one partition of the target's spec.
+    """Write Parquet equality delete files for a partition of the target's spec.
 
-    They delete the rows of older data files in the partition that equal one of the given rows in all key columns; with an unpartitioned spec, in the whole
+    They delete the rows of older data files that equal one of the given rows in all key columns: in the partition, or with an unpartitioned spec in the whole
     table. For format versions 2 and 3.
 
     Args:
         target: The table and the location of new files.
-        batches: Rows with at least the key columns, by name.
+        batches: Rows that contain at least the key columns; columns are found by name.
         equality_ids: Field ids of the key columns.
         partition: The partition tuple.
         partition_id: Number of the engine's partition, part of the new files' names.
@@ -335,7 +335,7 @@ def write_equality_deletes(
 
 
 def _check(rows_to_delete: Sequence[RowsToDelete]) -> None:
-    """Raise `InvalidInputError` for a data file that is given twice, and for positions beyond its rows."""
+    """Raise `InvalidInputError` for a data file that occurs twice, and for positions beyond its rows."""
     problems: list[Problem] = []
     paths: set[str] = set()
     for rows in rows_to_delete:
@@ -351,7 +351,7 @@ def _check(rows_to_delete: Sequence[RowsToDelete]) -> None:
 
 
 def _partition_key(rows: RowsToDelete) -> tuple[int, str]:
-    # Values of one partition field may have types that do not compare (null and a number), so partitions are distinguished by their text.
+    # Partition values may have types that cannot be compared, such as null and a number, so that partitions are compared by their text.
     return rows.file.spec_id, repr(rows.file.partition)
 
 
@@ -366,7 +366,7 @@ def _position_rows(group: Iterable[RowsToDelete]) -> Iterator[pa.RecordBatch]:
 
 
 def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: str) -> WriteTarget:
-    """Return the target of delete files: Parquet files with names of their own and bounds that are not truncated."""
+    """Return the write target of delete files: Parquet, with a suffix in the file names, and bounds that are not truncated."""
     properties = _delete_properties(target)
     properties[table_properties.METRICS_DEFAULT.name] = "full"
     properties[table_properties.DEFAULT_FILE_FORMAT.name] = "parquet"
@@ -383,7 +383,7 @@ def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: st
 
 
 def _delete_properties(target: WriteTarget) -> dict[str, str]:
-    """Return the table's properties with those of delete files in place of those of data files."""
+    """Return the table's properties, in which the properties of delete files replace those of data files."""
     properties = {name: text for name, text in target.properties.items() if not name.startswith(_METRICS)}
     for name, delete_property in table_properties.DELETE_FILE_PROPERTIES.items():
         if delete_property.read(target.properties) is not None:
@@ -396,10 +396,10 @@ def _as_deletes(file: DataFile, content: FileContent, **more: Any) -> DataFile:
 
 
 def key_schema(schema: Schema, equality_ids: Sequence[int]) -> Schema:
-    """Return the schema of the key columns, inside their structs.
+    """Return the schema of the key columns, with the structs that contain them.
 
     Raises:
-        InvalidInputError: A column is not in the schema, is not primitive, is a float or double, or is inside a list or map; or there is none.
+        InvalidInputError: A column is not in the schema, is not primitive, is a float or double, or is inside a list or map; or there are no columns.
     """
     fields = select_fields(schema.fields, set(equality_ids))
     reachable = set(_reachable(fields))
@@ -425,6 +425,6 @@ def _reachable(fields: Iterable[Any]) -> Iterator[int]:
 
 
 def _delete(target: WriteTarget, files: Iterable[DataFile]) -> None:
-    for path in dict.fromkeys(file.file_path for file in files):  # deletion vectors share their Puffin file
+    for path in dict.fromkeys(file.file_path for file in files):  # several deletion vectors are in one Puffin file
         with suppress(StorageError):
             target.io.delete(path)

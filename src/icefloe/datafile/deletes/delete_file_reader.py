@@ -39,7 +39,7 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import NestedField
 
 POSITION_DELETE_SCHEMA = Schema(DELETE_FILE_PATH, DELETE_POS)
-# Position delete files of some writers have no field ids; their columns have the names of the specification.
+# Some writers write position delete files without field ids; their columns have the names in the specification.
 POSITION_DELETE_NAMES = NameMapping(
     tuple(MappedField(names=(field.name,), field_id=field.field_id) for field in POSITION_DELETE_SCHEMA.fields)
 )
@@ -47,7 +47,7 @@ _LOCAL = "file:"
 
 
 def plain_location(location: str) -> str:
-    """Return the location in one spelling: `file:/x` and `file:///x` become `/x`; all others stay as they are, byte for byte."""
+    """Return the location in a normal form: `file:/x` and `file:///x` become `/x`; all other locations are unchanged."""
     if not location.startswith(_LOCAL):
         return location
     rest = location[len(_LOCAL) :]
@@ -57,7 +57,7 @@ def plain_location(location: str) -> str:
 
 
 def spellings(location: str) -> tuple[str, ...]:
-    """Return every spelling of a location that names the same file."""
+    """Return all spellings of a location that name the same file."""
     plain = plain_location(location)
     return (plain, f"file:{plain}", f"file://{plain}") if plain.startswith("/") else (location,)
 
@@ -77,9 +77,9 @@ def read_delete_columns(
         io: Storage of the file.
         file: The delete file.
         fields: The columns to read.
-        row_filter: A filter bound to these fields, by which row groups are pruned; single rows are not filtered.
+        row_filter: A filter bound to these fields. It only prunes row groups; rows are not filtered.
         name_mapping: Field ids for the columns of a file without ids.
-        may_lack: Field ids of columns that are null if the file lacks them.
+        may_lack: Field ids of optional columns, which are null if the file lacks them.
 
     Raises:
         NoSuchFileError: The file does not exist.
@@ -105,12 +105,12 @@ def read_delete_columns(
 
 
 def read_position_deletes(io: FileIO, file: DataFile, location: str | None = None) -> Mapping[str, DeletionVector]:
-    """Return the deleted positions by data file, named as `plain_location` does: of every data file, or of the one at `location` alone.
+    """Return the deleted positions by data file, for every data file, or only for the one at `location`. Data files have their `plain_location`.
 
-    For one data file, row groups whose bounds exclude its path are skipped.
+    With `location`, row groups whose bounds exclude this path are skipped.
 
     Raises:
-        DataFileFormatError: As `read_delete_columns`; or a path is null or not UTF-8, or a position is null or negative.
+        DataFileFormatError: The file is damaged or lacks a column; a path is null or not UTF-8; or a position is null or negative.
     """
     positions: dict[str, list[Any]] = {}
     for batch in _position_batches(io, file, location):
@@ -119,15 +119,15 @@ def read_position_deletes(io: FileIO, file: DataFile, location: str | None = Non
 
 
 def add_position_deletes(io: FileIO, file: DataFile, deleted: Mapping[str, BitMap64]) -> None:
-    """Add the deleted positions of some data files to their bitmaps; memory holds one batch of the delete file at a time.
+    """Add the deleted positions of some data files to their bitmaps. Only one batch of the delete file is in memory at a time.
 
     Args:
         io: Storage of the file.
         file: The position delete file.
-        deleted: Bitmaps by data file, named as `plain_location` does. Positions of other data files are skipped.
+        deleted: Bitmaps by the `plain_location` of the data file. Positions of other data files are skipped.
 
     Raises:
-        DataFileFormatError: As `read_position_deletes`.
+        DataFileFormatError: The errors of `read_position_deletes`.
     """
     for batch in _position_batches(io, file, next(iter(deleted)) if len(deleted) == 1 else None):
         positions: dict[str, list[Any]] = {}
@@ -137,7 +137,7 @@ def add_position_deletes(io: FileIO, file: DataFile, deleted: Mapping[str, BitMa
 
 
 def _position_batches(io: FileIO, file: DataFile, location: str | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a position delete file, of every data file or of the one at `location` alone."""
+    """Yield the rows of a position delete file, for every data file, or only for the one at `location`."""
     row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
     for batch in read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, row_filter=row_filter, name_mapping=POSITION_DELETE_NAMES):
         rows = batch if row_filter is None else batch.filter(arrow_mask(row_filter, batch))
@@ -153,7 +153,7 @@ def _vector(positions: NDArray[Any], file: DataFile) -> DeletionVector:
 
 
 def _collect(rows: pa.RecordBatch, file: DataFile, positions: dict[str, list[Any]]) -> None:
-    """Add the batch's positions to those of each data file."""
+    """Add the positions in a batch to those of their data files."""
     path_column, position_column = rows.columns
     if path_column.null_count or position_column.null_count:
         raise _invalid_file(file, "a path or a position is null")
@@ -182,7 +182,7 @@ def _invalid_file(file: DataFile, what: str) -> DataFileFormatError:
 
 
 def read_vector_locations(io: FileIO, path: str) -> Mapping[int, VectorLocation]:
-    """Return the deletion vectors in the footer of a Puffin file, by offset. Raises `NoSuchFileError` and `PuffinFormatError`."""
+    """Return the entries of the deletion vectors in the footer of a Puffin file, by offset. Raises `NoSuchFileError` and `PuffinFormatError`."""
     try:
         source = io.open_input(path)
     except NoSuchFileError as error:
@@ -194,10 +194,10 @@ def read_vector_locations(io: FileIO, path: str) -> Mapping[int, VectorLocation]
 
 
 def read_deletion_vector(io: FileIO, file: DataFile, location: str, footer: Mapping[int, VectorLocation]) -> DeletionVector:
-    """Return the deletion vector of the data file at `location`, from the bytes that its manifest entry names; entry and footer must agree.
+    """Read the deletion vector of the data file at `location`, at the offset in its manifest entry. The entry and the footer must agree.
 
     Raises:
-        PuffinFormatError: The entry, the footer and the data file do not agree; or as `decode_deletion_vector`.
+        PuffinFormatError: The entry, the footer and the data file do not agree; or an error of `decode_deletion_vector`.
     """
     path, offset, length = file.file_path, file.content_offset, file.content_size_in_bytes
     if offset is None or length is None:

@@ -1,7 +1,7 @@
-"""`DeleteLoader`: the deletes that apply to a data file, read once and cached for other files and splits.
+"""`DeleteLoader`: reads the deletes that apply to a data file, and caches them for other files and splits.
 
-`scan/delete_file_index.py` matches delete files to data files. Here they are read (`delete_file_reader.py`), and position deletes of several files are
-merged.
+`scan/delete_file_index.py` matches delete files to data files, and `delete_file_reader.py` reads them. This module merges the position deletes of several
+files.
 Spec: Row-level Deletes; Scan Planning (delete files); Version 2: Row-level Deletes.
 """
 
@@ -28,36 +28,36 @@ from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema, select_fields
 from icefloe.spec.types import ListType, MapType, NestedField, PrimitiveType, StructType
 
-# Bytes of memory for cached deletes. A vector of a million scattered positions takes 2 MB.
+# The maximum memory of cached deletes. A vector of a million scattered positions takes 2 MB.
 CACHE_BYTES = 256 * 1024 * 1024
-# Bytes that a position takes while its file is read. A file that would take more than a quarter of the cache is read for one data file at a time.
+# Bytes of a position while its file is read. If a file would take more than a quarter of the cache, it is read separately for each data file.
 _POSITION_BYTES = 8
 _WHOLE_FILE_SHARE = 4
-# Estimated bytes of memory of one vector's metadata in a footer.
+# Estimated memory of a vector's metadata in a footer.
 _LOCATION_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class FileDeletes:
-    """The deletes of one data file: deleted positions, and sets of deleted keys, one for each set of key columns."""
+    """The deletes of a data file: the deleted positions, and the sets of deleted keys, one for each combination of key columns."""
 
     positions: DeletionVector | None
     equality: tuple[EqualityKeySet, ...]
 
 
 def is_scoped_to(file: DataFile, location: str) -> bool:
-    """Return True if a delete file applies to the one data file at `location`: its deletion vector, or position deletes for it by reference or by bounds."""
+    """Return True if a delete file is the deletion vector of the data file at `location`, or has position deletes only for it, by reference or bounds."""
     return target_of(file) == plain_location(location)
 
 
 def target_of(file: DataFile) -> str | None:
-    """Return the one data file that a deletion vector or position delete file applies to, as `plain_location` does; None if it may apply to several files."""
+    """Return the `plain_location` of the only data file that a deletion vector or position delete file applies to; None if it may apply to several."""
     if file.content is not FileContent.POSITION_DELETES:
         return None
     if file.referenced_data_file is not None:
         return plain_location(file.referenced_data_file)
     low, high = ((bounds or {}).get(DELETE_FILE_PATH.field_id) for bounds in (file.lower_bounds, file.upper_bounds))
-    # A truncated bound is not the path of a data file.
+    # A truncated bound is not the complete path of a data file.
     return plain_location(low.decode("utf-8", "replace")) if low is not None and low == high else None
 
 
@@ -67,13 +67,13 @@ class DeleteLoader:
     def __init__(
         self, io: FileIO, *, schemas: Sequence[Schema] = (), name_mapping: NameMapping | None = None, cache_bytes: int = CACHE_BYTES
     ) -> None:
-        """Create an empty cache.
+        """Create a loader with an empty cache.
 
         Args:
             io: Storage of the delete files.
-            schemas: All schemas of the table, because a key column may be dropped from the newest.
+            schemas: All schemas of the table, because a key column may have been dropped from the newest schema.
             name_mapping: Field ids for the columns of files without ids.
-            cache_bytes: Limit of the cache.
+            cache_bytes: The maximum size of the cache.
         """
         self._io = io
         self._schemas = tuple(schemas)
@@ -82,12 +82,12 @@ class DeleteLoader:
         self._cache: BoundedCache[Hashable, Any] = BoundedCache(most_cost=cache_bytes)
 
     def deletes_of(self, task: FileScanTask, schema: Schema) -> FileDeletes:
-        """Return the deletes of the task's data file, from its delete files. `schema` is the one that rows are read with.
+        """Load the deletes of the task's data file from its delete files. `schema` is the schema with which its rows are read.
 
         Raises:
             NoSuchFileError: A delete file does not exist.
-            DataFileFormatError: A delete file is damaged, or is not what its manifest entry describes.
-            PuffinFormatError: A deletion vector is damaged, or is not what its manifest entry describes.
+            DataFileFormatError: A delete file is damaged, or does not match its manifest entry.
+            PuffinFormatError: A deletion vector is damaged, or does not match its manifest entry.
             UnsupportedFeatureError: A delete file is encrypted, or its format cannot be read.
         """
         by_keys: dict[tuple[int, ...], list[DataFile]] = {}
@@ -107,7 +107,7 @@ class DeleteLoader:
                 path=location,
                 next_step="roll the table back to a snapshot before the second one",
             )
-        # A vector includes the older position deletes of its data file. Spec: Scan Planning.
+        # A vector includes older position deletes of its data file. Spec: Scan Planning.
         positions = [self._vector(vectors[0], location)] if vectors else [self._positions(file, location) for file in files]
         non_empty = [vector for vector in positions if vector is not None]
         return None if not non_empty else non_empty[0] if len(non_empty) == 1 else merge_deletion_vectors(non_empty)
@@ -157,10 +157,10 @@ class DeleteLoader:
         return cached
 
     def key_fields(self, schema: Schema, ids: tuple[int, ...], file: DataFile) -> tuple[NestedField, ...]:
-        """Return the key columns of an equality delete file, inside their structs, as in the newest schema that contains them.
+        """Return the key columns of an equality delete file, with their structs, from the newest schema that contains them.
 
         Raises:
-            DataFileFormatError: There is no such column, or it cannot be a key column.
+            DataFileFormatError: A column does not exist, or cannot be a key column.
 
         Spec: Equality Delete Files (columns that were dropped still count).
         """
@@ -180,7 +180,7 @@ class DeleteLoader:
 
 
 def _join_schemas(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | None:
-    """Return a schema of the top-level columns with these ids, each from the newest schema that has it: no schema has all of them."""
+    """Return a schema of the top-level columns with these ids, each from the newest schema that has it, because no single schema has all of them."""
     columns: dict[int, NestedField] = {}
     for field_id in ids:
         newest = next((schema for schema in schemas if field_id in schema), None)
@@ -189,7 +189,7 @@ def _join_schemas(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | Non
             return None
         column = newest.find_field(path[0])
         columns.setdefault(column.field_id, column)
-    # Columns of different schemas may have the same name.
+    # Columns from different schemas may have the same name.
     return Schema(*(_rename_column(column, position) for position, column in enumerate(columns.values())))
 
 
@@ -198,7 +198,7 @@ def _rename_column(column: NestedField, position: int) -> NestedField:
 
 
 def _key_problem(ids: Iterable[int], fields: tuple[NestedField, ...]) -> str | None:
-    """Return what is wrong with key columns, or None: each must be primitive, at the top level or inside structs."""
+    """Return the reason why columns cannot be key columns, or None: each must be primitive, at the top level or inside structs."""
     ends = dict(_ends(fields))
     missing = [field_id for field_id in ids if field_id not in ends]
     if missing:

@@ -1,4 +1,4 @@
-"""`EqualityKeySet`: the keys of equality deletes, in which rows are looked up: a row is deleted if it equals a deleted row in every key column.
+"""`EqualityKeySet`: the keys of equality deletes. A row is deleted if its values in all key columns equal those of a deleted row.
 
 Null equals null, NaN equals NaN, and -0.0 does not equal 0.0, as in Java's comparators. `delete_file_reader.py` reads the files.
 Spec: Equality Delete Files.
@@ -23,21 +23,21 @@ Mask = NDArray[np.bool_]
 class EqualityKeySet:
     """The keys of deleted rows.
 
-    A key is looked up column by column: each column's values are numbered, and the combination of the number so far with that of the next column is numbered
-    again, so that numbers stay within 64 bits. Rows whose value in one column is not a deleted one are skipped in the next columns.
+    A key is looked up column by column. The values of each column are numbered, and each combination with the number of the columns before gets a new number,
+    so that numbers fit in 64 bits. Rows whose value in a column is not in any deleted key are skipped in the next columns.
     """
 
     def __init__(self, fields: tuple[NestedField, ...], keys: Sequence[pa.RecordBatch]) -> None:
         """Index the keys of deleted rows.
 
         Args:
-            fields: The key columns, inside their structs; every field that is not a struct is a key column.
+            fields: The key columns, with their structs; every field that is not a struct is a key column.
             keys: Batches of the deleted rows, with the Arrow types of the fields.
         """
         self.fields = fields
         self._steps = _steps(fields)
         self._values: list[Any] = []
-        # For each column but the first: the combinations that occur in a deleted row, ascending.
+        # For each column but the first: the ascending combinations that occur in deleted rows.
         self._combinations: list[NDArray[np.int64]] = []
         table = pa.Table.from_batches(keys, schema=schema_to_arrow(Schema(*fields)))
         self.rows = table.num_rows
@@ -56,11 +56,11 @@ class EqualityKeySet:
 
     @property
     def nbytes(self) -> int:
-        """Return an estimate of the set's memory in bytes."""
+        """The estimated memory of the set in bytes."""
         return int(sum(values.nbytes for values in self._values) + sum(combinations.nbytes for combinations in self._combinations))
 
     def deleted_rows(self, rows: Any) -> Mask:
-        """Return for each row of a batch, with the Arrow types of the key columns, whether its key is in the set."""
+        """Return an Arrow boolean for each row of a batch: whether the set contains its key. The batch has the Arrow types of the key columns."""
         deleted = np.zeros(rows.num_rows, np.bool_)
         if not self.rows:
             return deleted
@@ -82,7 +82,7 @@ class EqualityKeySet:
 
 
 def _steps(fields: tuple[NestedField, ...], above: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
-    """Return the path to each key column, as positions from the top-level column down."""
+    """Return the path to each key column, as indexes from the top-level column down."""
     paths: list[tuple[int, ...]] = []
     for position, field in enumerate(fields):
         path = (*above, position)
@@ -98,13 +98,13 @@ def _column(rows: Any, steps: tuple[int, ...]) -> Any:
 
 
 def _comparable(column: Any) -> Any:
-    """Return the column with one NaN, so that equal values have equal bits."""
+    """Return the column with a single bit pattern for NaN, so that equal values have equal bits."""
     if pa.types.is_floating(column.type):
         return pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), column)
     return column
 
 
 def _numbers(column: Any, values: Any) -> NDArray[np.int64]:
-    """Return the index of each value in `values`, -1 if it is not among them; null is looked up like any other value."""
+    """Return the index of each value in `values`, or -1 if it is not among them; null is treated as a value."""
     indexes = pc.index_in(column, value_set=values)
     return np.asarray(pc.fill_null(indexes, -1)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""`MatchingPositions`: the live rows of data files that match a filter, for a merge-on-read delete. `delete_file_output.py` writes them to delete files.
+"""`MatchingPositions`: find the live rows of data files that match a filter, for a merge-on-read delete. `delete_file_output.py` writes the positions.
 
 Spec: Row-level Deletes.
 """
@@ -23,7 +23,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingPositions:
-    """A search of data files for rows, as a function that pickles.
+    """A function that searches data files for rows. It can be pickled.
 
     Attributes:
         io: The storage.
@@ -31,7 +31,7 @@ class MatchingPositions:
         schema: The table's schema.
         specs: Partition specs of the table, by id.
         name_mapping: Field ids for the columns of files without ids.
-        deletes: Loader that keeps delete files for other data files.
+        deletes: Loader that caches delete files for other data files.
     """
 
     io: FileIO
@@ -42,9 +42,9 @@ class MatchingPositions:
     deletes: DeleteLoader | None = None
 
     def __call__(self, task: FileScanTask) -> DeletionVector:
-        """Return the positions in a file of the rows that no delete file of the task deletes and for which the filter is TRUE.
+        """Return the positions of the rows in a file that are live and for which the filter is TRUE.
 
-        Only the columns of the filter and of equality deletes are read. Raises as `read_task`.
+        Only the columns of the filter and of equality deletes are read. Raises the errors of `read_task`.
         """
         batches = read_task(
             self.io,

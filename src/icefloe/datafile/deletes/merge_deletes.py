@@ -1,7 +1,7 @@
-"""`merge_deletes`: the deletes of data files are written again: equality deletes become positions, or position deletes are merged alone.
+"""`merge_deletes`: rewrite the deletes of data files: convert equality deletes to positions, or only merge position deletes.
 
-The data files are only read, and of them only the columns that equality deletes compare. `icefloe/maintenance` decides which deletes are merged, and removes
-the old ones.
+Data files are only read, and only the columns that equality deletes compare. `icefloe/maintenance` decides which deletes are merged, and removes the old delete
+files.
 Spec: Row-level Deletes; Equality Delete Files; Position Delete Files; Deletion Vectors.
 """
 
@@ -39,14 +39,14 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class DeletesToMerge:
-    """Data files whose deletes are written again, in the same new files.
+    """Data files whose deletes are rewritten to the same new files.
 
     Attributes:
         tasks: The data files, with the deletes that apply to them.
-        as_vectors: Whether the table has deletion vectors, as from format version 3 on.
-        file_scoped: Without vectors, whether each new file is about one data file.
-        positions_only: Whether position deletes are only written again. The files that they are in are all replaced: those of the tasks may be some of the
-            position deletes of a data file that gets no vector. Without vectors the data files are of one partition.
+        as_vectors: Whether to write deletion vectors, as in format version 3 and later.
+        file_scoped: For position delete files, whether each new file has the deletes of a single data file.
+        positions_only: Whether only position deletes are rewritten. All delete files of the tasks are replaced; if no vectors are written, the tasks may have
+            only some of a data file's position deletes, and all data files are in one partition.
     """
 
     tasks: tuple[FileScanTask, ...]
@@ -62,16 +62,17 @@ def merge_deletes(reader: LiveRows, work: DeletesToMerge, task: WritingTask) -> 
     """Write the rows that equality deletes delete as deletion vectors or position delete files.
 
     Args:
-        reader: Has the table, the location of new files, and the loader of delete files.
-        work: The data files.
-        task: The task that writes.
+        reader: The reader, with the table, the location of new files, and the loader of delete files.
+        work: The data files, with their deletes.
+        task: The number and attempt of the writing task, and its stop signal.
 
     Returns:
-        The new files, and the position deletes that they include. A data file without newly deleted rows has no new delete file, except with `positions_only`.
+        The new files, and the older delete files that they include. A data file without newly deleted rows gets no new delete file, except with
+        `positions_only`.
 
     Raises:
         CancelledError: The task was stopped.
-        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError, PuffinFormatError: As `read_task`.
+        NoSuchFileError, DataFileFormatError, UnsupportedFeatureError, PuffinFormatError: Errors of `read_task`.
         StorageError: Storage refuses the write; no file is left.
     """
     target, loader, ids = reader.target, reader.deletes, {"partition_id": task.partition_id, "task_id": task.task_id}
@@ -97,9 +98,10 @@ def merge_deletes(reader: LiveRows, work: DeletesToMerge, task: WritingTask) -> 
 def _deleted_positions(
     io: FileIO, work: DeletesToMerge, loader: DeleteLoader, is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[DataFile, DeletionVector]]:
-    """Yield the data files that have position deletes, with the positions.
+    """Yield the data files that have position deletes, with their deleted positions.
 
-    Position delete files of a partition name many data files: each is read once, and memory holds the positions of all data files of the work, compressed.
+    A position delete file of a partition has rows for many data files. Each delete file is read once, and the positions of all data files are in memory as
+    compressed bitmaps.
     """
     deleted: dict[str, BitMap64] = {}
     in_file: dict[str, tuple[DataFile, dict[str, BitMap64]]] = {}
@@ -122,7 +124,7 @@ def _deleted_positions(
 
 
 def _deleted_by_key(reader: LiveRows, task: FileScanTask, is_stopped: Callable[[], bool]) -> DeletionVector:
-    """Return the positions of the rows of a task's file that its equality deletes delete."""
+    """Return the positions of the rows that the equality deletes of a task delete in its data file."""
     by_key = tuple(file for file in task.delete_files if file.content is FileContent.EQUALITY_DELETES)
     vectors: list[DeletionVector] = []
     batches = reader.of(replace(task, delete_files=by_key), Schema(POS, DELETED))

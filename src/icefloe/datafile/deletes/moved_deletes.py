@@ -1,4 +1,4 @@
-"""Position delete files and deletion vectors of a copied table: the same deletes, of data files with other paths.
+"""Copies of position delete files and deletion vectors for a copied table, with the new paths of the data files.
 
 Spec: Position Delete Files; Deletion Vectors; Puffin file format, `deletion-vector-v1` blob type.
 """
@@ -22,15 +22,15 @@ from icefloe.spec.puffin.puffin_file import with_blob_properties
 
 
 def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathPrefix, properties: Mapping[str, str]) -> int:
-    """Write a copy of a position delete file or of a file of deletion vectors, with the new paths of its data files.
+    """Write a copy of a position delete file, or of a Puffin file with deletion vectors, with the new paths of the data files.
 
-    A position delete file keeps its format and the order of its rows; the optional column with deleted rows is left out.
+    A position delete file keeps its format and the order of its rows. The optional column with the deleted rows is not copied.
 
     Args:
         io: Storage of the file and of the copy.
         file: The delete file.
         location: The location of the copy.
-        prefix: The prefix to replace.
+        prefix: The path prefix to replace, and the new prefix.
         properties: Properties of the table, for the compression of the copy.
 
     Returns:
@@ -39,8 +39,8 @@ def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathP
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: The file is missing or damaged.
         InvalidInputError: A path in it is not below the prefix.
-        FileAlreadyExistsError: There is a file at the location of the copy; it stays.
-        StorageError: The copy cannot be written; none remains.
+        FileAlreadyExistsError: The location of the copy has a file, which is not changed.
+        StorageError: The copy cannot be written; no part of it remains.
     """
     if file.file_format is FileFormat.PUFFIN:
         content = with_blob_properties(io.read(file.file_path), file.file_path, lambda stored: _moved_properties(stored, prefix))
@@ -51,7 +51,7 @@ def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathP
     factory = appender_factory(POSITION_DELETE_SCHEMA, {**properties, DEFAULT_FILE_FORMAT.name: file.file_format.value.lower()})
     batches = read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, name_mapping=POSITION_DELETE_NAMES)
     tables = (pa.Table.from_batches([_move_batch(batch, prefix)]).cast(factory.arrow_schema) for batch in batches)
-    # Until here nothing is written: an error of reading deletes nothing.
+    # Nothing has been written so far, so that a read error need not delete anything.
     first = next(tables, factory.arrow_schema.empty_table())
     try:
         output = factory.new_appender(io, location, first)
@@ -63,9 +63,9 @@ def write_moved_deletes(io: FileIO, file: DataFile, location: str, prefix: PathP
             output.abandon()
             raise
     except FileAlreadyExistsError:
-        raise  # the file there is another's
+        raise  # the existing file belongs to another writer
     except BaseException:
-        # The first error is raised, not one of the clean-up after it.
+        # The original error is raised, not an error of the clean-up.
         with suppress(StorageError, NotFoundError):
             io.delete(location)
         raise

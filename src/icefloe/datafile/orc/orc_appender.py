@@ -1,4 +1,4 @@
-"""`OrcAppender`: an ORC file that is being written; and its factory, with the writer's options from table properties and the types and attributes of columns.
+"""`OrcAppender`: writes an ORC file; and its factory, with the writer's options from table properties, and the types and attributes of columns.
 
 `orc_rows.py` reads ORC files; `data_file_writer.py` decides which rows are written to which file. Spec: Appendix A, ORC.
 """
@@ -64,7 +64,7 @@ _ATTRIBUTES: Mapping[type[IcebergType], tuple[str, str]] = {
 }
 _NANOS_PER_SECOND = 1_000_000_000
 _LENGTH_ATTRIBUTE = "iceberg.length"
-# Assumed bytes of the file for each byte of Arrow memory until the first stripe is written: about the compression of numbers and short text by ORC and zlib.
+# The assumed ratio of file bytes to Arrow memory until the first stripe is written: about the compression of numbers and short text by ORC and zlib.
 _ASSUMED_COMPRESSION = 0.5
 
 
@@ -77,12 +77,12 @@ class OrcAppenderFactory(FileAppenderFactory):
     options: dict[str, Any]
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "OrcAppender":  # noqa: ARG002 - for Parquet
-        """Create a file. The sample is not used: this format has no encodings to choose."""
+        """Create a file. The sample is ignored, because this format has no encodings to choose."""
         return OrcAppender(io, location, self)
 
 
 def orc_appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: SortOrder = UNSORTED_SORT_ORDER) -> OrcAppenderFactory:
-    """Return the factory of a table's ORC files. Raises as `data_file_writer.appender_factory`."""
+    """Return the factory for a table's ORC files. Raises the errors of `data_file_writer.appender_factory`."""
     fields = file_fields(schema.fields)
     target = table_properties.TARGET_FILE_SIZE_BYTES.read(properties)
     stripe = min(table_properties.ORC_STRIPE_SIZE_BYTES.read(properties), target)
@@ -109,7 +109,7 @@ def _stored_type(kind: IcebergType) -> Any:
     if isinstance(kind, VariantType):
         return pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
     if isinstance(kind, TimestampType | TimestamptzType):
-        # Arrow reads ORC timestamps as nanoseconds only, so a timestamp beyond their range is refused here: it could not be read again.
+        # Arrow reads ORC timestamps only as nanoseconds, so that timestamps outside of their range are refused here: they could not be read again.
         return pa.timestamp("ns", "UTC" if isinstance(kind, TimestamptzType) else None)
     return pa.binary() if isinstance(kind, UUIDType | FixedType) else type_to_arrow(kind)
 
@@ -125,7 +125,7 @@ def _attributes(field: NestedField) -> dict[str, str]:
 
 
 def _bloom_columns(schema: Schema, fields: tuple[NestedField, ...], names: str) -> set[int]:
-    """Return the ORC column numbers of the named columns: every type of the tree is counted, parents first; the root is 0."""
+    """Return the ORC column numbers of the named columns. All types of the tree are numbered, parents first; the root is 0."""
     field_ids = {schema.find_id(name.strip()) for name in names.split(",") if name.strip()} - {None}
     numbers: dict[int, int] = {}
 
@@ -139,7 +139,7 @@ def _bloom_columns(schema: Schema, fields: tuple[NestedField, ...], names: str) 
 
 
 class OrcAppender(FileAppender):
-    """An ORC file that is being written, stripe by stripe."""
+    """Writes an ORC file, stripe by stripe."""
 
     _format = FileFormat.ORC
 
@@ -149,7 +149,7 @@ class OrcAppender(FileAppender):
         self._io = io
         self._factory = factory
         self._collector = MetricsCollector(factory.columns)
-        # Bytes of Arrow memory of all rows so far, and of those in stripes that were written.
+        # Arrow memory of all rows so far, and of the rows in written stripes.
         self._arrow_bytes = self._flushed_arrow_bytes = 0
         self._stripe_offsets: tuple[int, ...] = ()
         self._out = new_output(io, location)
@@ -157,7 +157,7 @@ class OrcAppender(FileAppender):
             self._writer = orc.ORCWriter(self._out, **factory.options)
 
     def write_row_group(self, table: Any) -> None:
-        """See `FileAppender.write_row_group`. The ORC writer divides the table into stripes."""
+        """Write an Arrow table, which the ORC writer divides into stripes. See `FileAppender.write_row_group`."""
         self._collector.update(table)
         try:
             rows = to_file_schema(table, self._factory.fields, self._factory.file_schema)
@@ -182,7 +182,7 @@ class OrcAppender(FileAppender):
 
     @property
     def length(self) -> int:
-        """Return the bytes written so far, and an estimate for the rows that wait in memory for their stripe to be full."""
+        """Return the bytes written so far, plus an estimate for rows that are still in memory because their stripe is not full."""
         written = int(self._out.tell())
         ratio = written / self._flushed_arrow_bytes if self._flushed_arrow_bytes else _ASSUMED_COMPRESSION
         return written + int((self._arrow_bytes - self._flushed_arrow_bytes) * min(ratio, 1.0))
@@ -191,7 +191,7 @@ class OrcAppender(FileAppender):
         self._writer.close()
         length = int(self._out.tell())
         self._out.close()
-        # Only the footer has the offsets of the stripes.
+        # The offsets of the stripes are only in the footer.
         with self._io.open_input(self.location) as file:
             self._stripe_offsets = tuple(stripe.offset for stripe in stripes_of(orc.ORCFile(file)))
         return length
@@ -203,8 +203,8 @@ class OrcAppender(FileAppender):
 def _check_fractions(rows: Any) -> None:
     """Refuse fractions of a second before 1970.
 
-    Arrow's writer rounds the seconds of such a time up, and writes negative nanoseconds. Java's readers, Spark's among them, take them for a time that is
-    a second earlier, or fail. Java's own writer cannot store the last second before 1970 either.
+    Arrow's writer rounds the seconds of such a time up, and writes negative nanoseconds. Java's readers, which include Spark, read it as a time that is a
+    second earlier, or fail. Java's own writer cannot store the last second before 1970 either.
 
     Raises:
         SchemaMismatchError: A column has such a time.
@@ -241,10 +241,10 @@ def _with_nulls_below_structs(table: Any) -> Any:
 
 
 def _with_nulls_below(array: Any) -> Any:
-    """Return the array with null in every field of a null struct, at every level.
+    """Return the array with every field of a null struct set to null, at every level.
 
-    Arrow's ORC writer writes a value below a null struct if the field itself has no nulls, and shifts the values after it. If the array is a slice, it also
-    reads the validity of a struct's fields at the wrong offset and loses values; therefore slices are copied.
+    For a null struct, Arrow's ORC writer writes a value if the field itself has no nulls, which shifts the values after it. For a slice, it also reads the
+    validity of a struct's fields at the wrong offset and loses values; therefore slices are copied.
     """
     kind = array.type
     if array.offset:

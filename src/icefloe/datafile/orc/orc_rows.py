@@ -1,7 +1,7 @@
-"""Rows of one ORC file as they are stored: the stripes of a scan task, and the top-level columns that it needs.
+"""The stored rows of an ORC file: the stripes of a scan task, with the top-level columns that it needs.
 
-`stored_file.py` opens files of every format by one interface; this module is its reader of ORC. Files are pruned by their metrics; stripes are not pruned,
-because Arrow does not hand over their statistics. Writing is `orc_appender.py`.
+`stored_file.py` opens files of every format with one interface; this module is its reader of ORC. Files are pruned by their metrics; stripes are not pruned,
+because Arrow does not return their statistics. `orc_appender.py` writes ORC files.
 Spec: Appendix A, ORC.
 """
 
@@ -28,7 +28,7 @@ from icefloe.spec.types import NestedField
 class OrcRows:
     """An open ORC file."""
 
-    # Arrow reads every ORC timestamp in nanoseconds. A column of microseconds holds whole ones only; finer values of other writers are truncated.
+    # Arrow reads every ORC timestamp in nanoseconds. For microsecond columns they are whole microseconds; finer values of other writers are truncated.
     floors_nanoseconds = True
 
     def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
@@ -52,7 +52,7 @@ class OrcRows:
             self.schema = with_ids(file_schema, self._ids)
 
     def written_in(self) -> str | None:
-        """Return the time zone in which local timestamps were written; None if there are none. Raises `DataFileFormatError` for a damaged stripe footer."""
+        """Return the time zone in which local timestamps were written; None without local timestamps. Raises `DataFileFormatError` for a damaged footer."""
         with reading(self._path, "ORC"):
             return time_zone_of(self._file, self._source) if has_local_timestamps(pa.struct(list(self.schema))) else None
 
@@ -83,7 +83,7 @@ class OrcRows:
             first_row += stripe.rows
 
     def _check_limit(self, stripe: Stripe, limit: str, count: int, what: str) -> None:
-        """Raise `DataFileFormatError` if a stripe claims more than a limit allows: Arrow reads a stripe at once, and few bytes may encode all of its values."""
+        """Raise `DataFileFormatError` if a stripe claims too much: Arrow reads a stripe at once, and a few bytes may encode all of its values."""
         allowed = getattr(limits(), limit)
         if count > allowed:
             raise DataFileFormatError(
@@ -93,7 +93,7 @@ class OrcRows:
             )
 
     def _names(self, fields: tuple[NestedField, ...]) -> list[str] | None:
-        """Return the top-level columns to read; None for all, where Arrow could take a name with a dot in it for a path."""
+        """Return the top-level columns to read; None for all columns if a name contains a dot, which Arrow could interpret as a path."""
         field_ids = {field.field_id for field in fields}
         names = [field.name for field in self.schema if id_of(field) in field_ids]
         all_names = [field.name for field in self.schema]
@@ -119,6 +119,6 @@ class OrcRows:
 
 
 def orc_field_id(_: tuple[str, ...], field: Any) -> int | None:
-    """Return the field id in the attributes of an ORC column, or None: an `IdOf` for `field_ids.with_ids`."""
+    """Return the field id from the attributes of an ORC column, or None: an `IdOf` for `field_ids.with_ids`."""
     text = (field.metadata or {}).get(ID_ATTRIBUTE.encode())
     return int(text) if text is not None and text.isdigit() else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# Numbers of the fields that are read, and the wire types of Protocol Buffers. Spec: ORC v1, File Tail.
+# Numbers of the fields that are parsed, and wire types of Protocol Buffers. Spec: ORC v1, File Tail.
 _TAIL_FOOTER = 2
 _FOOTER_STRIPES = 3
 _STRIPE_OFFSET, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER, _STRIPE_ROWS = range(1, 6)
@@ -16,7 +16,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """A stripe: the offset of its first byte, its number of rows, and the place of its footer."""
+    """A stripe: the offset of its first byte, its number of rows, and the position of its footer."""
 
     offset: int
     rows: int
@@ -41,7 +41,7 @@ def stripes_of(file: Any) -> tuple[Stripe, ...]:
 
 
 def fields_of_message(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and the value of each field of a message: an integer or bytes."""
+    """Yield the number and the value of each field of a Protocol Buffers message; a value is an integer or bytes."""
     position = 0
     while position < len(data):
         key, position = _varint(data, position)

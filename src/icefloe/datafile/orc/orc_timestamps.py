@@ -1,7 +1,7 @@
-"""Timestamps of ORC files of other writers: the time zone that they were written in, and the local timestamps that Spark stores as numbers.
+"""Timestamps in ORC files of other writers: the time zone in which they were written, and the local timestamps that Spark stores as numbers.
 
 ORC's `timestamp` has the wall clock of its writer, whose time zone is in the footers of the stripes; `timestamp with local time zone` is an instant. Spark
-stores its TIMESTAMP, an instant, as the first, and its TIMESTAMP_NTZ as whole numbers of microseconds; an attribute of the column names Spark's type.
+stores TIMESTAMP, which is an instant, as ORC's `timestamp`, and TIMESTAMP_NTZ as whole numbers of microseconds; an attribute of the column has Spark's type.
 Spec: ORC v1, Stripe Footer (writerTimezone); Appendix A, ORC.
 """
 
@@ -22,12 +22,12 @@ _UTC_NAMES = frozenset(
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 _WRITER_TIMEZONE = 3
 _CHUNK_HEAD_BYTES = 3
-# A stripe footer has some twenty bytes for each column.
+# The maximum bytes of a stripe footer for each column; about twenty are usual.
 _MOST_FOOTER_BYTES = 64 * 1024 * 1024
 
 
 def time_zone_of(file: Any, source: Any) -> str:
-    """Return the time zone in which the timestamps of a file were written: `UTC` for it by any name, `unknown` where the file does not show one.
+    """Return the time zone in which a file's timestamps were written: `UTC` for all of its names, `unknown` if the file does not have it.
 
     Args:
         file: A `pyarrow.orc.ORCFile`.
@@ -51,7 +51,7 @@ def _zone(file: Any, source: Any, offset: int, length: int) -> str:
 
 
 def _plain(codec: str, most: int, data: bytes) -> Iterator[bytes]:
-    """Yield the content of a stripe footer; nothing from the first chunk on whose compression is LZO or LZ4. Raises `ValueError` for one that is too long."""
+    """Yield the decompressed content of a stripe footer, up to the first chunk with LZO or LZ4 compression. Raises `ValueError` if it is too long."""
     if codec == "UNCOMPRESSED":
         yield data
         return
@@ -61,7 +61,7 @@ def _plain(codec: str, most: int, data: bytes) -> Iterator[bytes]:
         chunk = data[position + _CHUNK_HEAD_BYTES : position + _CHUNK_HEAD_BYTES + (head >> 1)]
         position += _CHUNK_HEAD_BYTES + (head >> 1)
         size = min(most, left)
-        if size <= 0:  # which zlib takes for no limit
+        if size <= 0:  # zlib treats 0 as no limit
             raise ValueError(f"a stripe footer of more than {_MOST_FOOTER_BYTES:,} bytes, or in chunks of {most} bytes")
         if head & 1:
             plain = chunk
@@ -91,12 +91,12 @@ def _of_arrow(codec: str, chunk: bytes, most: int) -> bytes:
 
 
 def with_types_of_spark(schema: Any) -> Any:
-    """Return an ORC file's Arrow schema in which whole numbers that Spark wrote for TIMESTAMP_NTZ are local timestamps, at every depth."""
+    """Return an ORC file's Arrow schema with local timestamps in place of the whole numbers that Spark wrote for TIMESTAMP_NTZ, at every depth."""
     return pa.schema([_with_spark_type(field) for field in schema])
 
 
 def batch_with_types_of_spark(batch: Any) -> Any:
-    """Return a batch with the schema of `with_types_of_spark`; no value is copied."""
+    """Return a batch with the schema of `with_types_of_spark`, without copying values."""
     schema = with_types_of_spark(batch.schema)
     if schema.equals(batch.schema):
         return batch
@@ -104,12 +104,12 @@ def batch_with_types_of_spark(batch: Any) -> Any:
 
 
 def new_table_schema(schema: Any) -> Any:
-    """Return an ORC file's Arrow schema with the timestamps that a new table has: in microseconds, and in UTC where Spark's type is an instant."""
+    """Return an ORC file's Arrow schema with the timestamp types of a new table: in microseconds, and in UTC if Spark's type is an instant."""
     return pa.schema([_with_spark_type(field, for_new_table=True) for field in schema])
 
 
 def has_local_timestamps(kind: Any) -> bool:
-    """Return whether an Arrow type, or struct of columns, has timestamps without a time zone at any depth."""
+    """Return whether an Arrow type, or struct of columns, contains timestamps without a time zone at any depth."""
     if pa.types.is_timestamp(kind):
         return kind.tz is None
     return any(has_local_timestamps(kind.field(index).type) for index in range(kind.num_fields))

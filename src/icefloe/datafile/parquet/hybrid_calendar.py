@@ -1,8 +1,8 @@
-"""Dates and timestamps before 1900 in the hybrid calendar, Julian before 1582, which Spark 2 and Spark's mode LEGACY write into Parquet.
+"""Dates and timestamps before 1900 in the hybrid calendar (Julian before 1582), which Spark 2, and Spark in the mode LEGACY, write to Parquet.
 
-Spark converts them by the version and keys in a file's footer, and also local times of instants before time zones had whole hours. Icefloe reads the numbers
-as they are stored, in the calendar of Iceberg, which gives the same values from 1900 on; an earlier one in such a file is refused, because it is another day or
-second than the one that was written.
+Spark recognizes such files by the version and keys in the footer, and converts the values when it reads them. It also converts instants from the time before
+time zones had whole-hour offsets. Icefloe does not convert. From 1900 on the stored numbers mean the same in Iceberg's calendar; an earlier value in such a
+file is refused, because it would be read as a different day or second.
 """
 
 import json
@@ -18,14 +18,14 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.spec.types import DateType, IcebergType, TimestampNanoType, TimestamptzNanoType
 
 _VERSION, _LEGACY, _LEGACY_INT96 = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
-# Versions of Spark that write the calendar of Iceberg unless a key states otherwise. Origin: Spark's `DataSourceUtils`.
+# Versions of Spark that use Iceberg's calendar unless a key in the footer states otherwise. Origin: Spark's `DataSourceUtils`.
 _FIRST_VERSION, _FIRST_VERSION_OF_INT96 = (3, 0), (3, 1)
 # 1900-01-01 in days, and in the units of timestamps that Spark writes.
 _DAYS, _FIRST = -25_567, {"us": -2_208_988_800_000_000, "ms": -2_208_988_800_000}
 
 
 def hybrid_places(footer: Any) -> frozenset[int]:
-    """Return the places of the leaves of a `pyarrow.parquet.FileMetaData` whose values are in the hybrid calendar."""
+    """Return the indexes of the leaves of a `pyarrow.parquet.FileMetaData` whose values use the hybrid calendar."""
     metadata = footer.metadata or {}
     match = re.match(rb"(\d{1,4})\.(\d{1,4})", metadata.get(_VERSION, b""))
     version = None if match is None else (int(match[1]), int(match[2]))
@@ -49,7 +49,7 @@ def _is_converted(logical_type: Any) -> bool:
 
 
 def known_since_1900(convert: Callable[[Any], Any], kind: IcebergType) -> Callable[[Any], Any]:
-    """Return a conversion of a footer's extreme, to a physical value of a date or timestamp, that returns None for one before 1900, which is another value."""
+    """Return a conversion of a footer's extreme to a physical date or timestamp. It returns None for values before 1900, which differ in Iceberg's calendar."""
     first = (
         _DAYS if isinstance(kind, DateType) else _FIRST["us"] * (1000 if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else 1)
     )
@@ -62,13 +62,13 @@ def known_since_1900(convert: Callable[[Any], Any], kind: IcebergType) -> Callab
 
 
 def refuse_hybrid_values(batch: Any, leaves: Sequence[int], places: frozenset[int], path: str) -> None:
-    """Refuse a batch with a value before 1900 in the hybrid calendar.
+    """Refuse a batch that contains a value before 1900 in the hybrid calendar.
 
     Args:
-        batch: The rows, with these leaves alone.
-        leaves: The places of its leaves, ascending.
-        places: The leaves in the hybrid calendar.
-        path: The file.
+        batch: Rows with only the columns of `leaves`.
+        leaves: The ascending indexes of the batch's leaves in the file.
+        places: The indexes of the file's leaves that use the hybrid calendar.
+        path: The path of the file, for the error.
 
     Raises:
         UnsupportedFeatureError: There is such a value.

@@ -1,6 +1,6 @@
-"""The logical types VARIANT, GEOMETRY and GEOGRAPHY in a Parquet footer, which Arrow reads but cannot write: they are inserted before the footer is stored.
+"""The logical types VARIANT, GEOMETRY and GEOGRAPHY in a Parquet footer. Arrow reads but cannot write them, so that they are inserted into the footer.
 
-A footer is one Thrift struct. The elements of its schema get one more field each; all other bytes stay as they are.
+A footer is a Thrift struct. The schema elements of these columns get one more field; all other bytes are unchanged.
 Spec: Parquet, parquet.thrift (FileMetaData, SchemaElement, LogicalType); Thrift, Compact Protocol.
 """
 
@@ -14,14 +14,14 @@ MAGIC = b"PAR1"
 _LENGTH_BYTES = 4
 # Thrift's compact types.
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
-# Numbers of fields in parquet.thrift.
+# Field numbers in parquet.thrift.
 _SCHEMA, _FIELD_ID, _LOGICAL_TYPE = 2, 9, 10
 _VARIANT, _GEOMETRY, _GEOGRAPHY = 16, 17, 18
 _VARIANT_VERSION = 1
 
 
 def annotations(fields: tuple[NestedField, ...]) -> dict[int, bytes]:
-    """Return the encoded LogicalType of each field, nested ones too, that needs one; by field id."""
+    """Return the encoded LogicalType, by field id, of each field at any level that needs one."""
     encoded = {field.field_id: _logical_type(field.field_type) for _, field in walk(fields)}
     return {field_id: logical_type for field_id, logical_type in encoded.items() if logical_type}
 
@@ -34,7 +34,7 @@ def _logical_type(kind: IcebergType) -> bytes:
     if isinstance(kind, GeographyType):
         crs = _crs(kind.crs)
         algorithm = EDGE_ALGORITHMS.index(kind.algorithm)
-        # A field's number is encoded as the difference from the one before.
+        # A field's number is encoded as the difference from the number of the field before.
         return _union(_GEOGRAPHY, crs + (bytes([(1 if crs else 2) << 4 | _I32, algorithm << 1]) if algorithm else b""))
     return b""
 
@@ -45,12 +45,12 @@ def _crs(name: str) -> bytes:
 
 
 def _union(number: int, members: bytes) -> bytes:
-    """Return a union of one struct, whose number does not fit into the four bits of a short field header."""
+    """Return a Thrift union of one struct, whose number does not fit into the four bits of a short field header."""
     return bytes([_STRUCT]) + _varint(number << 1) + members + bytes([_STOP, _STOP])
 
 
 def annotated_end(end: bytes, logical_types: Mapping[int, bytes]) -> bytes:
-    """Return the last bytes of a file, up to its magic, with these logical types in the footer. Raises `ValueError` if they do not end with a footer."""
+    """Return the last bytes of a file, from the footer on, with logical types inserted. Raises `ValueError` if the bytes do not end with a footer."""
     length = int.from_bytes(end[-len(MAGIC) - _LENGTH_BYTES : -len(MAGIC)], "little")
     start = len(end) - len(MAGIC) - _LENGTH_BYTES - length
     if start < 0 or not end.endswith(MAGIC):
@@ -67,7 +67,7 @@ def _annotate(footer: bytes, logical_types: Mapping[int, bytes]) -> bytes:
             for _ in range(count):
                 end, field_id = _element(footer, start)
                 if field_id is not None and field_id in logical_types:
-                    # The logical type is the last field, directly after the field id, so it is inserted before the byte that ends the element.
+                    # The logical type comes directly after the field id, as the last field, so that it is inserted before the byte that ends the element.
                     parts += [footer[copied : end - 1], bytes([(_LOGICAL_TYPE - _FIELD_ID) << 4 | _STRUCT]), logical_types[field_id]]
                     copied = end - 1
                 start = end
@@ -76,7 +76,7 @@ def _annotate(footer: bytes, logical_types: Mapping[int, bytes]) -> bytes:
 
 
 def _element(data: bytes, position: int) -> tuple[int, int | None]:
-    """Return the end of a schema element, and its field id; None if another field is the last, as in an element that has a logical type."""
+    """Return the end of a schema element, and its field id; None if the field id is not the last field, for example because there is a logical type already."""
     field_id, last, end = None, 0, position
     for number, kind, value_position in _members(data, position):
         last, end = number, _skip(data, value_position, kind)
@@ -117,13 +117,13 @@ def _skip(data: bytes, position: int, kind: int) -> int:
     if kind in (_LIST, _SET):
         count, inner, position = _list_head(data, position)
         for _ in range(count):
-            # A boolean takes a byte in a list; as a field its value is its type.
+            # In a list a boolean takes one byte; as a field its value is part of the type.
             position = position + 1 if inner in (_TRUE, _FALSE) else _skip(data, position, inner)
         return position
     if kind == _STRUCT:
         for _, inner, value_position in _members(data, position):
             position = _skip(data, value_position, inner)
-        return position + 1  # after the byte that ends it
+        return position + 1  # after the byte that ends the struct
     raise ValueError(f"a Parquet footer has a field of the Thrift type {kind}")
 
 
@@ -164,7 +164,7 @@ class DeferredFooterFile:
         self._held: bytearray | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes, or keep them after `hold_back`, and return their number."""
+        """Write bytes, or after `hold_back` keep them in memory, and return their number."""
         if self._held is None:
             self._out.write(data)
         else:
@@ -172,7 +172,7 @@ class DeferredFooterFile:
         return len(memoryview(data).cast("B"))
 
     def tell(self) -> int:
-        """Return the number of bytes so far, with those held back."""
+        """Return the number of bytes so far, including those that are held back."""
         return int(self._out.tell()) + len(self._held or b"")
 
     def flush(self) -> None:
@@ -188,7 +188,7 @@ class DeferredFooterFile:
         self._out.close()
 
     def hold_back(self) -> None:
-        """Keep all bytes that are written from now on."""
+        """Keep all bytes that are written from now on in memory."""
         self._held = bytearray()
 
     def write_annotated(self, logical_types: Mapping[int, bytes]) -> None:

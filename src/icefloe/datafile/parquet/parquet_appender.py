@@ -1,7 +1,7 @@
-"""`ParquetAppender`: a Parquet file that is being written; and its factory, with the writer's options from table properties and the Arrow schema of the file.
+"""`ParquetAppender`: writes a Parquet file; and its factory, with the writer's options from table properties, and the Arrow schema of the file.
 
-Table properties choose the columns with bloom filters; a sample of the first rows chooses those with a dictionary. `data_file_writer.py` decides which rows are
-written to which file. Spec: Appendix A, Parquet.
+Table properties select the columns with bloom filters; a sample of the first rows decides which columns have dictionaries. `data_file_writer.py` decides which
+rows are written to which file. Spec: Appendix A, Parquet.
 """
 
 import json
@@ -42,23 +42,25 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.spec.types import BooleanType, IcebergType, NestedField, UUIDType
 
-# Key of the table schema in a Parquet file's key-value metadata; Java uses the same.
+# Key of the table schema in a Parquet file's key-value metadata, as in Java.
 SCHEMA_KEY = "iceberg.schema"
-# Older releases of pyarrow limit pages by bytes alone, so that pages have more rows, and write no bloom filters, of which a warning is logged once.
+# Older releases of pyarrow limit pages only by bytes, so that pages have more rows, and do not write bloom filters, about which a warning is logged once.
 _WRITER_OPTIONS = signature(pq.ParquetWriter.__init__).parameters
 _LIMITS_PAGE_ROWS = "max_rows_per_page" in _WRITER_OPTIONS
 WRITES_BLOOM_FILTERS = "bloom_filter_options" in _WRITER_OPTIONS
 
-# Rows. For fewer, the page of a dictionary and its header take more bytes than repeated values do, which are compressed, and a third of the time of the file.
+# The minimum of rows for dictionaries. With fewer, the dictionary page and its header take more bytes than the compressed repeated values, and a third of the
+# time.
 _MIN_DICTIONARY_ROWS = 16
-# Rows. For fewer, sampling columns for dictionaries takes longer than it saves.
+# The minimum of rows for sampling. With fewer, sampling columns takes longer than it saves.
 _MIN_SAMPLED_ROWS = 10_000
 _MAX_SAMPLE_ROWS = 32_768
-# Of a column of C values evenly drawn, a sample of 32,768 holds this share of distinct ones where C is about 320,000: more than fit a dictionary page.
-# A smaller sample is an eighth of the rows, of which this share is distinct where a dictionary would hold most values. Half the rows were five times the work
+# If values are drawn evenly from 320,000 distinct ones, which is more than fit a dictionary page, this share of a sample of 32,768 rows is distinct.
+# A smaller sample has an eighth of the rows, of which this share is distinct if a dictionary would hold most values. Sampling half the rows took five times as
+# long
 # in files of 20,000 rows of 16 columns, and made files of TPC-H's lineitem 8 % larger.
 _TOO_DISTINCT = 0.95
-# One of so many rows of the sample is in a smaller one.
+# The smaller sample has every eighth row of the sample.
 _SMALL_SAMPLE_STEP = 16
 
 LOG = logging.getLogger(__name__)
@@ -66,7 +68,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BloomFilters:
-    """Probability of a false positive and expected distinct values by Parquet's column name; None: as many as the first row group has rows."""
+    """Bloom filters by Parquet column name: the probability of a false positive, and the expected distinct values (None: the rows of the first row group)."""
 
     columns: Mapping[str, tuple[float, int | None]]
     max_bytes: int
@@ -97,14 +99,14 @@ class ParquetAppenderFactory(FileAppenderFactory):
     metrics: ParquetMetrics
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "ParquetAppender":
-        """Create a file; `sample` is its first row group, from which encodings are chosen."""
+        """Create a file. `sample` is its first row group, from which encodings are chosen."""
         return ParquetAppender(io, location, self, sample)
 
     def small_file_encoder(self, table: Any) -> "SmallParquetFiles":
         return SmallParquetFiles(self, table)
 
     def new_output(self, out: Any, sample: Any) -> "ParquetOutput":
-        """Begin a Parquet file in an open file; `sample` is its first row group, from which encodings are chosen.
+        """Begin a Parquet file in an open output file. `sample` is its first row group, from which encodings are chosen.
 
         Raises:
             UnsupportedTypeError: Parquet cannot store a column of the schema.
@@ -132,8 +134,8 @@ class ParquetAppenderFactory(FileAppenderFactory):
         return table if self.file_schema.equals(table.schema) else to_file_schema(table, self.fields, self.file_schema)
 
     def finish(self, output: "ParquetOutput") -> int:
-        """Write the footer, and return the length of the file, which is not closed."""
-        # Arrow drops the metadata of a schema that it does not store, so the table schema is added separately.
+        """Write the footer, and return the length of the file. The file is not closed."""
+        # Arrow drops the metadata of a schema that it does not store, so that the table schema is added separately.
         output.writer.add_key_value_metadata({SCHEMA_KEY: self.schema_text})
         if isinstance(output.sink, DeferredFooterFile):
             output.sink.hold_back()
@@ -145,7 +147,7 @@ class ParquetAppenderFactory(FileAppenderFactory):
 
 @dataclass(frozen=True, slots=True)
 class ParquetOutput:
-    """Arrow's writer of a Parquet file, the file that it writes to, and the list that gets the footer when the writer is closed."""
+    """Arrow's writer of a Parquet file, its output file, and a list that receives the footer when the writer is closed."""
 
     sink: Any
     writer: Any
@@ -193,7 +195,7 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "dictionary_pagesize_limit": table_properties.PARQUET_DICT_SIZE_BYTES.read(properties),
         # Decimals of up to 18 digits are int32 and int64. Spec: Appendix A, Parquet.
         "store_decimal_as_integer": True,
-        # Arrow's schema is left out, because the file has the table schema.
+        # Arrow's schema is not stored, because the file has the table schema.
         "store_schema": False,
         "write_page_index": True,
     }
@@ -233,9 +235,9 @@ def bloom_filters(leaves: Iterable[Leaf], properties: Mapping[str, str]) -> Bloo
 
 
 def max_distinct(max_bytes: int, fpp: float) -> int:
-    """Return the number of distinct values for which a filter of at most `max_bytes` has the probability `fpp` of a false positive.
+    """Return the number of distinct values for which a bloom filter of at most `max_bytes` has the false positive probability `fpp`.
 
-    Sizes are powers of two; each value sets a bit in each of 8 words.
+    The sizes of filters are powers of two; each value sets one bit in each of 8 words.
     """
     bits = 8 * 2 ** int(math.log2(max_bytes))
     return int(-bits / 8 * math.log(1 - fpp ** (1 / 8)))
@@ -247,10 +249,10 @@ def _warn_once(message: str) -> None:
 
 
 def dictionary_columns(table: Any, leaves: Iterable[Leaf]) -> list[str]:
-    """Return the Parquet paths of the columns to write with a dictionary, from the rows of a file's first row group.
+    """Return the Parquet paths of the columns to write with a dictionary, decided by the rows of a file's first row group.
 
-    Arrow builds a dictionary for every column until it exceeds its page size, and then writes the other values plain. For a column of distinct values that work
-    is wasted and the file is larger. Measured on 5 million rows of ids, times, numbers and names: a fifth less time and a file 4 % smaller.
+    Arrow builds a dictionary until it exceeds the page size, and writes the remaining values plain. For a column of distinct values this work is wasted, and
+    the file is larger. Measured on 5 million rows of ids, times, numbers and names: a fifth less time and a file 4 % smaller.
     """
     if table.num_rows < _MIN_DICTIONARY_ROWS:
         return []
@@ -258,17 +260,17 @@ def dictionary_columns(table: Any, leaves: Iterable[Leaf]) -> list[str]:
         return [leaf.stored_path for leaf in leaves]
     # The sample is spread over the whole row group, because adjacent rows are similar in many tables.
     rows = np.linspace(0, table.num_rows - 1, min(_MAX_SAMPLE_ROWS, table.num_rows // 8), dtype=np.int64)
-    # The share of distinct values falls with the size of a sample, so that most columns of few distinct values show it in a small one.
+    # A larger sample has a smaller share of distinct values, so that a column that seems distinct in a small sample is checked in a larger one.
     samples = positions_array(rows[::_SMALL_SAMPLE_STEP]), positions_array(rows)
     return [leaf.stored_path for leaf in leaves if not _is_distinct(table, leaf, samples)]
 
 
 def _is_distinct(table: Any, leaf: Leaf, samples: Iterable[Any]) -> bool:
-    """Return True if nearly all values of a column are distinct in each sample, the positions of rows."""
+    """Return True if nearly all values of a column are distinct in each sample; a sample is an array of row positions."""
     if leaf.repeated:
         return False
     if isinstance(leaf.kind, BooleanType):
-        return True  # Parquet has no dictionaries of booleans
+        return True  # Parquet does not write dictionaries for booleans
     column = leaf.column_of(table)
     return all(_are_distinct(column.take(rows)) for rows in samples)
 
@@ -280,7 +282,7 @@ def _are_distinct(sample: Any) -> bool:
 
 
 def _stored_type(kind: IcebergType) -> Any:
-    """Return the Arrow type of a primitive. A UUID needs Arrow's extension type, for which alone Arrow writes Parquet's UUID annotation."""
+    """Return the Arrow type that stores a primitive. A UUID needs Arrow's extension type, because only for this type Arrow writes Parquet's UUID annotation."""
     return pa.uuid() if isinstance(kind, UUIDType) else type_to_arrow(kind)
 
 
@@ -289,7 +291,7 @@ def _attributes(field: NestedField) -> dict[str, str]:
 
 
 class ParquetAppender(FileAppender):
-    """A Parquet file that is being written, row group by row group."""
+    """Writes a Parquet file, row group by row group."""
 
     _format = FileFormat.PARQUET
 
@@ -321,9 +323,9 @@ class ParquetAppender(FileAppender):
 
 
 class SmallParquetFiles(SmallFileEncoder):
-    """Parquet files of one row group each, encoded in memory: Arrow writes a file in many small parts, each of which would call Python.
+    """Parquet files with one row group each, encoded in memory: Arrow writes a file in many small parts, each of which would call Python.
 
-    What a file has in common with the others is done once for the table: its rows get the types of the file, and are searched for what footers lack.
+    Common work is done once for the whole table: rows are converted to the types of the file, and searched for the facts that footers lack.
     """
 
     file_format = FileFormat.PARQUET
@@ -349,6 +351,6 @@ class SmallParquetFiles(SmallFileEncoder):
             output.writer.write_table(stored, row_group_size=rows)
             self._factory.finish(output)
         finally:
-            # A writer that is not closed would close itself when it is garbage-collected, and warn.
+            # An unclosed writer would close itself when it is garbage-collected, and warn.
             output.writer.is_open = False
         return out.getvalue(), metrics.of(output.footers[0], observations)

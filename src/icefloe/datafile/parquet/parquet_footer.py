@@ -1,15 +1,16 @@
-"""Parquet files opened so that no footer can end the process: `open_parquet`, `open_parquet_for_rows`, `open_footer` and `CheckedFooter`.
+"""Safe opening of Parquet files, whose footers cannot crash the process: `open_parquet`, `open_parquet_for_rows`, `open_footer` and `CheckedFooter`.
 
-Arrow parses a footer's Thrift and checks no more: where a column chunk contradicts the schema, `row_group(i).column(j)`, `.statistics` and `.compression` throw
-in C++ where nothing catches it, and the process aborts. So a footer's bytes are read once and parsed by Arrow, and what those calls rely on is checked here in
-the same bytes before the metadata of a column chunk is handed out. Reading rows does not need the check: there Arrow catches its own exceptions.
+Arrow parses a footer's Thrift without further checks. If a column chunk contradicts the schema, `row_group(i).column(j)`, `.statistics` and `.compression`
+throw C++ exceptions that nothing catches, and the process aborts. So the footer's bytes are read once and parsed by Arrow, and before the metadata of a column
+chunk is returned, this module checks in the same bytes all that these calls rely on. Reading rows does not need the check, because there Arrow catches its
+exceptions.
 
-Bytes must mean here what they mean to Arrow. So wherever Arrow's generated parser ignores what the bytes state (the type of a list's elements, bits of a number
-beyond its width, a field given twice), any statement but the right one is refused.
+This module must interpret the bytes exactly as Arrow does. Arrow's generated parser ignores some of them (the type of a list's elements, bits of a number
+beyond its width, a repeated field); there this module refuses every value except the correct one.
 
-Checking a column chunk costs some 13 microseconds, and passing over one some 8; a file of 1,000 columns and 10 row groups has 10,000 of them. A scan therefore
-checks only the chunks that it looks at (`CheckedFooter.column`), and none if it reads a whole file without a filter. Thousands of files of one writer have
-chunks with the same fields: these are recognized by a regular expression that is made of the first file's (`_Pattern`), in 1 microsecond a chunk.
+Checking a column chunk takes about 13 microseconds, and skipping it about 8; a file of 1,000 columns and 10 row groups has 10,000 chunks. So a scan checks only
+the chunks that it uses (`CheckedFooter.column`), and none if it reads a whole file without a filter. Thousands of files of one writer have chunks with the same
+fields. These are recognized, in 1 microsecond each, by a regular expression that is built from the first file (`_Pattern`).
 Spec: Parquet, parquet.thrift (FileMetaData, RowGroup, ColumnChunk, ColumnMetaData); Thrift, Compact Protocol.
 """
 
@@ -28,21 +29,21 @@ from icefloe.errors import UnsupportedFeatureError
 from icefloe.spec.limits import limits
 
 _TAIL_BYTES = 8  # the footer's length in four bytes, and the magic
-_FIRST_READ_BYTES = 64 * 1024  # most footers are shorter; Arrow reads as much
+_FIRST_READ_BYTES = 64 * 1024  # most footers are shorter; Arrow reads this many bytes too
 _MIN_FILE_BYTES = 12
 _MAX_INT = 2**31 - 1
 
 # Thrift's compact types.
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
-_MAX_NESTING = 32  # of values that are skipped; Parquet's own structs nest less than ten levels deep
+_MAX_NESTING = 32  # the maximum nesting of skipped values; Parquet's own structs nest less than ten levels deep
 _VARINT_BYTES = 10
 _WIDTHS: Final[Mapping[int, int]] = {_I16: 16, _I32: 32, _I64: 64}
-_NUMBER_IS_SURELY_SMALL = 0x7FFF - 15  # a field's number after which a delta of four bits cannot exceed 16 bits
-# Patterns of a number of at most nine bytes, which has less than 64 bits, and of a text of at most 64 bytes. A match of a part is never tried again otherwise.
+_NUMBER_IS_SURELY_SMALL = 0x7FFF - 15  # up to this field number, a delta of four bits cannot exceed 16 bits
+# Patterns of a number with at most nine bytes (less than 64 bits), and of a text with at most 64 bytes. They are possessive, so that there is no backtracking.
 _ANY_NUMBER = rb"[\x80-\xff]{0,8}+[\x00-\x7f]"
 _ANY_TEXT = b"(?>%b)" % b"|".join(re.escape(bytes([size])) + b".{%d}" % size for size in range(65))
 
-# Physical types by their number in parquet.thrift's `Type`, and bytes of a value where all values have as many.
+# Physical types by number in parquet.thrift's `Type`, and the size of a value if all values have the same size.
 _PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _VALUE_BYTES: Final[Mapping[str, int]] = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _CODECS = 8  # UNCOMPRESSED to LZ4_RAW
@@ -50,10 +51,10 @@ _CODECS = 8  # UNCOMPRESSED to LZ4_RAW
 
 @dataclass(frozen=True, slots=True)
 class _Struct:
-    """A struct of parquet.thrift: the types of the fields that are read, and the structs and the elements of lists in it.
+    """A struct of parquet.thrift: the types of the parsed fields, and the definitions of nested structs and list elements.
 
-    A field that is not listed contains no list, and Arrow's parser and this one skip it by its stated type. Of a list of `lazy` structs, the starts are
-    returned. A struct of a list that the pattern of its place matches is sound, and None is returned for it.
+    Fields that are not listed contain no lists; both Arrow's parser and this one skip them by the type in their header. For a list of `lazy` structs, only
+    their start positions are returned. If a struct in a list matches the pattern for its position, it is valid, and None is returned for it.
     """
 
     name: str
@@ -91,7 +92,7 @@ _FOOTER = _Struct(
 
 
 def _footer(schema_element: _Struct, chunk: _Struct) -> _Struct:
-    """Return the definition of a footer by those of its most frequent structs."""
+    """Return the definition of a footer, with the given definitions of its most frequent structs."""
     return replace(_FOOTER, lists={**_FOOTER.lists, 2: schema_element, 4: replace(_ROW_GROUP, lists={**_ROW_GROUP.lists, 1: chunk})})
 
 
@@ -103,9 +104,9 @@ _PLAIN_BYTES, _REPETITION_LEVELS, _DEFINITION_LEVELS = 1, 2, 3
 
 
 def footer_limits() -> dict[str, Any]:
-    """Return the limits of a Parquet footer as keyword arguments of `ParquetFile`."""
+    """Return the limits for a Parquet footer as keyword arguments of `ParquetFile`."""
     current = limits()
-    # Arrow takes 32-bit numbers.
+    # The arguments are 32-bit numbers.
     return {
         "thrift_string_size_limit": min(current.parquet_footer_bytes, _MAX_INT),
         "thrift_container_size_limit": min(current.parquet_footer_items, _MAX_INT),
@@ -113,14 +114,14 @@ def footer_limits() -> dict[str, Any]:
 
 
 def open_parquet(source: Any, path: str) -> Any:
-    """Open a `pyarrow.parquet.ParquetFile` of which every column chunk is checked against its schema.
+    """Open a `pyarrow.parquet.ParquetFile`, and check every column chunk against the schema.
 
     Args:
         source: A file that is open for reading.
         path: Its location, for errors.
 
     Raises:
-        pyarrow.ArrowInvalid: The footer is not whole or contradicts itself.
+        pyarrow.ArrowInvalid: The footer is incomplete or contradicts itself.
         UnsupportedFeatureError: A column is encrypted.
         OSError: The source cannot be read.
     """
@@ -130,17 +131,17 @@ def open_parquet(source: Any, path: str) -> Any:
 
 
 def open_parquet_for_rows(source: Any, path: str, **options: Any) -> "tuple[Any, CheckedFooter]":
-    """Open a `pyarrow.parquet.ParquetFile` to read rows, and return it with its footer, which checks column chunks when they are looked at.
+    """Open a `pyarrow.parquet.ParquetFile` to read rows. Return it with its footer, which checks column chunks when they are accessed.
 
-    The caller must not take column chunks from the file's own metadata.
+    The caller must not access column chunks through the file's own metadata.
 
     Args:
         source: A file that is open for reading.
         path: Its location, for errors.
-        options: More arguments of `ParquetFile`.
+        options: Additional arguments of `ParquetFile`.
 
     Raises:
-        pyarrow.ArrowInvalid: The footer is not whole.
+        pyarrow.ArrowInvalid: The footer is incomplete.
         OSError: The source cannot be read.
     """
     footer = open_footer(source, path)
@@ -151,14 +152,14 @@ def open_footer(source: Any, path: str) -> "CheckedFooter":
     """Read the footer of a Parquet file. Arguments and errors are those of `open_parquet_for_rows`."""
     footer = _footer_bytes(source)
     if footer is None:
-        pq.ParquetFile(source, **footer_limits())  # Arrow's error describes what is wrong with the end of the file.
+        pq.ParquetFile(source, **footer_limits())  # Arrow's error describes the problem at the end of the file.
         raise pa.ArrowInvalid("the file does not end with a Parquet footer")
     alone = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
     return CheckedFooter(footer, pq.ParquetFile(pa.BufferReader(alone), **footer_limits()).metadata, path)
 
 
 def _footer_bytes(source: Any) -> bytes | None:
-    """Return the footer's Thrift; None if the file does not end with a footer's length and the magic."""
+    """Return the Thrift bytes of the footer; None if the file does not end with a footer's length and the magic."""
     size = source.seek(0, 2)
     source.seek(max(0, size - _FIRST_READ_BYTES))
     end = bytes(source.read(min(size, _FIRST_READ_BYTES)))
@@ -174,14 +175,14 @@ def _footer_bytes(source: Any) -> bytes | None:
 
 
 class CheckedFooter:
-    """A footer whose column chunks are checked against the schema before their metadata is handed out. Threads must not share it."""
+    """A footer whose column chunks are checked against the schema before their metadata is returned. Threads must not share it."""
 
     def __init__(self, footer: bytes, metadata: Any, path: str) -> None:
         """Keep the footer's Thrift, and the `pyarrow.parquet.FileMetaData` that Arrow made of it."""
         self.metadata = metadata
         self._footer = footer
         self._path = path
-        # Start of each row group's column chunks in the footer; read when the first chunk is looked at.
+        # The start of each row group's column chunks in the footer, determined when the first chunk is accessed.
         self._starts: tuple[list[int], ...] = ()
         self._leaves: dict[int, _Leaf] = {}
         self._checked: set[tuple[int, int]] = set()
@@ -190,7 +191,7 @@ class CheckedFooter:
         """Return the `pyarrow.parquet.ColumnChunkMetaData` of a leaf column in a row group.
 
         Raises:
-            pyarrow.ArrowInvalid: The chunk contradicts the schema, or the footer is no sound Thrift.
+            pyarrow.ArrowInvalid: The chunk contradicts the schema, or the footer is not valid Thrift.
             UnsupportedFeatureError: The column is encrypted.
         """
         if (row_group, leaf) not in self._checked:
@@ -202,10 +203,10 @@ class CheckedFooter:
         return self.metadata.row_group(row_group).column(leaf)
 
     def check_all(self, like: "CheckedFooter | None" = None) -> None:
-        """Check every column chunk. Raises as `column`.
+        """Check every column chunk. Raises the errors of `column`.
 
         Args:
-            like: A footer with an equal schema, whose description of the columns is used again.
+            like: A footer with an equal schema, whose definition of the columns is reused.
         """
         if like is not None:
             self._leaves = like._leaves
@@ -217,7 +218,7 @@ class CheckedFooter:
 
     @cached_property
     def _definition(self) -> _Struct:
-        """The definition of a footer with an equal schema, by which what is like in this footer, whose chunks have been checked, is passed over."""
+        """The definition for footers with an equal schema, with patterns of this footer's checked chunks, so that similar chunks can be skipped."""
         fields, _ = _struct(self._footer, 0, _FOOTER_OF_ALL_STARTS)
         elements = (_pattern(self._footer, start, _SCHEMA_ELEMENT) for start in fields[_SCHEMA])
         starts = fields[_ROW_GROUPS][0][_COLUMNS] if fields[_ROW_GROUPS] else ()
@@ -240,7 +241,7 @@ class CheckedFooter:
         column.check(chunk[_METADATA], row_group)
 
     def _row_groups(self, definition: _Struct) -> tuple[list[Any], ...]:
-        """Return the column chunks of each row group, or their starts; raise `ValueError` if a row group does not have one for each column of the schema."""
+        """Return the column chunks of each row group, or their start positions. Raises `ValueError` if a row group does not have one chunk for each column."""
         fields, _ = _struct(self._footer, 0, definition)
         columns = len(self.metadata.schema)
         row_groups = tuple(row_group[_COLUMNS] for row_group in fields[_ROW_GROUPS])
@@ -261,7 +262,7 @@ def _unsound_footer() -> Iterator[None]:
 
 
 class _Leaf:
-    """A leaf column of the schema, against which its chunks are checked."""
+    """A leaf column of the schema, with which its chunks are compared."""
 
     def __init__(self, column: Any) -> None:
         self.path = column.path
@@ -295,14 +296,14 @@ class _Leaf:
 
 
 def _struct(data: bytes, position: int, definition: _Struct) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct that its definition lists, by number, and the position after it.
+    """Parse the listed fields of a struct. Return them by number, and the position after the struct.
 
-    A number is returned as it is, a text as its length, a list of numbers or texts as its length, a struct as its fields, a list of structs as a list of these.
+    A number is returned unchanged, a text as its length, a list of numbers or texts as its length, a struct as its fields, and a list of structs as a list.
     """
     values: dict[int, Any] = {}
     kinds = definition.kinds
     number = 0
-    # Thousands of small footers are read one after the other, so most headers of fields are read without a call.
+    # Thousands of small footers are parsed one after the other, so that most field headers are parsed without a function call.
     while head := data[position]:
         if head > 0x0F and number < _NUMBER_IS_SURELY_SMALL:
             number += head >> 4
@@ -353,7 +354,7 @@ def _value(data: bytes, position: int, definition: _Struct, number: int, kind: i
 
 
 def _skip_value(data: bytes, position: int, kind: int) -> int:
-    """Return the position after a field that is not looked at."""
+    """Return the position after a field that is not parsed."""
     if _I16 <= kind <= _I64:
         end = position + 1
         while data[end - 1] > 0x7F:
@@ -371,7 +372,7 @@ def _check_type(definition: _Struct, number: int, kind: int) -> None:
 
 
 def _list(data: bytes, position: int, element: "int | _Struct") -> tuple[Any, int]:
-    """Return the structs of a list, the starts of lazy ones, or how many other elements the list has; and the position after it."""
+    """Return the structs of a list, the start positions of lazy structs, or the number of other elements; and the position after the list."""
     count, kind, position = _list_head(data, position)
     if count and kind != (_STRUCT if isinstance(element, _Struct) else element):
         raise ValueError(f"a list has elements of the Thrift type {kind}")
@@ -397,14 +398,15 @@ def _list(data: bytes, position: int, element: "int | _Struct") -> tuple[Any, in
 
 
 def _pattern(data: bytes, position: int, definition: _Struct, *, is_text: bool = False) -> re.Pattern[bytes]:
-    """Return a pattern of structs that are as sound as the one at `position`, which is sound.
+    """Return a pattern that matches structs similar to the valid struct at `position`, which are valid too.
 
-    They have the same fields, types, lengths of lists and of texts, and those numbers that are checked. Other numbers differ, and the bytes of bounds.
+    Similar structs have the same fields, types, lengths of lists and texts, and the same numbers where numbers are checked. Other numbers, and the bytes of
+    bounds, may differ.
 
     Args:
         data: The footer.
-        position: Where the struct begins.
-        definition: The fields of the struct that are read.
+        position: The start of the struct.
+        definition: The parsed fields of the struct.
         is_text: Whether the bounds in its statistics may have any length.
     """
     pieces: list[bytes] = []
@@ -413,7 +415,7 @@ def _pattern(data: bytes, position: int, definition: _Struct, *, is_text: bool =
 
 
 def _add_fields(pieces: list[bytes], data: bytes, position: int, definition: _Struct, *, is_text: bool) -> int:
-    """Add the patterns of the fields of a struct; return the position after it."""
+    """Add the patterns for the fields of a struct. Return the position after the struct."""
     number = 0
     while data[position]:
         begin, kind = position, data[position] & 0x0F
@@ -439,7 +441,7 @@ def _add_fields(pieces: list[bytes], data: bytes, position: int, definition: _St
 
 
 def _add_elements(pieces: list[bytes], data: bytes, position: int, element: "int | _Struct", *, is_text: bool) -> int:
-    """Add the patterns of a list of as many elements; return the position after it."""
+    """Add the patterns for a list of the same length. Return the position after the list."""
     begin = position
     count, _, position = _list_head(data, position)
     pieces.append(re.escape(data[begin:position]))
@@ -454,7 +456,7 @@ def _add_elements(pieces: list[bytes], data: bytes, position: int, element: "int
 
 
 def _skip_defined(data: bytes, position: int, definition: _Struct) -> int:
-    """Return the position after a struct that is not looked at, but for the types of the lists in it.
+    """Return the position after a struct that is not parsed, except for the element types of its lists.
 
     Wide files have thousands of column chunks, of about 35 fields each, so numbers and short texts are skipped here without a call.
     """
@@ -474,7 +476,7 @@ def _skip_defined(data: bytes, position: int, definition: _Struct) -> int:
             _check_type(definition, number, kind)
             _, position = _list(data, position, lists[number])
         elif _I16 <= kind <= _I64:
-            # Arrow refused numbers of more than ten bytes when it read the footer.
+            # Numbers of more than ten bytes have been refused by Arrow already.
             while data[position] > 0x7F:
                 position += 1
             position += 1
@@ -486,7 +488,7 @@ def _skip_defined(data: bytes, position: int, definition: _Struct) -> int:
 
 
 def _list_head(data: bytes, position: int) -> tuple[int, int, int]:
-    """Return how many elements a list has, their type, and the position of the first."""
+    """Return the number of a list's elements, their type, and the position of the first element."""
     head = data[position]
     if head >> 4 < 15:
         return head >> 4, head & 0x0F, position + 1
@@ -495,7 +497,7 @@ def _list_head(data: bytes, position: int) -> tuple[int, int, int]:
 
 
 def _skip(data: bytes, position: int, kind: int, depth: int) -> int:
-    """Return the position after a value that is not looked at."""
+    """Return the position after a value that is not parsed."""
     if kind in _WIDTHS:
         return _varint(data, position, 64)[1]
     if kind == _BINARY:
@@ -529,7 +531,7 @@ def _skip(data: bytes, position: int, kind: int, depth: int) -> int:
 def _skip_element(data: bytes, position: int, kind: int, depth: int) -> int:
     if position >= len(data):
         raise ValueError("it ends within a list")
-    # A boolean takes a byte in a list; as a field its value is its type.
+    # In a list a boolean takes one byte; as a field its value is part of the type.
     return position + 1 if kind in (_TRUE, _FALSE) else _skip(data, position, kind, depth)
 
 

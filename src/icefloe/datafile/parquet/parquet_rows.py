@@ -1,7 +1,7 @@
-"""Rows of one Parquet file as they are stored: the row groups of a scan task, and the leaf columns that it needs.
+"""The stored rows of a Parquet file: the row groups of a scan task, with the leaf columns that it needs.
 
-`stored_file.py` opens files of every format by one interface; this module is its reader of Parquet. It checks the metadata of a column chunk only before it
-looks at it (`parquet_footer.py`), so that a scan of a wide file does not pay for columns that it does not need. Writing is `parquet_appender.py`.
+`stored_file.py` opens files of every format with one interface; this module is its reader of Parquet. The metadata of a column chunk is checked only before it
+is used (`parquet_footer.py`), so that a scan of a wide file does not pay for columns that it does not need. `parquet_appender.py` writes Parquet files.
 Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 
@@ -26,18 +26,18 @@ from icefloe.spec.ports import PlannedInput
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.types import NestedField
 
-# A text that is not in a dictionary is written with its length before it. Origin: Parquet's PLAIN encoding.
+# Bytes of the length before a text that is not in a dictionary. Origin: Parquet's PLAIN encoding.
 _PLAIN_LENGTH_BYTES = 4
-# Bytes of a batch, as they are stored without compression: batches of wide rows have fewer rows, because a batch is in memory several times while it is copied.
+# The uncompressed bytes of a batch: batches of wide rows have fewer rows, because several copies of a batch may be in memory.
 _BATCH_BYTES, _LEAST_BATCH_ROWS = 64 * 1024 * 1024, 256
-# The columns of a test are read twice where rows pass, so all columns must have at least so many times their bytes.
+# The columns of a test are read twice if rows pass, so that it pays only if all columns have at least this multiple of their bytes.
 _TIMES_TESTED = 2
 
 
 class ParquetRows:
     """An open Parquet file."""
 
-    # A Parquet file states the unit of each timestamp column, and one that does not fit the table's column is an error.
+    # A Parquet file states the unit of each timestamp column; if it does not fit the table's column, this is an error.
     floors_nanoseconds = False
 
     def __init__(self, file: Any, task: FileScanTask, name_mapping: NameMapping | None) -> None:
@@ -46,7 +46,7 @@ class ParquetRows:
         self._path = task.file.file_path
         self._source = file
         with reading(self._path):
-            # Int96 in nanoseconds overflows outside 1677 to 2262; Iceberg's timestamps are microseconds in any case.
+            # Int96 in nanoseconds overflows outside of 1677 to 2262; Iceberg's timestamps are in microseconds anyway.
             self._file, self._footer = open_parquet_for_rows(file, self._path, coerce_int96_timestamp_unit="us")
             file_schema = self._file.schema_arrow
         self._mapped = None if name_mapping is None or has_ids(file_schema) else mapped_ids(name_mapping)
@@ -73,7 +73,7 @@ class ParquetRows:
             self._source.will_read([[self._chunk_range(index, leaf) for leaf in leaves] for index in row_groups])
         file = self._with_dictionaries(row_groups, names) if self._task.delete_files else self._file
         tested = [] if row_test is None else sorted(wanted_leaves(self._root, row_test.fields))
-        # Row groups are tested until one has rows that pass in most batches: then the test costs more than it spares.
+        # Row groups are tested until one has passing rows in most of its batches, because then the test costs more than it saves.
         while row_test is not None and row_groups and self._pays(row_groups[0], tested, leaves):
             group, *row_groups = row_groups
             results = [
@@ -91,7 +91,7 @@ class ParquetRows:
                 yield from batches_without_columns(first_row, first_rows[run[-1] + 1] - first_row)
 
     def _pays(self, row_group: int, tested: Sequence[int], leaves: Sequence[int]) -> bool:
-        """Return True if a row group has several batches, and the tested columns are a small part of those to read."""
+        """Return True if testing pays: a row group has several batches, and the tested columns are a small part of the columns to read."""
         if not tested or self._footer.metadata.row_group(row_group).num_rows <= BATCH_ROWS:
             return False
         with reading(self._path):
@@ -99,7 +99,7 @@ class ParquetRows:
         return bool(_TIMES_TESTED * sum(sizes[leaf] for leaf in tested) <= sum(sizes[leaf] for leaf in leaves))
 
     def _chunk_range(self, row_group: int, leaf: int) -> tuple[int, int]:
-        """Return the bytes of a column chunk."""
+        """Return the byte range of a column chunk."""
         with reading(self._path):
             chunk = self._footer.column(row_group, leaf)
         start = chunk.data_page_offset
@@ -111,13 +111,13 @@ class ParquetRows:
         """Return the row groups of the task's split in which a row may match."""
         row_groups = list(range(self._footer.metadata.num_row_groups))
         with reading(self._path):
-            # A task for the whole file reads all of it, even if the file size in the manifest is wrong.
+            # A task for the whole file reads all of it, even if the manifest has a wrong file size.
             if self._task.start > 0 or self._task.length < self._task.file.file_size_in_bytes:
                 row_groups = row_groups_between(self._footer, self._task.start, self._task.start + self._task.length)
             return row_groups_that_may_match(self._footer, row_groups, row_filter, self._root, self._hybrid)
 
     def _with_dictionaries(self, row_groups: list[int], names: list[str]) -> Any:
-        """Return the file opened so that texts stored as dictionaries stay dictionaries: deleted rows can be left out before their texts are copied."""
+        """Open the file again so that dictionary-encoded texts stay encoded: deleted rows can be removed before their texts are copied."""
         leaves = {self._file.schema.column(leaf).path: leaf for leaf in range(len(self._file.schema))}
         texts = [name for name in names if self._file.schema.column(leaves[name]).logical_type.type == "STRING" and "." not in name]
         with reading(self._path):
@@ -131,14 +131,14 @@ class ParquetRows:
             )
 
     def _batch_rows(self, row_group: int, leaves: Sequence[int]) -> int:
-        """Return the rows of a batch, by the size of the rows of one row group."""
+        """Return the number of rows in a batch, from the size of a row in one row group."""
         with reading(self._path):
             rows = self._footer.metadata.row_group(row_group).num_rows
             size = sum(self._footer.column(row_group, leaf).total_uncompressed_size for leaf in leaves)
         return BATCH_ROWS if size <= 0 else min(BATCH_ROWS, max(_LEAST_BATCH_ROWS, rows * _BATCH_BYTES // size))
 
     def _run(self, file: Any, row_groups: list[int], first_row: int, leaves: Sequence[int]) -> Iterator[StoredBatch]:
-        """Yield the rows of row groups that follow each other without a gap, with some leaf columns."""
+        """Yield the rows of consecutive row groups, with some leaf columns."""
         names = [self._file.schema.column(leaf).path for leaf in leaves]
         batches = file.iter_batches(batch_size=self._batch_rows(row_groups[0], leaves), row_groups=row_groups, columns=names)
         schema = None
@@ -159,7 +159,7 @@ class ParquetRows:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Raise the error of a footer that contradicts itself, or has an encrypted column, instead of the one that Arrow raises for its rows."""
+        """If Arrow raises an error for rows because the footer contradicts itself or a column is encrypted, raise the error about this instead."""
         try:
             yield
         except (pa.ArrowException, OSError) as error:
@@ -170,7 +170,7 @@ class ParquetRows:
 
 
 def _is_all_dictionary(chunk: Any) -> bool:
-    """Return True if a chunk of texts has a dictionary and no plain text: one that changed to plain texts has at least four bytes, a length, for each."""
+    """Return True if a chunk of texts is entirely dictionary-encoded. Plain texts would have at least four bytes, a length, for each."""
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _PLAIN_LENGTH_BYTES * chunk.num_values)
 
 
@@ -179,7 +179,7 @@ def _rows_of(batch: StoredBatch) -> range:
 
 
 def _overlapping(batches: Iterator[StoredBatch], ranges: Sequence[range]) -> Iterator[StoredBatch]:
-    """Yield the batches that have rows of some ranges, which ascend. Nothing is read after the last one."""
+    """Yield the batches that contain rows of some ascending ranges. Nothing is read after the last range."""
     waiting = deque(ranges)
     while waiting and (batch := next(batches, None)) is not None:
         rows = _rows_of(batch)
@@ -190,7 +190,7 @@ def _overlapping(batches: Iterator[StoredBatch], ranges: Sequence[range]) -> Ite
 
 
 def _runs(indexes: Sequence[int]) -> Iterator[list[int]]:
-    """Yield ascending numbers in runs without a gap, so that the rows of a run follow each other in the file."""
+    """Divide ascending numbers into runs without gaps, so that the rows of a run are adjacent in the file."""
     if not indexes:
         return
     run = [indexes[0]]

@@ -1,4 +1,4 @@
-"""Pruning of row groups: those of another split, and those that a filter rules out by the statistics in the Parquet footer, are not read.
+"""Pruning of row groups: a task reads only those of its split, without those that its filter excludes by the statistics in the Parquet footer.
 
 Spec: Scan Planning (inclusive evaluation of bounds), applied to row groups.
 """
@@ -33,8 +33,8 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import decimal_bytes, from_bytes, physical_array
 
-# Arrow types for which the raw statistic of a footer is the physical value. All others are never pruned: other units of time, dates that became timestamps,
-# unsigned numbers, UUIDs, shapes and int96 have no statistics, or statistics that are not ordered as the values are.
+# Arrow types for which the raw statistic in a footer is the physical value. All others are never pruned: other units of time, dates that became timestamps,
+# unsigned numbers, UUIDs, geometries and int96 have no statistics, or their statistics are not in the order of the values.
 _MICROS = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
 _NANOS = (pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 _COMPARABLE_TYPES: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
@@ -55,7 +55,7 @@ _COMPARABLE_TYPES: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
 
 
 def row_groups_between(footer: CheckedFooter, start: int, end: int) -> list[int]:
-    """Return the row groups whose first byte is at `start` or later and before `end`: each belongs to exactly one of a file's splits."""
+    """Return the row groups whose first byte is in the range from `start` to before `end`: each belongs to exactly one split of a file."""
     if not len(footer.metadata.schema):
         return list(range(footer.metadata.num_row_groups)) if start <= 0 < end else []
     chunks = [footer.column(index, 0) for index in range(footer.metadata.num_row_groups)]
@@ -69,9 +69,9 @@ def row_groups_that_may_match(
     root: FileColumn,
     other_values: frozenset[int] = frozenset(),
 ) -> list[int]:
-    """Return the row groups in which a row may match a bound filter; all of them if the footer has no statistics.
+    """Return the row groups that may contain a row matching a bound filter; all of them if the footer has no statistics.
 
-    `other_values` are places of leaves whose statistics are not the values that are read.
+    `other_values` are the indexes of leaves whose statistics differ from the values that are read.
     """
     if isinstance(row_filter, AlwaysTrue) or not indexes:
         return list(indexes)
@@ -90,7 +90,7 @@ def row_groups_that_may_match(
 
 
 def find_leaf(root: FileColumn, field_id: int) -> FileColumn | None:
-    """Return the column with a field id, searched through structs alone; None if there is none."""
+    """Find the column with a field id at the top level or inside structs; None if there is no such column."""
     for column in root.inner:
         if column.field_id == field_id:
             return column
@@ -109,8 +109,8 @@ def _is_comparable(column: FileColumn, kind: PrimitiveType) -> bool:
 
 
 def _mask(predicate: BoundPredicate, kind: PrimitiveType, chunks: Sequence[Any], rows: Sequence[int]) -> Mask:
-    """Return for each column chunk, with its number of rows, whether a row may match the predicate."""
-    # Older writers compared decimals that are byte arrays as text.
+    """Return for each column chunk, given with its number of rows, whether a row may match the predicate."""
+    # Older writers compared decimals in byte arrays as text.
     is_ordered = not isinstance(kind, DecimalType) or all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks)
     statistics = [chunk.statistics if is_ordered else None for chunk in chunks]
     bounds = [_bounds(kind, statistic) for statistic in statistics]
@@ -127,12 +127,12 @@ def _mask(predicate: BoundPredicate, kind: PrimitiveType, chunks: Sequence[Any],
 
 
 def _bounds(kind: PrimitiveType, statistic: Any) -> tuple[Any, Any]:
-    """Return the lower and upper bound as physical values; None where the statistic has none that can be compared."""
+    """Return the lower and upper bound as physical values; None if the statistic has no comparable bounds."""
     if statistic is None or not statistic.has_min_max:
         return None, None
     low, high = statistic.min_raw, statistic.max_raw
     if isinstance(kind, DecimalType):
-        # A decimal's statistic is its unscaled value: a whole number, or its bytes in two's complement if it is longer than 64 bits.
+        # The statistic of a decimal is its unscaled value: a whole number, or two's complement bytes if it is longer than 64 bits.
         low, high = (from_bytes(kind, raw if isinstance(raw, bytes) else decimal_bytes(raw)) for raw in (low, high))
     if isinstance(kind, StringType):
         # A truncated statistic may end within a character; then the row group is not pruned.
