@@ -12,9 +12,11 @@ from icefloe.operations.write_result import WriteResult
 from icefloe.spark.attach_catalog import register
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
+from icefloe.spark.catalog.attached_catalogs import catalogs_of
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.catalog.spark_table import SparkTable
 from icefloe.spark.runtime.start_session import session
+from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
@@ -39,6 +41,17 @@ class _Running(SparkCatalog):
         return request["table"][-1] in _RUNNING
 
 
+class _Target(SparkTable):
+    """The table of a running statement. Spark caches its rows under the names that it has in the attached catalogs of its session."""
+
+    def recache(self) -> None:
+        table, branch = self._selected.table, self._selected.branch
+        identifier = table.name()
+        for name, attached in catalogs_of(self._spark).items():
+            if attached.catalog.name == table.handle.store.name and attached.catalog.table_exists(identifier):
+                recache(self._spark, [name, *identifier, *([] if branch is None else [f"branch_{branch}"])])
+
+
 def run_statement(table: Table, statement: Statement) -> WriteResult:
     """Run a statement, which commits, and refresh the table object. Raises as `Table.update`."""
     # Another session may be the active one; it has no view of the source.
@@ -46,7 +59,7 @@ def run_statement(table: Table, statement: Statement) -> WriteResult:
     name = f"t_{uuid.uuid4().hex}"
     register(spark, _CATALOG, _Running(spark, _CATALOG, InMemoryCatalog(_CATALOG)))
     selected = TableSelection(table=table.refresh(), branch=None if statement.branch == MAIN else statement.branch)
-    target = SparkTable(spark, _CATALOG, selected)
+    target = _Target(spark, _CATALOG, selected)
     target.snapshot_properties = dict(statement.snapshot_properties)
     _RUNNING[name] = target
     source = f"icefloe_source_{name}"

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
+from icefloe.spark.scan.spark_cache import recache
 
 pytestmark = pytest.mark.spark
 
@@ -44,6 +45,22 @@ def test_cached_rows_are_read_again_after_a_row_level_statement(kept: Run, state
     assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
     kept(statement)
     assert kept(ROWS.format("lake.db.t")) == [rows]
+
+
+def test_cached_rows_are_read_again_after_statements_of_python(lake: SqlCatalog, kept: Run, spark: SparkSession) -> None:
+    table = lake.load_table("db.t")
+    assert kept(ROWS.format("lake.db.t")) == [(5, 15)]
+    assert table.update({"id": "id + 10"}, where="id = 1").rows_updated == 1
+    assert kept(ROWS.format("lake.db.t")) == [(5, 25)]
+    table.merge(spark.sql("SELECT 7L AS id, 'a' AS kind"), "t.id = s.id").when_not_matched().insert_all().merge()
+    assert kept(ROWS.format("lake.db.t")) == [(6, 32)]
+
+
+def test_a_change_is_no_failure_because_cached_rows_cannot_be_read_again(
+    spark: SparkSession, kept: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    recache(spark, ["lake", "db", "never"])
+    assert "`lake`.`db`.`never` is changed" in caplog.text
 
 
 def test_cached_rows_of_queries_are_read_again_and_those_of_another_branch_are_not(kept: Run) -> None:

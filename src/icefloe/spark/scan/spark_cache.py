@@ -4,6 +4,7 @@ The garbage collector may end that object during a call to the JVM; a second cal
 a thread unpersists them.
 """
 
+import logging
 import threading
 import weakref
 from collections.abc import Sequence
@@ -16,22 +17,30 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from icefloe.errors import in_one_line
 from icefloe.spark.types.spark_types import quote_name
+
+LOG = logging.getLogger(__name__)
 
 
 def recache(spark: SparkSession, name: Sequence[str]) -> None:
     """Make Spark read the cached rows of a changed table again at their next use.
 
     Spark does this itself after statements that it runs. Spark 4.1 and later use the cached rows until then; for earlier versions a changed table is another
-    table.
+    table. The change is committed: a failure is logged and not raised, because callers would repeat the change.
 
     Args:
         spark: A classic session.
         name: The name of the table, its catalog first.
     """
-    session = spark._jsparkSession
-    if not session.sharedState().cacheManager().isEmpty():
-        session.catalog().refreshTable(".".join(map(quote_name, name)))
+    session, text = spark._jsparkSession, ".".join(map(quote_name, name))
+    try:
+        if not session.sharedState().cacheManager().isEmpty():
+            session.catalog().refreshTable(text)
+    except (Py4JError, PySparkException) as error:
+        LOG.warning(
+            "%s is changed, and Spark cannot read its cached rows again (run REFRESH TABLE): %s", in_one_line(text), in_one_line(str(error))
+        )
 
 
 _unused_frames: SimpleQueue[DataFrame] = SimpleQueue()  # its `put` is reentrant, as the garbage collector may call it during a `put`
