@@ -231,9 +231,7 @@ def drop(
         location = opened.load_table(name).metadata_location if not purge else None
         with state_after_interrupt(AFTER_DROP):
             report = opened.drop_table(name, purge=purge, allow_outside=allow_outside or ())
-        restored_by = (
-            _register_command(name, location, ctx.params) if location else None
-        )  # a server need not return the location of the metadata file
+        restored_by = _register_command(name, location, ctx.params) if location else None  # a server need not name the metadata file
     elif kind_of_name is Kind.VIEW:
         location = opened.load_view(name).metadata_location
         opened.drop_view(name)

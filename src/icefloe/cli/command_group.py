@@ -76,9 +76,7 @@ class PlainGroup(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except _UsageError as error:
-            if len(self.commands) <= _MOST_LISTED and error.message.endswith(
-                "."
-            ):  # if typer suggests a similar command, the message ends with "?"
+            if len(self.commands) <= _MOST_LISTED and error.message.endswith("."):  # it ends with "?" if typer suggests a similar command
                 error.message += f" {ctx.command_path} has {', '.join(self.list_commands(ctx))}."
             raise
 

@@ -1,1 +1,1 @@
-"""The REST catalog server behind `icefloe serve`: any catalog of Icefloe through the protocol of Iceberg's REST catalogs, over Starlette and uvicorn."""
+"""The REST catalog server behind `icefloe serve`: it serves any catalog of Icefloe by the protocol of Iceberg's REST catalogs, with Starlette and uvicorn."""

@@ -1,7 +1,7 @@
-"""Who may do what: users with their tokens, the roles that are granted to them, and the namespaces that a request touches.
+"""Access control: the users with their tokens and roles, and the check of a user's role in the namespaces that a request touches.
 
-A role that is granted in a namespace holds in every namespace below it. A user is checked before an operation runs, so that a request that is not allowed
-learns nothing about what exists. Tokens are random and long; the server has their SHA-256 alone, and compares it in constant time.
+A role that is granted in a namespace is valid in every namespace below it too. The role is checked before an operation runs, so that the response to a refused
+request does not reveal what exists. Tokens are random and long; the server stores only their SHA-256, and compares it in constant time.
 """
 
 import hashlib
@@ -19,27 +19,27 @@ from icefloe.spec.identifier import Identifier, dotted, to_identifier
 if TYPE_CHECKING:
     from icefloe.server.request import Call
 
-# Bytes of a random token, and characters of the shortest one that is accepted from a file.
+# The number of bytes of a new token, and the least number of characters of a token that is read from a file.
 TOKEN_BYTES = 32
 SHORTEST_TOKEN = 32
-# Roles by the names that users write.
+# The roles by their names in grants.
 ROLES: Mapping[str, Role] = {"read": Role.READ, "write": Role.WRITE, "admin": Role.ADMIN}
 _UNKNOWN = "0" * 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A role in a namespace and in those below it; the empty namespace is the whole catalog."""
+    """A role in a namespace and in the namespaces below it. The empty namespace is the whole catalog."""
 
     role: Role
     namespace: Identifier = ()
 
     @classmethod
     def of(cls, text: str) -> "Grant":
-        """Return the grant that a text names: `read`, or `write:sales.europe`.
+        """Parse a grant such as `read`, for the whole catalog, or `write:sales.europe`.
 
         Raises:
-            InvalidInputError: there is no such role, or the namespace is not a valid name.
+            InvalidInputError: There is no such role, or the namespace is not a valid name.
         """
         name, colon, namespace = text.partition(":")
         if name.strip().lower() not in ROLES or (colon and not namespace):
@@ -58,10 +58,10 @@ EVERYTHING = (Grant(role=Role.ADMIN),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What the user of a request may do.
+    """The rights of the user who sent a request.
 
     Attributes:
-        user: The name of the user; empty where there is no authentication.
+        user: The name of the user; empty if the server has no authentication.
         grants: The roles of the user.
     """
 
@@ -69,25 +69,25 @@ class Access:
     grants: tuple[Grant, ...] = EVERYTHING
 
     def role_in(self, namespace: Identifier) -> Role:
-        """Return the highest role in a namespace; the empty namespace is the whole catalog."""
+        """Return the highest role of the user in a namespace; in the whole catalog if the namespace is empty."""
         roles = (grant.role for grant in self.grants if namespace[: len(grant.namespace)] == grant.namespace)
         return max(roles, default=Role.ANY)
 
     def may_see(self, namespace: Identifier) -> bool:
-        """Return whether the user may know that a namespace exists: one in which there is a role, or one above it."""
+        """Return whether the user may know that a namespace exists: the user has a role in it, or in a namespace below it."""
         return self.role_in(namespace) >= Role.READ or any(grant.namespace[: len(namespace)] == namespace for grant in self.grants)
 
 
 def check_access(operation: RestOperation, call: "Call", namespaces: Iterable[Identifier]) -> None:
-    """Refuse a request whose user has no sufficient role.
+    """Refuse a request if the role of its user does not suffice.
 
     Args:
         operation: The operation.
         call: The request.
-        namespaces: The namespaces that it touches; none for an operation on the whole catalog.
+        namespaces: The namespaces that the request touches; empty for an operation on the whole catalog.
 
     Raises:
-        RefusedRequest: with the role that is missing.
+        RefusedRequest: A role is missing, which the message names.
     """
     if operation.role <= Role.ANY:
         return
@@ -100,14 +100,14 @@ def check_access(operation: RestOperation, call: "Call", namespaces: Iterable[Id
 
 
 def check_access_somewhere(operation: RestOperation, access: Access) -> None:
-    """Refuse a request whose user has a sufficient role in no namespace at all; which namespaces it touches is checked when its body is decoded.
+    """Refuse a request if its user's role suffices in no namespace at all. Its namespaces are checked later, when its body is decoded.
 
     Args:
         operation: The operation.
-        access: What the user may do.
+        access: The rights of the user.
 
     Raises:
-        RefusedRequest: with the role that is missing.
+        RefusedRequest: A role is missing, which the message names.
     """
     if not any(grant.role >= operation.role for grant in access.grants):
         role = operation.role.name.lower()
@@ -116,7 +116,7 @@ def check_access_somewhere(operation: RestOperation, access: Access) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A user: a name, the SHA-256 of the token, and the roles."""
+    """A user: the name, the SHA-256 of the token, and the roles."""
 
     name: str
     token_sha256: str = field(repr=False)
@@ -124,7 +124,7 @@ class User:
 
     @property
     def access(self) -> Access:
-        """What a request with the user's token may do."""
+        """The rights of a request that has the user's token."""
         return Access(user=self.name, grants=self.grants)
 
 
@@ -136,7 +136,11 @@ class Users:
 
     @classmethod
     def of(cls, users: Iterable[User]) -> "Users":
-        """Return the users. Raises `InvalidInputError` where two have the same name."""
+        """Return a collection of users.
+
+        Raises:
+            InvalidInputError: Two users have the same name.
+        """
         by_name: dict[str, User] = {}
         for user in users:
             if user.name in by_name:
@@ -145,7 +149,7 @@ class Users:
         return cls(by_name)
 
     def of_token(self, token: str) -> User | None:
-        """Return the user of a token; None for an unknown token. The time that it takes shows nothing about the tokens."""
+        """Return the user of a token; None for an unknown token. The time that the call takes reveals nothing about the tokens."""
         digest = token_digest(token)
         user_of_token = None
         for user in self.by_name.values():
@@ -154,7 +158,7 @@ class Users:
         return user_of_token
 
     def of_credential(self, name: str, secret: str) -> User | None:
-        """Return the user of a client id and secret, which are the user's name and token; None where they are wrong."""
+        """Return the user of a client id and secret, which are the user's name and token; None if they are wrong."""
         user = self.by_name.get(name)
         is_right = hmac.compare_digest(token_digest(secret), _UNKNOWN if user is None else user.token_sha256)
         return user if is_right else None
@@ -164,10 +168,10 @@ class Users:
 
 
 def new_token() -> str:
-    """Return a random token."""
+    """Return a new random token."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def token_digest(token: str) -> str:
-    """Return the SHA-256 of a token as hexadecimal digits. A slow hash adds nothing for a token of 256 random bits."""
+    """Return the SHA-256 of a token as hexadecimal digits. A slow hash function is unnecessary for a token of 256 random bits."""
     return hashlib.sha256(token.encode("utf-8", errors="surrogatepass")).hexdigest()

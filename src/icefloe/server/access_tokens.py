@@ -1,7 +1,9 @@
-"""Access tokens of the OAuth2 client credentials flow: signed, short-lived, and the same in every worker of a server.
+"""Access tokens of the OAuth2 client credentials flow: signed, short-lived, and valid in every worker of a server.
 
-A client sends its id and secret, a user's name and token, and gets an access token that names the user and the time until which it is valid, signed with a key
-that the server draws at its start. So nothing is stored, and a restart makes clients request new ones. The rights are looked up at each request.
+A client sends its id and secret, which are a user's name and token. It gets an access token that contains the name of the user and the time of its expiry,
+signed
+with a key that the server generates when it starts. So the server stores no access tokens, and after a restart clients must request new ones. The rights of the
+user are looked up at each request.
 Spec: REST catalog, getToken. The flows are those of RFC 6749, 4.4, and RFC 8693.
 """
 
@@ -15,33 +17,33 @@ from icefloe.server.access_control import User, Users
 from icefloe.server.request import Answer
 from icefloe.server.signed_text import SignedText
 
-# Seconds that an access token is valid.
+# The lifetime of an access token in seconds.
 LIFETIME_S = 3600
 PREFIX = "icefloe-at."
 CLIENT_CREDENTIALS = "client_credentials"
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  the name of a flow
-ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  the name of a type
-# Fields of a form, so that a long body of ampersands makes no long list.
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105  this is the name of a flow
+ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105  this is the name of a type
+# The most fields of a form, so that a body of many ampersands does not become a long list.
 _MOST_FIELDS = 20
 
 
 class AccessTokens:
-    """The access tokens of a server's users."""
+    """Issues and checks the access tokens of a server's users."""
 
     def __init__(self, users: Users, key: bytes, lifetime_s: int = LIFETIME_S) -> None:
-        """Make the tokens of some users.
+        """Prepare to issue tokens.
 
         Args:
             users: The users.
-            key: The key that tokens are signed with.
-            lifetime_s: Seconds that a token is valid.
+            key: The key with which tokens are signed.
+            lifetime_s: The lifetime of a token in seconds.
         """
         self._users = users
         self._signed = SignedText(key, "access-token")
         self._lifetime_s = lifetime_s
 
     def user_of(self, bearer: str) -> User | None:
-        """Return the user of a bearer token: a user's own token, or an access token; None where it is unknown or has run out."""
+        """Return the user of a bearer token, which is the user's own token or an access token; None if it is unknown or has expired."""
         if bearer.startswith(PREFIX):
             return self._user_of_access_token(bearer)
         return self._users.of_token(bearer)
@@ -50,8 +52,8 @@ class AccessTokens:
         """Return the response to a token request.
 
         Args:
-            body: The form.
-            authorization: The header `Authorization`, in which a client may send its id and secret too.
+            body: The form of the request.
+            authorization: The header `Authorization`, in which a client may send its id and secret instead.
         """
         try:
             form = {name: values[-1] for name, values in parse_qs(body.decode("ascii"), max_num_fields=_MOST_FIELDS).items()}
@@ -81,20 +83,20 @@ class AccessTokens:
         return Answer(content=content, headers={"Cache-Control": "no-store"})
 
     def token_of(self, user: User) -> str:
-        """Return a new access token of a user."""
+        """Return a new access token for a user."""
         claims = {"user": user.name, "until": int(time.time()) + self._lifetime_s, "of": user.token_sha256[:16]}
         return PREFIX + self._signed.seal(claims)
 
     def _user_of_access_token(self, token: str) -> User | None:
         claims = self._signed.open(token.removeprefix(PREFIX))
         user = None if claims is None else self._users.by_name.get(claims["user"])
-        # The token of a user that got another secret since is not valid any more.
+        # An access token is no longer valid if its user has got a new token since.
         is_valid = user is not None and claims["until"] > time.time() and claims["of"] == user.token_sha256[:16]
         return user if is_valid else None
 
 
 def _credential(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
-    """Return the client's id and secret, of the form or of the header for basic authentication."""
+    """Return the client's id and secret, from the form or from the header for basic authentication."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() == "basic" and "client_secret" not in form:
         try:
@@ -106,5 +108,5 @@ def _credential(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
 
 
 def _refusal(status: int, error: str, description: str) -> Answer:
-    """Return the response of a refused token request, as RFC 6749, 5.2, has it."""
+    """Return the response to a refused token request, in the form of RFC 6749, 5.2."""
     return Answer(status=status, content={"error": error, "error_description": description}, headers={"Cache-Control": "no-store"})

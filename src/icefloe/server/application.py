@@ -1,4 +1,4 @@
-"""The ASGI application of the server: the routes of the operations, and health, for one worker."""
+"""The ASGI application of one worker of the server, with the routes of all operations and of the health check."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ from icefloe.server.sql_idempotency_store import SqlIdempotencyStore
 
 
 def show_reports(served: ServedCatalog, call: Call) -> Answer:
-    """Return the metrics reports that clients sent last to this process, of tables that the user may read."""
+    """Return the metrics reports that clients last sent to this process, for tables that the user may read."""
     return Answer(content={"reports": served.reports.list_reports(call)})
 
 
 def report_metrics(served: ServedCatalog, call: Call) -> Answer:
-    """Keep a metrics report. Spec: REST catalog, reportMetrics."""
+    """Store a metrics report. Spec: REST catalog, reportMetrics."""
     name = call.table()
     served.catalog.store.load(name)
     served.reports.add(name, call)
     return NO_CONTENT
 
 
-# An operation of this server that the protocol has not.
+# An operation of this server that the protocol does not have.
 SHOW_REPORTS = RestOperation(name="showReports", method="GET", path="/reports", role=Role.ANY, is_listed=False)
 
 HANDLERS: Mapping[str, Handler] = {
@@ -82,7 +82,7 @@ HANDLERS: Mapping[str, Handler] = {
 
 @dataclass(frozen=True, slots=True)
 class ApplicationFactory:
-    """Makes the application of a worker; it is pickled for the worker's process.
+    """Creates the application of a worker. It is pickled for the worker's process.
 
     Attributes:
         settings: The settings of the server.
@@ -96,7 +96,7 @@ class ApplicationFactory:
 
 
 class EncodedPaths:
-    """Passes paths on as they came, percent-encoded, so that an encoded slash ends no segment: each operation decodes its names itself."""
+    """Middleware that passes paths on percent-encoded, so that an encoded slash does not end a segment. Each operation decodes the names in its path itself."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -113,7 +113,7 @@ def application(settings: ServerSettings) -> ASGIApp:
     """Return the ASGI application of a server.
 
     Args:
-        settings: The catalog that it serves, its users and its limits.
+        settings: The settings of the server: its catalog, users and limits.
     """
     served = ServedCatalog.of(settings)
     handler = RequestHandler(settings, served, HANDLERS, _idempotency_store(settings))
@@ -127,7 +127,7 @@ def application(settings: ServerSettings) -> ASGIApp:
 
 
 def _idempotency_store(settings: ServerSettings) -> IdempotencyStore:
-    """Return where the responses of idempotency keys are kept: in the database that workers share, or in this process."""
+    """Return the store of the responses to idempotency keys: the database that workers share, or the memory of this process."""
     catalog = settings.catalog
     if isinstance(catalog, SqlCatalog) and catalog.engine.dialect.name == "postgresql":
         return SqlIdempotencyStore(catalog.engine, catalog.name)
@@ -138,13 +138,13 @@ def _route(operation: RestOperation, handler: RequestHandler) -> Route:
     async def endpoint(request: Request) -> Response:
         return await handler.respond(operation, request)
 
-    # A route of GET would answer HEAD too, so the routes of HEAD come first in the table of operations.
+    # The routes of HEAD come first in the table of operations, because a route of GET would match HEAD requests too.
     return Route(operation.path.replace("plan-id", "plan_id"), endpoint, methods=[operation.method], name=operation.name)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
-    """Return the response to a path or a method that no operation has."""
-    assert isinstance(error, HTTPException)  # noqa: S101  the handler of these alone
+    """Return the response to a path or method that no operation has."""
+    assert isinstance(error, HTTPException)  # noqa: S101  the handler is registered only for this class
     kind = "UnsupportedOperationException" if error.status_code == NOT_ALLOWED else "BadRequestException"
     model = ErrorModel(code=error.status_code, kind=kind, message=f"the protocol has no such operation: {error.detail}")
     return Response(msgspec.json.encode(model.as_json()), error.status_code, dict(error.headers or {}), media_type=JSON)

@@ -1,7 +1,8 @@
-"""The limits on what one request may define: updates, requirements, schemas, layouts, statistics, properties.
+"""The limits on what one request may define: updates, requirements, schemas, partition specs, sort orders, statistics, properties.
 
-Work that grows faster than the body, such as the comparison of each new schema with all others, is bounded by these; all other work by the bytes and values of
-the body, which are counted before it is decoded. They are checked when the user's rights have been, and before anything of the catalog is read.
+Some work grows faster than the size of a body, such as the comparison of each new schema with all others. These limits bound it. All other work is bounded by
+the number of bytes and values of the body, which are counted before it is decoded. The limits are checked after the user's rights, and before anything of the
+catalog is read.
 """
 
 from collections import Counter
@@ -11,10 +12,10 @@ from typing import Any
 from icefloe.server.error_response import TOO_LARGE, RefusedRequest
 from icefloe.server.server_settings import ServerLimits
 
-# Updates that add one of the objects that a table or a view has by number.
+# Updates that add a numbered object to a table or view.
 _DEFINITIONS = frozenset({"add-schema", "add-spec", "add-sort-order", "add-view-version"})
 _STATISTICS = frozenset({"set-statistics", "set-partition-statistics"})
-# What the amounts of a limit are called in an error.
+# The noun for the things that each limit counts, for errors.
 _NOUNS = {
     "tables": "tables",
     "commit_items": "updates and requirements",
@@ -28,14 +29,14 @@ _NOUNS = {
 
 
 def check_amounts(content: Any, limits: ServerLimits) -> None:
-    """Refuse the body of a request that defines more than the server takes at once.
+    """Refuse the body of a request that defines more than the server accepts at once.
 
     Args:
-        content: The decoded JSON.
+        content: The decoded JSON of the body.
         limits: The limits of the server.
 
     Raises:
-        RefusedRequest: There is more of something than a limit; the limit is named.
+        RefusedRequest: The request exceeds a limit, which the message names.
     """
     amounts: Counter[str] = Counter()
     if isinstance(content, dict):
@@ -43,7 +44,7 @@ def check_amounts(content: Any, limits: ServerLimits) -> None:
     for part in _commits(content):
         amounts["commit_items"] += _length(part.get("requirements")) + _length(part.get("updates"))
         amounts["properties"] += _length(part.get("properties"))
-        # Changes of a namespace's properties have an object where commits have a list.
+        # `updates` is an object in a change of a namespace's properties, and a list in a commit.
         amounts["properties"] += (
             sum(map(_length, (part.get("updates"), part.get("removals")))) if isinstance(part.get("updates"), dict) else 0
         )
@@ -66,7 +67,7 @@ def check_amounts(content: Any, limits: ServerLimits) -> None:
 
 
 def _commits(content: Any) -> Iterator[dict[str, Any]]:
-    """Yield the body, and the commits of several tables in it."""
+    """Yield the body itself, and the commits of single tables in it."""
     if isinstance(content, dict):
         yield content
         changes = content.get("table-changes")
@@ -87,7 +88,7 @@ def _statistics(name: str, update: dict[str, Any]) -> int:
 
 
 def _columns(schema: Any) -> int:
-    """Return the number of fields of a schema, at every depth; a schema may be deeper than Python's stack."""
+    """Count the fields of a schema at every depth. There is no recursion, because a schema may be deeper than Python's stack."""
     count, rest = 0, [schema]
     while rest:
         kind = rest.pop()
@@ -101,7 +102,7 @@ def _columns(schema: Any) -> int:
 
 
 def _lengths(holder: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the lengths of the lists in the definitions of a body or of an update."""
+    """Yield the lengths of lists in the definitions of a body or update, each after the name of its limit."""
     for name in ("partition-spec", "write-order", "spec", "sort-order"):
         yield "layout_fields", _length_of(holder, name, "fields")
     yield "representations", _length_of(holder, "view-version", "representations")

@@ -1,4 +1,4 @@
-"""The operations on the catalog as a whole: its configuration; and functions, of which Icefloe's catalogs have none.
+"""The operations on the catalog as a whole: its configuration, and functions, which Icefloe's catalogs do not have.
 
 Spec: REST catalog, /v1/config, /v1/{prefix}/namespaces/{namespace}/functions.
 """
@@ -15,7 +15,7 @@ _VIEW_OPERATIONS = frozenset({"listViews", "createView", "viewExists", "loadView
 
 
 def get_config(served: ServedCatalog, call: Call) -> Answer:
-    """Return the configuration of clients. Spec: REST catalog, getConfig."""
+    """Return the configuration for clients. Spec: REST catalog, getConfig."""
     requested = call.query.get("warehouse")
     warehouse = served.catalog.properties.get("warehouse")
     if requested and requested != served.catalog.name and not (warehouse and place_of_folder(requested) == place_of_folder(warehouse)):
@@ -37,13 +37,13 @@ def get_config(served: ServedCatalog, call: Call) -> Answer:
 
 
 def list_functions(served: ServedCatalog, call: Call) -> Answer:
-    """List the functions of a namespace: none. Spec: REST catalog, listFunctions."""
+    """Return an empty list, because a namespace has no functions. Spec: REST catalog, listFunctions."""
     served.catalog.load_namespace_properties(call.namespace())
     return Answer(content={"next-page-token": None, "identifiers": []})
 
 
 def load_function(served: ServedCatalog, call: Call) -> Answer:
-    """Refuse to load a function, as there are none. Spec: REST catalog, loadFunction."""
+    """Refuse to load a function, because there are no functions. Spec: REST catalog, loadFunction."""
     name = call.namespace()
     served.catalog.load_namespace_properties(name)
     raise RefusedRequest(

@@ -1,7 +1,7 @@
-"""Commits of tables as the protocol has them: updates under requirements, of one table or of several together.
+"""Commits of tables as clients request them: updates with requirements, of one table or of several together.
 
-This module is the one place where the updates of a request are applied. A requirement that is not met is a conflict, which the client may retry. After a race
-that the commit lost, the requirements are checked again on the newer table, and the updates applied to it. Spec: REST catalog, updateTable, commitTransaction.
+Only this module applies the updates of requests. A requirement that is not met is a conflict, which the client may retry. If the commit loses a race against
+another writer, the requirements are checked again on the newer table, and the updates are applied to it. Spec: REST catalog, updateTable, commitTransaction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from icefloe.table.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedCommit:
-    """The commit of one table that a client requests."""
+    """The commit of one table, as a client requests it."""
 
     identifier: Identifier
     requirements: tuple[Requirement, ...]
@@ -45,20 +45,20 @@ class RequestedCommit:
 
 
 class _RequestedChange:
-    """The action of a commit whose updates and requirements the client has made. The files that they name are the client's."""
+    """The commit action for the updates and requirements of a client. The files that the updates name belong to the client."""
 
     def __init__(self, requested: RequestedCommit) -> None:
         self._requested = requested
 
     def new_data_files(self) -> Sequence[str]:
-        """See `Action.new_data_files`. A client deletes what it wrote itself."""
+        """Return no files, because clients delete the files that they wrote themselves."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:  # noqa: ARG002
-        """See `Action.attempt`.
+        """Apply the updates to the current metadata, as `Action.attempt` requires.
 
         Raises:
-            CommitConflictError: a requirement is not met, or a snapshot was made for an older version of the table.
+            CommitConflictError: A requirement is not met, or a snapshot was made for an older version of the table.
         """
         requested = self._requested
         _check(requested.requirements, base)
@@ -70,10 +70,15 @@ class _RequestedChange:
 
 
 def requested_commit(identifier: Identifier, body: Any, where: str = "$") -> RequestedCommit:
-    """Return the commit that a body describes. Spec: REST catalog, CommitTableRequest.
+    """Parse the body of a commit. Spec: REST catalog, CommitTableRequest.
+
+    Args:
+        identifier: The name of the table.
+        body: The JSON of the body, or of a part of it.
+        where: The JSON path of the part, for errors.
 
     Raises:
-        RefusedRequest: the body has another form, or an update or a requirement that is not known.
+        RefusedRequest: The body has a wrong form, or an unknown update or requirement.
     """
     content = checked_object(body, where, Key("requirements", an_array), Key("updates", an_array))
     requirements, updates = parsed_commit(content, where)
@@ -84,7 +89,15 @@ def requested_commit(identifier: Identifier, body: Any, where: str = "$") -> Req
 
 
 def parsed_commit(content: Mapping[str, Any], where: str) -> tuple[tuple[Requirement, ...], tuple[Update, ...]]:
-    """Return the requirements and updates of a body. Raises `RefusedRequest`."""
+    """Return the requirements and updates of a body.
+
+    Args:
+        content: The JSON of the body, or of a part of it.
+        where: The JSON path of the part, for errors.
+
+    Raises:
+        RefusedRequest: The body has a wrong form, or an unknown update or requirement.
+    """
     try:
         requirements = [requirement_from_json(value, f"{where}.requirements[{at}]") for at, value in enumerate(content["requirements"])]
         updates = [update_from_json(value, f"{where}.updates[{at}]") for at, value in enumerate(content["updates"])]
@@ -96,22 +109,22 @@ def parsed_commit(content: Mapping[str, Any], where: str) -> tuple[tuple[Require
 def commit_requested(
     catalog: Catalog, locations: Callable[[Identifier], ServedLocations], commits: Sequence[RequestedCommit]
 ) -> list[LoadedMetadata]:
-    """Commit to one table or to several, all or none.
+    """Commit to one table or to several tables, all or none.
 
     Args:
-        catalog: the catalog.
-        locations: returns the locations that the client may name for tables of a namespace.
-        commits: the commit of each table.
+        catalog: The catalog.
+        locations: Returns the locations that the client may name for tables of a namespace.
+        commits: The commit of each table.
 
     Returns:
         The committed tables, in order.
 
     Raises:
-        NoSuchTableError: a table does not exist.
-        CommitConflictError: a requirement is not met, or other writers won every retry. Nothing was changed.
-        CommitUnknownError: it is unknown whether the commit happened.
-        LocationNotAllowedError: an update names a file or folder outside the warehouse.
-        InvalidInputError: an update cannot be applied.
+        NoSuchTableError: A table does not exist.
+        CommitConflictError: A requirement is not met, or other writers committed first in every retry. Nothing was changed.
+        CommitUnknownError: The commit state is unknown.
+        LocationNotAllowedError: An update names a file or folder outside of the warehouse.
+        InvalidInputError: An update cannot be applied.
     """
     existing = [requested.identifier for requested in commits if not requested.creates]
     tables = dict(zip(existing, catalog.load_tables(*existing) if len(existing) > 1 else map(catalog.load_table, existing), strict=True))
@@ -131,7 +144,11 @@ def _change(catalog: Catalog, locations: ServedLocations, requested: RequestedCo
 
 
 def _check(requirements: Sequence[Requirement], table: TableMetadata | None) -> None:
-    """Check the requirements of a request. Raises `CommitConflictError` with the words of Java's catalogs."""
+    """Check the requirements of a request.
+
+    Raises:
+        CommitConflictError: A requirement is not met. The message is in the words of Java's catalogs.
+    """
     for requirement in requirements:
         try:
             requirement.check(table)
@@ -141,7 +158,7 @@ def _check(requirements: Sequence[Requirement], table: TableMetadata | None) -> 
 
 
 def _with_last_column_id(update: Update, base: TableMetadata) -> Update:
-    """Return an update without a claim about the last column id that is too low: older clients send that of their schema, from which a column was dropped."""
+    """Raise a last column id that is too low in an update: older clients send the highest id of their schema, from which a column was dropped."""
     if isinstance(update, AddSchema) and update.last_column_id is not None and update.last_column_id < base.last_column_id:
         return replace(update, last_column_id=None)
     return update
@@ -155,7 +172,11 @@ def _existing(catalog: Catalog, identifier: Identifier) -> TableMetadata | None:
 
 
 def _check_not_stale(update: AddSnapshot, base: TableMetadata) -> None:
-    """Refuse a snapshot whose numbers another branch's commit has taken: a conflict, as the client makes another. JAVA: RetryableValidationException."""
+    """Refuse a snapshot whose sequence number or first row id a commit to another branch has taken. JAVA: RetryableValidationException.
+
+    Raises:
+        CommitConflictError: The number is taken; the client makes a new snapshot.
+    """
     snapshot = update.snapshot
     first_row_id = snapshot.first_row_id
     is_stale = has_stale_sequence_number(base, snapshot)

@@ -1,7 +1,7 @@
-"""`CredentialVending`: the access to a table's files in S3 that clients get: temporary credentials for its folder, or signatures of single requests.
+"""`CredentialVending`: the access of clients to a table's files in S3, by temporary credentials for its folder, or by signatures of single requests.
 
-The keys of the catalog itself never leave the server. Temporary credentials come from the token service (STS), with a policy that allows the folder of the
-table alone: reading for the role `read`, writing too from the role `write` on. Spec: REST catalog, LoadTableResult, LoadCredentialsResponse.
+The keys of the catalog itself never leave the server. Temporary credentials come from the token service (STS), with a policy that allows only the folder of the
+table: reading for the role `read`, and also writing from the role `write` on. Spec: REST catalog, LoadTableResult, LoadCredentialsResponse.
 """
 
 import json
@@ -25,10 +25,10 @@ from icefloe.spec.identifier import Identifier
 
 HEADER = "x-iceberg-access-delegation"
 VENDED, SIGNED = "vended-credentials", "remote-signing"
-# Credentials are not handed out any more in the last part of their time, so that a client has time to use them.
+# Credentials are handed out only in this first share of their lifetime, so that a client has time to use them.
 USED_PART = 0.5
 KEPT_CREDENTIALS = 1000
-# The session of the token service has no names of tables, which others can read in its log.
+# The name of the session has no names of tables, because others can read it in the log of the token service.
 SESSION_NAME = "icefloe"
 _ROLE = re.compile(r"arn:(aws[a-z-]*):")
 _READ_ACTIONS = ["s3:GetObject", "s3:GetObjectVersion"]
@@ -37,7 +37,7 @@ _WRITE_ACTIONS = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryCredentials:
-    """Credentials of the token service. Times are in milliseconds since 1970-01-01 UTC."""
+    """Credentials from the token service. Times are in milliseconds since 1970-01-01 UTC."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -46,19 +46,19 @@ class TemporaryCredentials:
     expires_ms: int
 
     def is_fresh(self, now_ms: int) -> bool:
-        """Return whether a client that gets them now has time to use them."""
+        """Return whether a client that gets the credentials now has enough time to use them."""
         return now_ms < self.made_ms + (self.expires_ms - self.made_ms) * USED_PART
 
 
 class CredentialVending:
-    """The access to files that clients are given. Any number of threads may use it."""
+    """Gives clients access to files in S3. Any number of threads may use it."""
 
     def __init__(self, properties: Mapping[str, str], delegation: Delegation) -> None:
         """Prepare to give access.
 
         Args:
             properties: The properties of the catalog, which have the address of the store and the server's own keys.
-            delegation: How access is given.
+            delegation: The ways in which access is given.
         """
         self._properties = dict(properties)
         self.delegation = delegation
@@ -72,15 +72,15 @@ class CredentialVending:
         return self._properties
 
     def access_to(self, location: str, name: Identifier, call: Call) -> dict[str, Any]:
-        """Return the keys of a response with a table that are about its files.
+        """Return the keys of a table's response that give access to its files.
 
         Args:
             location: The folder of the table.
-            name: Its name.
-            call: The request, which names the ways of access that the client has.
+            name: The name of the table.
+            call: The request, which lists the ways of access that the client supports.
 
         Raises:
-            StorageUnavailableError: The token service gives no credentials.
+            StorageUnavailableError: The token service returns no credentials.
         """
         if not _is_s3(location):
             return {"config": {}}
@@ -92,27 +92,36 @@ class CredentialVending:
         if self.delegation.signs_requests and (SIGNED in requested or not requested):
             endpoint = f"v1/namespaces/{_quote(SEPARATOR.join(name[:-1]))}/tables/{_quote(name[-1])}/sign"
             signing = {"s3.remote-signing-enabled": "true", "signer.uri": call.base_url, "signer.endpoint": endpoint}
-            # The names of these settings before there was a common specification of signing.
+            # Older names of these settings, from before signing was specified.
             older = {"s3.signer": "S3V4RestSigner", "s3.signer.uri": call.base_url, "s3.signer.endpoint": endpoint}
             return {"config": {**config, **signing, **older}, "remote-signing-config": {"properties": {}}}
         return {"config": config}
 
     def vend(self, location: str, name: Identifier, call: Call) -> list[dict[str, Any]]:
-        """Return the credentials of a table's folder, with its prefix; none where the server vends none. Raises `StorageUnavailableError`."""
+        """Return the credentials for a table's folder with its prefix; an empty list if the server does not vend credentials.
+
+        Args:
+            location: The folder of the table.
+            name: The name of the table.
+            call: The request.
+
+        Raises:
+            StorageUnavailableError: The token service returns no credentials.
+        """
         if self.delegation.sts_role is None or not _is_s3(location):
             return []
         credentials = self.credentials(location, may_write=may_write(call, name))
         return [{"prefix": location, "config": {**self._public_settings(), **_settings(credentials)}}]
 
     def credentials(self, location: str, *, may_write: bool) -> TemporaryCredentials:
-        """Return credentials for a folder: the kept ones while they are fresh, else new ones.
+        """Return credentials for a folder. Cached credentials are returned while they are fresh.
 
         Args:
             location: The folder.
-            may_write: Whether they allow to write and delete.
+            may_write: Whether the credentials allow writing and deleting.
 
         Raises:
-            StorageUnavailableError: The token service gives none.
+            StorageUnavailableError: The token service returns no credentials.
         """
         now_ms = time.time_ns() // 1_000_000
         key = (location, may_write)
@@ -123,7 +132,7 @@ class CredentialVending:
         return credentials
 
     def _public_settings(self) -> dict[str, str]:
-        """Return the settings of the store that are no secrets."""
+        """Return the settings of the store that are not secret."""
         properties, region = self._properties, region_of(self._properties)
         settings = {"s3.endpoint": properties.get("s3.endpoint"), "client.region": region, "s3.region": region}
         if properties.get("s3.endpoint"):
@@ -140,7 +149,7 @@ class CredentialVending:
                 Policy=json.dumps(folder_policy(location, may_write=may_write, partition=_partition_of(self.delegation.sts_role))),
             )
         except (botocore.BotoCoreError, botocore.ClientError) as error:
-            # The text of the error may have parts of the request.
+            # The text of the error is not included, because it may have parts of the request.
             raise StorageUnavailableError(
                 f"the token service gave no credentials: {type(error).__name__}", next_step="check the server's role and its keys"
             ) from None
@@ -163,22 +172,22 @@ class CredentialVending:
 
 
 def _partition_of(role: str | None) -> str:
-    """Return the partition of AWS that a role is in, such as `aws-cn`; `aws` for a role of another service, which takes policies of that name."""
+    """Return the AWS partition of a role, such as `aws-cn`; `aws` for a role of another service, because such services accept policies with this name."""
     match = _ROLE.match(role or "")
     return match[1] if match else "aws"
 
 
 def folder_policy(location: str, *, may_write: bool, partition: str = "aws") -> dict[str, Any]:
-    """Return the policy that allows the files of one folder alone.
+    """Return the policy that allows access only to the files of one folder.
 
     Args:
         location: The folder, such as `s3://bucket/db/t`.
-        may_write: Whether it allows to write and delete.
-        partition: The partition of AWS, which begins the names of its resources.
+        may_write: Whether the policy allows writing and deleting.
+        partition: The AWS partition, with which the names of its resources begin.
     """
     bucket, _, prefix = location.partition("://")[2].partition("/")
     folder = prefix.rstrip("/")
-    # A star or a question mark in a name would match other names.
+    # A star or question mark in a name is escaped, because it would match other names.
     escaped = folder.replace("$", "${$}").replace("*", "${*}").replace("?", "${?}")
     name = f"arn:{partition}:s3:::{bucket}"
     actions = [*_READ_ACTIONS, *(_WRITE_ACTIONS if may_write else ())]

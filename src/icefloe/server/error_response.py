@@ -1,6 +1,6 @@
-"""The errors of the protocol: the status and the type of each error of Icefloe, as clients map them back to exceptions.
+"""The errors of the protocol: the HTTP status and the type for each error of Icefloe, which clients convert back to exceptions.
 
-The types are the names of Java's exceptions, by which its client and PyIceberg's choose theirs. An error that is no `IcefloeError` is a fault of the server:
+The types are the names of Java's exceptions, by which its client and PyIceberg choose theirs. An error that is not an `IcefloeError` is a fault of the server:
 its text is logged and not sent. Spec: REST catalog, ErrorModel.
 """
 
@@ -49,7 +49,7 @@ class ErrorModel:
 
     Attributes:
         code: The HTTP status.
-        kind: The `type`, the name of an exception of Java's client.
+        kind: The value of `type`: the name of an exception of Java's client.
         message: What failed, and what to do.
         headers: Headers of the response, such as `Retry-After`.
     """
@@ -64,8 +64,8 @@ class ErrorModel:
         return {"error": {"message": self.message, "type": self.kind, "code": self.code}}
 
 
-class RefusedRequest(Exception):  # noqa: N818  it is a response, which the request's handler returns by raising it
-    """A response with an error that has no class of its own in `icefloe.errors`, because only the protocol has it."""
+class RefusedRequest(Exception):  # noqa: N818  it is a response, which a handler sends by raising it
+    """An error response whose error exists only in the protocol, so that `icefloe.errors` has no class for it."""
 
     def __init__(self, code: int, kind: str, message: str, *headers: tuple[str, str]) -> None:
         super().__init__(message)
@@ -73,22 +73,22 @@ class RefusedRequest(Exception):  # noqa: N818  it is a response, which the requ
 
 
 def bad_request(message: str) -> RefusedRequest:
-    """Return the response to a request that breaks a rule of the protocol."""
+    """Return the error for a request that violates a rule of the protocol."""
     return RefusedRequest(BAD_REQUEST, "BadRequestException", message)
 
 
 def forbidden(message: str) -> RefusedRequest:
-    """Return the response to a request that the token, or the server's configuration, does not allow."""
+    """Return the error for a request that the rights of the user or the configuration of the server do not allow."""
     return RefusedRequest(FORBIDDEN, "ForbiddenException", message)
 
 
 def unauthorized_response(message: str) -> RefusedRequest:
-    """Return the response to a request without a valid token."""
+    """Return the error for a request without a valid token."""
     return RefusedRequest(UNAUTHORIZED, "NotAuthorizedException", message, ("WWW-Authenticate", "Bearer"))
 
 
 def unprocessable(message: str) -> RefusedRequest:
-    """Return the response to a request that contradicts itself."""
+    """Return the error for a request that contradicts itself."""
     return RefusedRequest(UNPROCESSABLE, "UnprocessableEntityException", message)
 
 
@@ -96,7 +96,7 @@ INTERNAL_ERROR = ErrorModel(
     code=FAILED, kind="InternalServerError", message="the server failed; its log has the reason under the id of the request"
 )
 
-# The status and type of each class of errors; the first class that fits decides.
+# The status and type for each class of errors. The first class that matches is used.
 _KINDS: tuple[tuple[type[IcefloeError], int, str], ...] = (
     (NoSuchNamespaceError, NOT_FOUND, "NoSuchNamespaceException"),
     (NoSuchTableError, NOT_FOUND, "NoSuchTableException"),
@@ -120,10 +120,10 @@ _KINDS: tuple[tuple[type[IcefloeError], int, str], ...] = (
 
 
 def error_model(error: Exception) -> ErrorModel:
-    """Return the response to an error.
+    """Return the content of the response for an error.
 
     Args:
-        error: What the operation raised.
+        error: The error that the operation raised.
     """
     if isinstance(error, RefusedRequest):
         return error.model

@@ -1,7 +1,8 @@
-"""`Health`: whether the catalog can be read, for load balancers: without a token and without details.
+"""`Health`: reports whether the catalog can be read, for load balancers. It needs no token and gives no details.
 
-Anyone may send such requests, in any number, so the catalog is read at most once in a second, by one thread at a time, however long
-it takes; all requests wait for its result.
+Anyone may send any number of such requests. The catalog is therefore read at most once a second, by one thread at a time, however long a read takes; all
+requests
+wait for its result.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from icefloe.errors import IcefloeError
 from icefloe.server.error_response import UNAVAILABLE
 
-# Seconds that a result counts, and until a catalog that does not reply counts as one that cannot be read.
+# The seconds for which a result is valid, and the seconds after which a catalog that does not reply counts as unreadable.
 COUNTS_S, LONGEST_S = 1.0, 10.0
 
 
@@ -25,10 +26,10 @@ class Health:
     """The endpoint `/health` of one worker."""
 
     def __init__(self, read: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
-        """Make the endpoint.
+        """Create the endpoint.
 
         Args:
-            read: Reads the catalog. Raises `IcefloeError` where it cannot be read.
+            read: Reads the catalog. It raises `IcefloeError` if the catalog cannot be read.
             clock: Returns seconds.
         """
         self._read = read
@@ -40,7 +41,7 @@ class Health:
         self._until = float("-inf")
 
     async def respond(self, _: Request) -> Response:
-        """Return 200 where the catalog can be read, else 503."""
+        """Return the status 200 if the catalog can be read, otherwise 503."""
         async with self._lock:
             if self._clock() >= self._until:
                 self._is_well = await self._can_be_read()
@@ -49,7 +50,7 @@ class Health:
         return Response(msgspec.json.encode({"status": status}), 200 if self._is_well else UNAVAILABLE, media_type="application/json")
 
     async def _can_be_read(self) -> bool:
-        """Wait for the read that runs, or for a new one. A thread cannot be ended: a catalog that does not reply keeps one thread busy, and not more."""
+        """Wait for the running read, or for a new one. Threads cannot be stopped, so that a catalog that does not reply keeps one thread busy, but only one."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._result())
         try:

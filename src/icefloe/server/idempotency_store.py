@@ -1,7 +1,7 @@
-"""Idempotency keys: a request that is sent again under its key gets the answer of the first time, and nothing is done twice.
+"""Idempotency keys: a request that is sent again with its key gets the response to the first request, and is not executed twice.
 
-Final responses are kept for the lifetime that the configuration advertises: successes, and refusals that a retry would get again. Failures of the server
-are not, so that a retry runs again. Two requests of one key at once run once. Spec: REST catalog, idempotency-key.
+Final responses are kept for the lifetime that the configuration advertises: successes, and refusals that a retry would get too. Failures of the server are not
+kept, so that a retry is executed. If two requests with one key arrive at once, only one is executed. Spec: REST catalog, idempotency-key.
 """
 
 import re
@@ -15,32 +15,35 @@ from typing import Protocol
 from icefloe.server.error_response import UNAVAILABLE, RefusedRequest, bad_request
 from icefloe.server.request import Answer
 
-# Seconds that an answer is kept, which `GET /v1/config` advertises as PT30M.
+# The seconds for which a response is kept, which `GET /v1/config` advertises as PT30M.
 LIFETIME_S = 1800
 # A UUID of version 7. Spec: REST catalog, idempotency-key.
 _KEY = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-# Refusals that another try may not get: missing rights and limits that change.
+# Statuses of refusals that are not final, because rights and limits can change.
 _NOT_FINAL = frozenset({401, 403, 408, 419, 429})
-# Keys that a process keeps at most, bytes of a response that is kept whole (the metadata of a longer one is loaded again for a retry), and of all responses.
+# The most keys of a process; the most bytes of a response that is kept (for a retry, the metadata of a longer one is loaded again); and of all responses.
 MOST_KEYS = 100_000
 MOST_BYTES = 64 * 1024
 MOST_BYTES_OF_ALL = 256 * 1024 * 1024
-# Bytes that an entry takes beside its response.
+# The bytes that an entry takes besides its response.
 BYTES_OF_ENTRY = 1024
-# Entries that a request looks at, to drop them: more than one for each that it adds, so that they do not pile up.
+# The most entries that a request checks for being too old. It adds only one entry, so that old entries do not pile up.
 _LOOKED_AT = 1_000
-# In the place of an answer that is too long to be kept, or has credentials.
+# Replaces a response that is too long to be kept, or has credentials. A retry loads the table or view again.
 LOADED_AGAIN = Answer()
 
 
 def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
-    """Return what is kept of an answer for retries: the answer as bytes, `LOADED_AGAIN`, or None for nothing, so that a retry runs again.
+    """Return what is kept of a response for retries.
 
-    Credentials are never kept. Of what cannot be loaded only a staged table has any, and to stage a table again changes nothing.
+    Credentials are never kept. If a response with credentials cannot be loaded again, it is that of a staged table, and staging a table again changes nothing.
 
     Args:
-        answer: The answer.
-        may_be_loaded: Whether a retry can load what the request made.
+        answer: The response.
+        may_be_loaded: Whether a retry can load what the request created.
+
+    Returns:
+        The response as bytes, or `LOADED_AGAIN`; None if nothing is kept, so that a retry is executed.
     """
     if answer.status >= 500 or answer.status in _NOT_FINAL:
         return None
@@ -51,7 +54,11 @@ def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
 
 
 def checked_key(text: str) -> str:
-    """Return a key in lower case. Raises `RefusedRequest` for one that is no UUID of version 7."""
+    """Return an idempotency key in lower case.
+
+    Raises:
+        RefusedRequest: The key is not a UUID of version 7.
+    """
     key = text.strip().lower()
     if not _KEY.fullmatch(key):
         raise bad_request("the header Idempotency-Key is no UUID of version 7 in its form of 36 characters")
@@ -59,20 +66,23 @@ def checked_key(text: str) -> str:
 
 
 class IdempotencyStore(Protocol):
-    """The responses that are kept."""
+    """The kept responses to requests with idempotency keys."""
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
-        """Return the answer of the first request with a key, or run it.
+        """Return the response to the first request with a key. If there is none, execute the request.
 
         Args:
-            user: The user; keys of different users have nothing to do with each other.
+            user: The user. Equal keys of different users are independent.
             key: The key.
-            request: What identifies the request: a digest of its method, path and body.
-            act: Runs the request.
-            load: Loads what the request made as it is now, for a retry whose first answer was not kept; None where there is nothing to load.
+            request: A digest of the method, path and body of the request, which identifies it.
+            act: Executes the request.
+            load: Loads the current state of what the request created, for a retry whose first response was not kept; None if there is nothing to load.
+
+        Returns:
+            The response.
 
         Raises:
-            RefusedRequest: The key was used for another request, or the first one still runs.
+            RefusedRequest: The key was used for a different request, or the first request with it is still running.
         """
 
 
@@ -85,7 +95,7 @@ class _Entry:
 
     @property
     def size(self) -> int:
-        """The bytes of the response and of what belongs to it: its key, the digest of its request, its headers."""
+        """The size of the response in bytes, with its key, the digest of its request, and its headers."""
         if self.answer is None:
             return 0
         headers = sum(len(name) + len(value) for name, value in self.answer.headers.items())
@@ -93,22 +103,22 @@ class _Entry:
 
 
 class MemoryIdempotencyStore:
-    """The responses of this process, which a restart drops."""
+    """The kept responses of this process. A restart drops them."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S, wait_s: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make the store.
+        """Create the store.
 
         Args:
-            lifetime_s: Seconds that an answer is kept.
-            wait_s: Seconds that a request waits for another one with its key.
+            lifetime_s: Seconds for which a response is kept.
+            wait_s: Seconds that a request waits for a running one with its key.
             clock: Returns seconds.
         """
         self._lifetime_s = lifetime_s
         self._wait_s = wait_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: dict[tuple[str, str], _Entry] = {}  # in the order in which they run out
-        self._bytes = 0  # of all responses
+        self._entries: dict[tuple[str, str], _Entry] = {}  # in the order in which they expire
+        self._bytes = 0  # the size of all responses
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
         name, now = (user, key), self._clock()
@@ -145,7 +155,7 @@ class MemoryIdempotencyStore:
         return load() if load is not None and entry.answer is LOADED_AGAIN else entry.answer
 
     def _drop_old(self, now: float) -> None:
-        """Drop responses whose time is over, and the oldest ones of too many. A request that still runs is never dropped: its retry would run it twice."""
+        """Drop expired responses, and the oldest ones of too many. A running request is never dropped, because its retry would be executed too."""
         for name, entry in list(islice(self._entries.items(), _LOOKED_AT)):
             is_kept = entry.until > now and len(self._entries) < MOST_KEYS and self._bytes < MOST_BYTES_OF_ALL
             if is_kept:
@@ -156,12 +166,12 @@ class MemoryIdempotencyStore:
 
 
 def key_of_another() -> RefusedRequest:
-    """Return the refusal of a key that was used for another request."""
+    """Return the refusal of a key that was used for a different request."""
     return bad_request("the Idempotency-Key was used for another request; a new request has a new key")
 
 
 def still_running() -> RefusedRequest:
-    """Return the refusal of a request whose first try has no answer yet."""
+    """Return the refusal of a request while the first request with its key has no response yet."""
     return RefusedRequest(
         UNAVAILABLE, "ServiceUnavailableException", "a request with this Idempotency-Key still runs, or has failed", ("Retry-After", "1")
     )

@@ -1,4 +1,4 @@
-"""The metrics reports of clients: the last ones of this process, kept and shown. Spec: REST catalog, reportMetrics."""
+"""The metrics reports of clients. Each process keeps the last ones, and shows them on request. Spec: REST catalog, reportMetrics."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from icefloe.server.rest_operations import Role
 from icefloe.spec.identifier import Identifier
 from icefloe.spec.schema.json_shape import Key, a_long, a_string, an_object, anything
 
-# Reports that a process keeps, and bytes of a report.
+# The most reports that a process keeps, and the most bytes of a report.
 KEPT_REPORTS = 500
 MOST_BYTES = 256 * 1024
 
@@ -36,14 +36,18 @@ _KEYS: Mapping[str, tuple[Key, ...]] = {"scan-report": _SCAN, "commit-report": _
 
 
 class MetricsReports:
-    """The reports that came last. Any number of threads may use it."""
+    """The last metrics reports that this process received. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: deque[tuple[Identifier, dict[str, Any]]] = deque(maxlen=KEPT_REPORTS)
 
     def add(self, table: Identifier, call: Call) -> None:
-        """Keep a report. Raises `RefusedRequest` for a body that is not a metrics report, or too long."""
+        """Keep a report.
+
+        Raises:
+            RefusedRequest: The body is not a metrics report, or is too long.
+        """
         kind = call.json_object(Key("report-type", a_string))["report-type"]
         if kind not in _KEYS:
             raise bad_request(f"the report-type is {kind!r}; it is {' or '.join(_KEYS)}")

@@ -12,7 +12,7 @@ from icefloe.spec.schema.json_shape import Key, a_string, array_of, strings_by_n
 
 
 def list_namespaces(served: ServedCatalog, call: Call) -> Answer:
-    """List the namespaces one level below a parent, or the top ones. Spec: REST catalog, listNamespaces."""
+    """List the namespaces one level below a parent, or those of the top level. Spec: REST catalog, listNamespaces."""
     text = call.query.get("parent")
     parent = namespace_of(text) if text else ()
     readable = [name for name in served.catalog.list_namespaces(parent) if call.access.may_see(name)]
@@ -62,7 +62,11 @@ def update_properties(served: ServedCatalog, call: Call) -> Answer:
 
 
 def _check_location(served: ServedCatalog, call: Call, name: Identifier, properties: Mapping[str, str]) -> None:
-    """Refuse a `location` of a namespace that its user may not name. Raises `LocationNotAllowedError`."""
+    """Refuse a property `location` that the user may not set for a namespace.
+
+    Raises:
+        LocationNotAllowedError: The user may not use the location.
+    """
     location = properties.get(NAMESPACE_LOCATION)
     if not location:
         return

@@ -1,7 +1,8 @@
-"""`PlannedScans`: scans that the server plans: at once, or while the client polls; and their files in pages.
+"""`PlannedScans`: scans that the server plans, either at once or while the client polls, and whose files it sends in pages.
 
-A plan is identified by what it plans: the table, the snapshot, the filter. This is in the ids that a client gets, which the server signs, so that any worker
-can answer: one that does not have the plan makes it again, which gives the same files, as a snapshot never changes. The last plans are kept as columns.
+A plan is identified by the table, the snapshot and the filter. They are part of the ids that a client gets, which the server signs, so that any worker can
+respond:
+a worker that does not have the plan makes it again with the same files, because a snapshot never changes. Each process keeps its last plans as columns.
 Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks.
 """
 
@@ -18,14 +19,14 @@ from icefloe.bounded_cache import BoundedCache
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
 from icefloe.server.error_response import UNAVAILABLE, RefusedRequest
 
-# Plans that a process keeps, and their files together; one plan may have more files.
+# The most plans that a process keeps, and the most files of all of them; a single plan may have more files.
 KEPT_PLANS = 16
 KEPT_FILES = 2_000_000
-# Plans that wait to be made, or are being made; each has its request in memory.
+# The most plans that are waiting or being made. Each has its request in memory.
 MOST_WAITING = 64
-# Plans that were cancelled, which a process remembers.
+# The most cancelled plans that a process remembers.
 REMEMBERED = 10_000
-# Plans that a process makes at once.
+# The number of plans that a process makes at the same time.
 PLANNERS = 4
 
 
@@ -34,25 +35,25 @@ class PlannedScans:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by key, and by whether all files may be read
-        self._cancelled: BoundedCache[bytes, bool] = BoundedCache(REMEMBERED)  # by digests of ids, which may be as long as a request's head
+        self._plans: OrderedDict[tuple[str, bool], Future[ScanPlan]] = OrderedDict()  # by the arguments `key` and `reads_all`
+        self._cancelled: BoundedCache[bytes, bool] = BoundedCache(REMEMBERED)  # by digests of their ids, which may be very long
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="icefloe-plan")
 
     def plan(self, key: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
-        """Return a plan, made now unless it is kept.
+        """Return a plan. If it is not kept, it is made.
 
         Args:
             key: The key of the plan.
-            make: Makes it.
-            wait_s: Seconds to wait for it.
-            reads_all: Whether the plan may read every file of the catalog; one that may is kept apart from one that may not.
+            make: Makes the plan.
+            wait_s: The seconds to wait for the plan.
+            reads_all: Whether the plan may read every file of the catalog. Plans that may and plans that may not are kept apart.
 
         Returns:
             The plan; None if it is not ready yet.
 
         Raises:
-            IcefloeError: It cannot be made.
-            RefusedRequest: Too many others wait to be made.
+            IcefloeError: The plan cannot be made.
+            RefusedRequest: Too many plans are waiting to be made.
         """
         place = (key, reads_all)
         with self._lock:
@@ -72,7 +73,7 @@ class PlannedScans:
         except CancelledError:
             return None
         except BaseException as error:
-            # `make` may raise an error of the same class, after which no wait would end.
+            # `make` itself may raise a timeout, which must be raised here: otherwise the client would wait without end.
             if isinstance(error, FutureTimeoutError) and not (future.done() and not future.cancelled() and future.exception() is error):
                 return None
             self._drop(place)
@@ -81,11 +82,11 @@ class PlannedScans:
         return plan
 
     def cancel(self, plan_id: str, key: str) -> None:
-        """Give up a plan for the client that has its id. It is not made if it has not begun; one that is ready is kept like others.
+        """Cancel a plan for the client that has its id. A plan that has not begun is not made; a plan that is ready is kept as usual.
 
         Args:
             plan_id: The id that the client has.
-            key: The key of the plan, which other clients may wait for: they request it again.
+            key: The key of the plan. Other clients that are waiting for it request it again.
         """
         self._cancelled.put(_digest(plan_id), True)
         with self._lock:
@@ -117,12 +118,12 @@ def _digest(plan_id: str) -> bytes:
 
 
 def files_of(plan: ScanPlan, start: int, stop: int) -> list[PlannedFiles]:
-    """Return some files of a plan, by their places in its order.
+    """Return a range of the files of a plan.
 
     Args:
         plan: The plan.
-        start: The place of the first file.
-        stop: The place after the last one.
+        start: The position of the first file in the plan.
+        stop: The position after the last file.
     """
     ends = list(accumulate(len(part) for part in plan.parts))
     files: list[PlannedFiles] = []

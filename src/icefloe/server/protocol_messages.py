@@ -1,7 +1,7 @@
-"""Messages of errors in the words of Java's catalogs, by which users and clients know them, and the names of an operation that are in them.
+"""Messages of errors in the words of Java's catalogs, which users and clients recognise, and the names in a request that such messages contain.
 
-Only names that the request has are in a message about something missing or taken: the hints of Icefloe's own errors list what else there is, which the
-user of a token may not be allowed to know. JAVA: CatalogTests, ViewCatalogTests, UpdateRequirement.
+A message about a missing or existing object contains only names of the request. The hints of Icefloe's own errors list other objects, which the user may not be
+allowed to know. JAVA: CatalogTests, ViewCatalogTests, UpdateRequirement.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ _OF_VIEWS = frozenset({"createView", "registerView", "replaceView", "renameView"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The names that an operation is about: a table, a view or a namespace, and where it is moved to."""
+    """The names that an operation is about: of a table, a view or a namespace, and the new name of a rename."""
 
     name: Identifier | None = None
     namespace: Identifier = ()
@@ -51,10 +51,10 @@ class Subject:
 
 
 def message_of(error: IcefloeError, operation: RestOperation, call: Call) -> str:
-    """Return the message for the client.
+    """Return the message of an error for the client.
 
     Args:
-        error: What the operation raised.
+        error: The error that the operation raised.
         operation: The operation.
         call: The request.
     """
@@ -112,7 +112,7 @@ def _ref_message(table: TableMetadata, name: str, snapshot_id: int | None) -> st
 
 
 def _name_in_use_message(error: AlreadyExistsError, operation: RestOperation, subject: Subject) -> str:
-    """Return the message about a name that a table or a view has."""
+    """Return the message about a name that a table or view already has."""
     is_table = isinstance(error, TableAlreadyExistsError)
     noun = "Table" if is_table else "View"
     assert subject.name is not None  # noqa: S101  the caller has checked it

@@ -1,4 +1,4 @@
-"""`RateLimit`: how many requests a user, or an address without a valid token, may send in a second. Each worker counts for itself."""
+"""`RateLimit`: the number of requests that a user, or an address without a valid token, may send in a second. Each worker counts by itself."""
 
 import math
 import time
@@ -6,34 +6,34 @@ from collections.abc import Callable
 
 from icefloe.bounded_cache import BoundedCache
 
-# Callers that are remembered; the one that was longest quiet is dropped first.
+# The most callers that are remembered. The caller whose last request is the oldest is dropped first.
 REMEMBERED = 10_000
 
 
 class RateLimit:
-    """A bucket of requests for each caller, which fills at a rate up to the requests of a burst."""
+    """A bucket of requests for each caller. It is filled at a constant rate, and holds at most the requests of a burst."""
 
     def __init__(self, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make the limit.
+        """Create the limit.
 
         Args:
-            per_second: Requests a second; 0 for no limit.
-            burst: Requests at once after a pause.
+            per_second: The number of requests a second; 0 for no limit.
+            burst: The number of requests that may be sent at once after a pause.
             clock: Returns seconds.
         """
         self._rate = per_second
         self._burst = max(burst, 1.0)
         self._clock = clock
-        self._buckets: BoundedCache[str, tuple[float, float]] = BoundedCache(REMEMBERED)  # requests left, and when that was
+        self._buckets: BoundedCache[str, tuple[float, float]] = BoundedCache(REMEMBERED)  # remaining requests, and the time of the count
 
     def take(self, caller: str) -> int | None:
-        """Take a request of a caller.
+        """Count a request of a caller.
 
         Args:
             caller: The user or address.
 
         Returns:
-            None if it may run; else the whole seconds after which the next one may.
+            None if the request may run; otherwise the number of whole seconds after which the next request may run.
         """
         if self._rate <= 0:
             return None

@@ -1,7 +1,8 @@
-"""`Call`: one request as an operation sees it: names, parameters, headers and the body, decoded and checked; and `Answer`, what an operation returns.
+"""`Call`: one request as an operation receives it, with names, parameters, headers and body decoded and checked; and `Answer`: the response of an operation.
 
-Names come percent-encoded in the path, and the levels of a namespace are joined by the unit separator. They are split before they are decoded, so that an
-encoded slash is part of a name, which the rules of names then refuse. Spec: REST catalog, parameters.
+Names in a path are percent-encoded, and the levels of a namespace are joined by the unit separator. Levels are split before they are decoded, so that an
+encoded
+slash becomes part of a name, which the rules of names then refuse. Spec: REST catalog, parameters.
 """
 
 import re
@@ -17,23 +18,23 @@ from icefloe.server.error_response import bad_request
 from icefloe.spec.identifier import Identifier, to_identifier, to_table_identifier
 from icefloe.spec.schema.json_shape import Key, object_problems
 
-# Between the levels of a namespace in a path or a parameter. Spec: REST catalog, namespace.
+# The separator of the levels of a namespace in a path or parameter. Spec: REST catalog, namespace.
 SEPARATOR = "\x1f"
 _WEIGHT = re.compile(r"[01](\.[0-9]{0,3})?")
-# Items of a page at most, and where the client names no size.
+# The most items of a page, and the number of items if the client requests no size.
 MAX_PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The response of an operation: a JSON value, or its bytes; None where there is no body.
+    """The response of an operation. `content` or `body` is its body; both are None if there is none.
 
     Attributes:
         status: The status code.
-        content: The JSON value.
-        body: The bytes of the JSON, where they are put together already, or of the type that the header Content-Type names.
+        content: The body as a JSON value.
+        body: The body as bytes: of JSON that is encoded already, or of the type that the header Content-Type names.
         headers: The headers.
-        has_credentials: Whether there are credentials in it, which are stored nowhere.
+        has_credentials: Whether the body contains credentials, which must not be stored anywhere.
     """
 
     status: int = 200
@@ -43,7 +44,7 @@ class Answer:
     has_credentials: bool = False
 
     def encode(self) -> "Answer":
-        """Return the response with the bytes of its JSON value in the place of the value, which takes up to a hundred times their memory."""
+        """Return the response with its JSON value encoded to bytes. The value would take up to a hundred times the memory of the bytes."""
         return self if self.body is not None else replace(self, content=None, body=msgspec.json.encode(self.content))
 
 
@@ -55,13 +56,13 @@ class Call:
     """One request.
 
     Attributes:
-        path: The parameters of the path, as they came.
+        path: The parameters of the path, still percent-encoded.
         query: The parameters after `?`, decoded.
         headers: The headers, by name in lower case.
-        content: The JSON of the body; None without one.
+        content: The JSON of the body; None if there is no body.
         body: The bytes of the body.
-        access: What the user may do whose token came with the request.
-        base_url: The address that the client has for the server, without a slash at its end.
+        access: The rights of the user whose token the request has.
+        base_url: The address by which the client reaches the server, without a slash at its end.
     """
 
     path: Mapping[str, str] = field(default_factory=dict)
@@ -73,30 +74,46 @@ class Call:
     base_url: str = ""
 
     def namespace(self) -> Identifier:
-        """Return the namespace of the path. Raises `InvalidIdentifierError`."""
+        """Return the namespace in the path.
+
+        Raises:
+            InvalidIdentifierError: It is not a valid name.
+        """
         return namespace_of(decode_segment(self.path["namespace"]))
 
     def table(self) -> Identifier:
-        """Return the levels of the table's name in the path. Raises `InvalidIdentifierError`."""
+        """Return the levels of the table's name in the path.
+
+        Raises:
+            InvalidIdentifierError: It is not a valid name.
+        """
         return to_table_identifier((*self.namespace(), decode_segment(self.path["table"])))
 
     def view(self) -> Identifier:
-        """Return the levels of the view's name in the path. Raises `InvalidIdentifierError`."""
+        """Return the levels of the view's name in the path.
+
+        Raises:
+            InvalidIdentifierError: It is not a valid name.
+        """
         return to_table_identifier((*self.namespace(), decode_segment(self.path["view"])))
 
     def json_object(self, *keys: Key) -> Mapping[str, Any]:
-        """Return the body as a JSON object with these keys.
+        """Return the body as a JSON object after checking some of its keys.
 
         Args:
-            *keys: the keys, with a check of each value; others are ignored.
+            *keys: The keys, each with a check of its value; other keys are ignored.
 
         Raises:
-            RefusedRequest: there is no body, it is no object, or a key is missing or has another type; every problem is listed.
+            RefusedRequest: There is no body, it is not an object, or a key is missing or has a wrong type. The message lists every problem.
         """
         return checked_object(self.content, "$", *keys)
 
     def is_true(self, name: str) -> bool:
-        """Return the value of a parameter that is `true` or `false`, which it is without it. Raises `RefusedRequest`."""
+        """Return the value of a parameter that is `true` or `false`; False if it is missing.
+
+        Raises:
+            RefusedRequest: The parameter has another value.
+        """
         text = self.query.get(name, "false").lower()
         if text not in ("true", "false"):
             raise bad_request(f"the parameter {name} is {text!r}; it is true or false")
@@ -104,16 +121,29 @@ class Call:
 
 
 def checked_object(value: Any, where: str, *keys: Key) -> Mapping[str, Any]:
-    """Return a JSON value that is an object with these keys. Raises `RefusedRequest` with every problem."""
+    """Return a JSON value after checking that it is an object, and checking some of its keys.
+
+    Args:
+        value: The JSON value.
+        where: Its JSON path, for errors.
+        *keys: The keys, each with a check of its value; other keys are ignored.
+
+    Raises:
+        RefusedRequest: It is not an object, or a key is missing or has a wrong type. The message lists every problem.
+    """
     problems = list(object_problems(value, where, keys))
     if problems:
         raise bad_request("the body does not have the form that the protocol requires: " + "; ".join(map(str, problems)))
-    assert isinstance(value, Mapping)  # noqa: S101  # the line above refused anything else
+    assert isinstance(value, Mapping)  # noqa: S101  # the line above refused any other type
     return value
 
 
 def decode_segment(text: str) -> str:
-    """Return a segment of a path, percent-decoded. Raises `RefusedRequest` for bytes that are no UTF-8."""
+    """Return a segment of a path, percent-decoded.
+
+    Raises:
+        RefusedRequest: The bytes are not UTF-8.
+    """
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:
@@ -121,11 +151,11 @@ def decode_segment(text: str) -> str:
 
 
 def accepts(header: str, media_type: str) -> bool:
-    """Return whether a client accepts a media type by its name, and does not prefer JSON.
+    """Return whether a client explicitly accepts a media type, and does not prefer JSON.
 
     Args:
         header: The header Accept.
-        media_type: The type.
+        media_type: The media type.
     """
     weights = {"application/json": 0.0, media_type: 0.0}
     for text in header.split(","):
@@ -137,40 +167,48 @@ def accepts(header: str, media_type: str) -> bool:
 
 
 def namespace_of(text: str) -> Identifier:
-    """Return the levels of a namespace in a path or a parameter. Raises `InvalidIdentifierError`."""
+    """Return the levels of a namespace in a path or parameter.
+
+    Raises:
+        InvalidIdentifierError: It is not a valid name.
+    """
     return to_identifier(text.split(SEPARATOR))
 
 
 def identifier_of(value: Any, where: str) -> Identifier:
     """Return the levels of a name in a body. Spec: REST catalog, TableIdentifier.
 
+    Args:
+        value: The JSON value of the name.
+        where: Its JSON path, for errors.
+
     Raises:
-        RefusedRequest: it is no name.
-        InvalidIdentifierError: the catalog cannot have the name.
+        RefusedRequest: The value does not have the form of a name.
+        InvalidIdentifierError: The catalog cannot have the name.
     """
     named = checked_object(value, where, Key("namespace", levels), Key("name", text_value))
     return to_table_identifier((*named["namespace"], named["name"]))
 
 
 def identifier_json(identifier: Identifier) -> dict[str, Any]:
-    """Return a name as a body has it. Spec: REST catalog, TableIdentifier."""
+    """Return a name as JSON. Spec: REST catalog, TableIdentifier."""
     return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
 
 
 def levels(value: Any) -> str | None:
-    """Return the problem of a value that should be a list of texts, as of the levels of a name; None if there is none."""
+    """Return the problem of a value that should be a list of texts, such as the levels of a name; None if it is one."""
     is_list = isinstance(value, list) and bool(value) and all(isinstance(level, str) for level in value)
     return None if is_list else "expected a list of texts"
 
 
 def text_value(value: Any) -> str | None:
-    """Return the problem of a value that should be text; None if there is none."""
+    """Return the problem of a value that should be text; None if it is text."""
     return None if isinstance(value, str) else "expected text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPage:
-    """A part of a list, and the token of the next part; None after the last."""
+    """A page of a list, and the token of the next page; None after the last page."""
 
     items: Sequence[Any]
     next_token: str | None
@@ -179,14 +217,14 @@ class ListPage:
 def page_of(names: Sequence[Identifier], call: Call) -> ListPage:
     """Return the requested page of a sorted list.
 
-    The token is the last name of the page before, so that names that are created or dropped meanwhile shift no page.
+    The token is the last name of the previous page, so that names which are created or dropped in between do not shift pages.
 
     Args:
         names: The whole list, sorted.
-        call: The request, with `pageToken` and `pageSize`; without both it is the whole list.
+        call: The request, with the parameters `pageToken` and `pageSize`. Without both, the page is the whole list.
 
     Raises:
-        RefusedRequest: the size is not a whole number above 0.
+        RefusedRequest: The size is not a whole number above 0.
     """
     token, size_text = call.query.get("pageToken"), call.query.get("pageSize")
     if token is None and size_text is None:

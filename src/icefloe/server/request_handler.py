@@ -1,7 +1,7 @@
-"""`RequestHandler`: what happens to every request: who it is, limits, the body, rights, the idempotency key, the operation, errors, the log.
+"""`RequestHandler`: the steps of every request: authentication, limits, the body, rights, the idempotency key, the operation, errors, the log.
 
-Operations are plain functions that run in threads, since catalogs and storages block. An operation that is running when the client has gone, or the time is up,
-runs to its end: a commit is never cut in the middle. Spec: REST catalog.
+Operations are plain functions that run in threads, because catalogs and storages block. If the client disconnects or the time is over, a running operation
+continues to its end, so that a commit is never interrupted. Spec: REST catalog.
 """
 
 import asyncio
@@ -50,11 +50,11 @@ from icefloe.spec.identifier import Identifier
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
-# What is before every value of JSON but the first: in a list, in an object, after another value. In a text it counts too.
+# The bytes before every JSON value except the first: in a list, in an object, after another value. In texts they are counted too.
 _BEFORE_VALUES = (b"[", b"{", b",")
-# The longest body of a token request, which is read before it is known who sends it.
+# The most bytes of a token request, whose body is read before its sender is known.
 TOKEN_REQUEST_BYTES = 64 * 1024
-# Operations whose answer is a table or view that can be loaded again, and the operation that does.
+# Operations whose response is a table or view that can be loaded again, each with the operation that loads it.
 LOADED_BY = {
     "createTable": "loadTable",
     "registerTable": "loadTable",
@@ -62,12 +62,12 @@ LOADED_BY = {
     "replaceView": "loadView",
     "registerView": "loadView",
 }
-# Operations whose body, and not the path, names the namespaces that they touch.
+# Operations whose namespaces are named in the body, not in the path.
 NAMED_BY_BODY = frozenset({"createNamespace", "renameTable", "renameView", "commitTransaction"})
 
 
 class RequestHandler:
-    """The way of a request through the server, in one worker."""
+    """Handles the requests of one worker."""
 
     def __init__(
         self,
@@ -116,18 +116,18 @@ class RequestHandler:
             access=access,
             base_url=self._base_url(request),
         )
-        # Before the body is read: who may not run the operation makes the server read and decode nothing.
+        # Rights are checked before the body is read, so that a user without rights cannot make the server read and decode it.
         if operation.name in NAMED_BY_BODY:
             check_access_somewhere(operation, access)
         else:
             check_access(operation, call, touched_namespaces(operation, call))
         call = replace(call, body=await self._body(request, self._settings.limits.body_bytes))
         run = functools.partial(self._perform, operation, call, fields["id"])
-        # The thread continues where this coroutine is cancelled, and its place among the threads is free at once: others may run besides it.
+        # If this coroutine is cancelled, the thread continues, but no longer counts towards the limit of threads.
         return await anyio.to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._threads)
 
     def _perform(self, operation: RestOperation, call: Call, request_id: str) -> Answer:
-        """Decode the body, run an operation and encode its answer, in a thread, so that the event loop stays free."""
+        """Decode the body, run the operation and encode its response. All run in a thread, so that the event loop stays free."""
         call = replace(call, content=self._content(operation, call))
         if operation.name in NAMED_BY_BODY:
             check_access(operation, call, touched_namespaces(operation, call))
@@ -135,7 +135,7 @@ class RequestHandler:
         return self._run(operation, call, request_id).encode()
 
     def _run(self, operation: RestOperation, call: Call, request_id: str) -> Answer:
-        """Run an operation; once for each idempotency key."""
+        """Run an operation; with an idempotency key only once."""
         run = functools.partial(self._handlers[operation.name], self._served, call)
         act = functools.partial(self._answer_of, run, operation, call, request_id)
         key = call.headers.get("idempotency-key")
@@ -147,7 +147,7 @@ class RequestHandler:
 
     @staticmethod
     def _answer_of(run: Callable[[], Answer], operation: RestOperation, call: Call, request_id: str) -> Answer:
-        """Return the answer of a function, or of its error, whose message shows what the user may see alone."""
+        """Return the response of a function. For an error, the message of the response shows only what the user is allowed to know."""
         try:
             return run()
         except IcefloeError as error:
@@ -157,7 +157,7 @@ class RequestHandler:
             return _failure(error, request_id)
 
     def _loader(self, operation: RestOperation, call: Call) -> Callable[[], Answer] | None:
-        """Return the function that loads what an operation made, for a retry; None where there is nothing to load."""
+        """Return the function that loads what an operation created, for a retry; None if there is nothing to load."""
         name = LOADED_BY.get(operation.name)
         if name is None:
             return None
@@ -165,19 +165,23 @@ class RequestHandler:
         named = call.content.get("name") if isinstance(call.content, dict) else None
         path = call.path if kind in call.path else {**call.path, kind: quote(str(named or ""), safe="")}
         if isinstance(call.content, dict) and call.content.get("stage-create"):
-            return None  # a staged table cannot be loaded yet
+            return None  # a staged table cannot be loaded before it is committed
         without = {header: value for header, value in call.headers.items() if header != "if-none-match"}
         return functools.partial(self._handlers[name], self._served, replace(call, path=path, headers=without, query={}))
 
     def _access(self, operation: RestOperation, request: Request) -> Access:
-        """Return what the user of a request may do. Raises `RefusedRequest` without a valid token, and over a limit."""
+        """Return the rights of the user who sent a request.
+
+        Raises:
+            RefusedRequest: The request has no valid token, or the user exceeds a rate limit.
+        """
         address = request.client.host if request.client else ""
         if self.tokens is None:
             _check_local(request)
             self._check_rate(self._rate, address)
             return Access()
         if operation.role is Role.NONE:
-            return Access(user="", grants=())  # the body has the credentials, which `_token` checks
+            return Access(user="", grants=())  # `_token` checks the credentials, which are in the body
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         user = self.tokens.user_of(token.strip()) if scheme.lower() == "bearer" else None
         if user is None:
@@ -187,7 +191,7 @@ class RequestHandler:
         return user.access
 
     def _base_url(self, request: Request) -> str:
-        """Return the address that the client has for the server. Clients send their tokens there, so it has TLS where a proxy ends it."""
+        """Return the address by which the client reaches the server. It is https if a proxy ends TLS, because clients send their tokens to it."""
         address = request.base_url.replace(scheme="https") if self._settings.behind_tls else request.base_url
         return str(address).rstrip("/")
 
@@ -211,13 +215,13 @@ class RequestHandler:
         raise RefusedRequest(TOO_LARGE, "BadRequestException", f"the body has more than {most} bytes", ("Connection", "close"))
 
     def _content(self, operation: RestOperation, call: Call) -> Any:
-        """Return the JSON of a body; None without one."""
+        """Return the JSON of the body; None if there is no body."""
         if not call.body or operation.method in ("GET", "HEAD", "DELETE"):
             return None
         kind = call.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise bad_request(f"the body is {kind or 'of no type'}; send JSON with the header Content-Type: {JSON}")
-        # No thread runs while JSON is decoded, and a body of empty lists takes a hundred times as long as one text of its length.
+        # Values are counted first: no other thread runs while JSON is decoded, and many empty lists take a hundred times as long as a text.
         most = self._settings.limits.body_values
         if sum(map(call.body.count, _BEFORE_VALUES)) >= most:
             raise RefusedRequest(TOO_LARGE, "BadRequestException", f"the body has more than {most} values")
@@ -227,7 +231,10 @@ class RequestHandler:
             raise bad_request(f"the body is not JSON: {error}") from None
 
     def _token(self, request: Request, body: bytes) -> Answer:
-        """Return the answer to a token request, which counts for its user, and without valid credentials for its address: behind a proxy clients share one."""
+        """Return the response to a token request.
+
+        The request counts for the rate limit of its user. Without valid credentials it counts for its address, which all clients behind a proxy share.
+        """
         answer = self._token_answer(request, body)
         user = None if self.tokens is None or answer.status != 200 else self.tokens.user_of(answer.content["access_token"])
         if user is not None:
@@ -250,14 +257,14 @@ class RequestHandler:
 
 
 def touched_namespaces(operation: RestOperation, call: Call) -> Iterator[Identifier]:
-    """Yield the namespaces in which an operation needs its role.
+    """Yield the namespaces in which the user needs the role of an operation.
 
     Args:
-        operation: The operation of the REST catalog that the request calls.
+        operation: The operation.
         call: The request, whose path, query and body name tables, views or namespaces.
 
     Raises:
-        RefusedRequest, InvalidIdentifierError: a name is missing or not valid.
+        RefusedRequest, InvalidIdentifierError: A name is missing or not valid.
     """
     content = call.content if isinstance(call.content, dict) else {}
     if "namespace" in call.path:
@@ -278,7 +285,7 @@ def touched_namespaces(operation: RestOperation, call: Call) -> Iterator[Identif
 
 
 def _check_local(request: Request) -> None:
-    """Refuse what a page in a browser sends to a server without authentication: by a name that leads to loopback, or across origins."""
+    """Refuse requests of web pages to a server without authentication: those with a host name that resolves to loopback, and those from another origin."""
     host = request.url.hostname or ""
     if not is_loopback(host):
         raise forbidden(f"a server without authentication is reached as localhost, and not as {host!r}")
@@ -287,7 +294,7 @@ def _check_local(request: Request) -> None:
 
 
 def _fingerprint(operation: RestOperation, call: Call) -> str:
-    """Return the digest of the operation, the names and the body of a request."""
+    """Return a digest of the operation, the names and the body of a request."""
     digest = hashlib.sha256()
     for part in (operation.name, *(f"{name}={value}" for values in (call.path, call.query) for name, value in sorted(values.items()))):
         digest.update(part.encode() + b"\0")
@@ -302,7 +309,7 @@ def _timed_out(operation: RestOperation) -> ErrorModel:
             kind="CommitStateUnknownException",
             message="the commit takes longer than the server waits; it is unknown whether it happens",
         )
-    if operation.takes_key:  # not to be repeated by a client that sees only that the service is unavailable
+    if operation.takes_key:  # not the status UNAVAILABLE, after which a client would repeat it
         return ErrorModel(
             code=TIMED_OUT,
             kind="ServiceUnavailableException",

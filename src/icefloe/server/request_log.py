@@ -1,6 +1,6 @@
-"""The log of a server: one JSON object a line, for each request and for what happens beside them.
+"""The log of a server, with one JSON object a line: for each request, and for other events.
 
-Headers, bodies and parameters are not in it, so that no token is. Names that clients send are JSON texts, so that they cannot forge a line.
+The log has no headers, bodies or parameters, so that it contains no tokens. Names that clients send are escaped as JSON, so that they cannot forge a line.
 """
 
 import json
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 LOG = logging.getLogger("icefloe.server")
-# Characters of a text that a client chose.
+# The most characters of a text that a client chose.
 MOST_CHARACTERS = 500
 
 
 class JsonFormatter(logging.Formatter):
-    """A line of JSON for each record; the attribute `fields` of a record has further keys."""
+    """Formats each log record as a line of JSON. The attribute `fields` of a record has further keys."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as a line of JSON."""
         content: dict[str, Any] = {
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname,
@@ -34,10 +34,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_settings(level: str) -> dict[str, Any]:
-    """Return the logging configuration of a server, for uvicorn: every log as JSON on standard error.
+    """Return the logging configuration of a server for uvicorn: all logs are written as JSON to standard error.
 
     Args:
-        level: The level from which on records are shown.
+        level: The least level of logged records.
     """
     return {
         "version": 1,
@@ -53,7 +53,7 @@ def log_settings(level: str) -> dict[str, Any]:
 
 
 def log_request(fields: Mapping[str, Any], status: int) -> None:
-    """Log a request with its status; failures of the server are errors."""
+    """Log a request with its status. Failures of the server are logged as errors."""
     level = logging.ERROR if status >= 500 else logging.INFO
     if LOG.isEnabledFor(level):
         LOG.log(level, "request", extra={"fields": {**{key: _short(value) for key, value in fields.items()}, "status": status}})

@@ -1,7 +1,7 @@
-"""Signatures of single requests to S3, for clients without keys: only for files of the table, and only for what the client's role allows.
+"""Signatures of single requests to S3, for clients without keys. Only requests for files of the table that the client's role allows are signed.
 
-The address of the request is taken apart as S3 does it, and each object that it reads, writes, lists or deletes has to be in the folder of the table. Anything
-that is not known here, such as another parameter or header of S3, is refused. Spec: REST catalog, RemoteSignRequest, RemoteSignResult.
+The address of the request is parsed as S3 parses it. Each object that the request reads, writes, lists or deletes must be in the folder of the table. Anything
+unknown, such as another parameter or header of S3, is refused. Spec: REST catalog, RemoteSignRequest, RemoteSignResult.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from icefloe.server.storage_keys import keys_of
 
 READ_METHODS = frozenset({"GET", "HEAD"})
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
-# Parameters of S3 that select no other operation than those on objects and their parts, and the listing of a folder. S3 distinguishes their case: it would
+# Parameters of S3 for operations on objects and their parts, and for the listing of a folder. S3 distinguishes letter case: it would
 # ignore `Prefix`, and list the whole bucket.
 PARAMETERS = frozenset(
     {
@@ -38,7 +38,7 @@ PARAMETERS = frozenset(
         "marker",
     }
 )
-# Headers of S3 that change no rights and read no other object.
+# Headers of S3 that neither change rights nor read another object.
 AMZ_HEADERS = re.compile(
     r"x-amz-(date|content-sha256|security-token|checksum-[a-z0-9]+|sdk-checksum-algorithm|checksum-mode|decoded-content-length|trailer|storage-class|"
     r"server-side-encryption(-aws-kms-key-id|-bucket-key-enabled)?|meta-[a-z0-9-]+|request-payer|copy-source|copy-source-range|expected-bucket-owner|"
@@ -46,10 +46,10 @@ AMZ_HEADERS = re.compile(
 )
 _COPY_SOURCE = "x-amz-copy-source"
 _KEY = re.compile(r"<Key>([^<]*)</Key>")
-# Text that XML writes otherwise; any other entity is refused.
+# The entities of XML that are understood; any other entity is refused.
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&#13;": "\r", "&#10;": "\n", "&amp;": "&"}
 _HOST_OF_AWS = re.compile(r"(?:(?P<bucket>[a-z0-9.-]+)\.)?s3(?:[.-][a-z0-9-]+)*\.amazonaws\.com(?:\.cn)?")
-# A name of a header. Spec: RFC 9110, 5.6.2.
+# The form of a header's name. Spec: RFC 9110, 5.6.2.
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _CONTENT_DIGEST = "x-amz-content-sha256"
 UNSIGNED = "UNSIGNED-PAYLOAD"
@@ -58,7 +58,7 @@ MOST_KEYS, MOST_PARAMETERS = 1000, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignRequest:
-    """A request to S3 that a client is to send."""
+    """A request to S3 that a client plans to send."""
 
     method: str
     uri: str
@@ -68,7 +68,7 @@ class SignRequest:
 
 
 def check_request(request: SignRequest, scope: LocationScope, endpoint: str | None, *, may_write: bool) -> None:
-    """Refuse a request that is not one for files of the table, or that the client's role does not allow.
+    """Refuse a request that is not about files of the table, or that the client's role does not allow.
 
     Args:
         request: The request.
@@ -77,7 +77,7 @@ def check_request(request: SignRequest, scope: LocationScope, endpoint: str | No
         may_write: Whether the client may write and delete.
 
     Raises:
-        RefusedRequest: With the reason.
+        RefusedRequest: The request is refused; the message has the reason.
     """
     if request.method not in METHODS:
         raise bad_request(f"the method {request.method!r} is not signed")
@@ -94,11 +94,14 @@ def check_request(request: SignRequest, scope: LocationScope, endpoint: str | No
 
 
 def sign(request: SignRequest, properties: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the headers of a request with its signature.
+    """Sign a request.
 
     Args:
-        request: The request, which was checked.
-        properties: The properties of the catalog, with the keys to sign with; without them those of the machine are used.
+        request: The request, which `check_request` has checked.
+        properties: The properties of the catalog, which have the keys to sign with; without them the keys of the machine are used.
+
+    Returns:
+        The headers of the request, with its signature.
 
     Raises:
         StorageUnavailableError: The server has no keys.
@@ -108,17 +111,18 @@ def sign(request: SignRequest, properties: Mapping[str, str]) -> dict[str, list[
     headers = {name: ",".join(values) for name, values in request.headers.items()}
     signable = requests.AWSRequest(method=request.method, url=request.uri, headers=headers, data=request.body or "")
     signer = auth.S3SigV4Auth(keys_of(properties, "remote signing"), "s3", request.region)
-    # botocore would sign the digest of the body that it has here, which is empty for an upload.
+    # botocore would sign the digest of an empty body, because the server does not have the body of an upload.
     signer.payload = lambda _: signed_digest(request)
     signer.add_auth(signable)
     return {name: [value] for name, value in signable.headers.items()}
 
 
 def signed_digest(request: SignRequest) -> str:
-    """Return the digest of the body that is signed.
+    """Return the digest of the body that becomes part of the signature.
 
-    The keys of a deletion were checked in the body, so its digest is part of the signature: with another body the store refuses the request. Any other body is
-    the content of one object, which the server does not see: its digest is the client's, or none.
+    For a deletion of several objects, the keys in the body were checked. Its digest is signed, so that the store refuses the request with a different body. Any
+    other
+    body is the content of one object, which the server does not see: its digest is the one that the client sent, or none.
     """
     if request.body is not None:
         return hashlib.sha256(request.body.encode()).hexdigest()
@@ -127,7 +131,11 @@ def signed_digest(request: SignRequest) -> str:
 
 
 def _target(uri: str, endpoint: str | None) -> tuple[str, str, dict[str, str]]:
-    """Return the bucket, the key and the parameters of a request. Raises `RefusedRequest` for a host that is not the store's."""
+    """Return the bucket, the key and the parameters in the address of a request.
+
+    Raises:
+        RefusedRequest: The address is not valid, or its host is not the host of the store.
+    """
     try:
         address = urlsplit(uri)
         host, port = (address.hostname or "").lower(), address.port
@@ -151,7 +159,11 @@ def _target(uri: str, endpoint: str | None) -> tuple[str, str, dict[str, str]]:
 
 
 def _bucket_of_host(host: str, port: int | None, scheme: str, endpoint: str | None) -> str | None:
-    """Return the bucket that a host names; None where the path names it. Raises `RefusedRequest` for another host than the store's."""
+    """Return the bucket in a host name; None if the path has the bucket.
+
+    Raises:
+        RefusedRequest: The host is not the host of the store.
+    """
     if endpoint:
         own = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
         default = {"http": 80, "https": 443}
@@ -167,7 +179,11 @@ def _bucket_of_host(host: str, port: int | None, scheme: str, endpoint: str | No
 
 
 def _objects(request: SignRequest, key: str, parameters: Mapping[str, str]) -> Iterable[str]:
-    """Return the objects, or the folder, that a request touches. Raises `RefusedRequest` for one that is about a whole bucket."""
+    """Return the keys of the objects, or the folder, that a request touches.
+
+    Raises:
+        RefusedRequest: The request is about a whole bucket.
+    """
     if key:
         if "delete" in parameters or "list-type" in parameters:
             raise forbidden("a request with a key and a parameter of the whole bucket is not signed")
@@ -175,14 +191,18 @@ def _objects(request: SignRequest, key: str, parameters: Mapping[str, str]) -> I
     if request.method == "POST" and "delete" in parameters:
         return _deleted_keys(request.body)
     if request.method == "GET" and ("list-type" in parameters or "prefix" in parameters):
-        # A file in the folder represents the folder: a prefix without a slash at its end would list its neighbours too.
+        # A prefix that ends with a slash is checked by a file in the folder. Without a slash, it could match neighbours of the folder.
         prefix = parameters.get("prefix", "")
         return [prefix + "x" if prefix.endswith("/") else prefix]
     raise forbidden("a request about a whole bucket is not signed")
 
 
 def _deleted_keys(body: str | None) -> list[str]:
-    """Return the keys of a request that deletes several objects. Raises `RefusedRequest` for a body that is not understood."""
+    """Return the keys in the body of a request that deletes several objects.
+
+    Raises:
+        RefusedRequest: The body is not understood.
+    """
     text = body or ""
     keys = _KEY.findall(text)
     others = re.sub(r"<Key>[^<]*</Key>", "", text)
@@ -208,7 +228,7 @@ def _check_headers(request: SignRequest, scope: LocationScope) -> None:
         lower = name.lower()
         if not _HEADER_NAME.fullmatch(name) or any("\r" in text or "\n" in text for text in values):
             raise bad_request("a header has a line break, or a name that is none")
-        # The signature is of the header and not of the address: another host would be another bucket.
+        # The header Host is signed, not the address. A different host would be a different bucket.
         if lower == "host" and any(text.lower().removesuffix(default_port) != host for text in values):
             raise forbidden("the header Host is not the host of the uri")
         if lower.startswith("x-amz-") and not AMZ_HEADERS.fullmatch(lower):

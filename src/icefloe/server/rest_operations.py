@@ -1,6 +1,6 @@
-"""The operations of the REST catalog protocol: method and path of each, the role that it needs, and whether it may be repeated under an idempotency key.
+"""The operations of the REST catalog protocol: method, path, required role, and whether an operation accepts an idempotency key.
 
-One table decides what the server has, what `GET /v1/config` lists, and what a token may do; `application.py` makes the routes from it.
+This table decides which operations the server has, which ones `GET /v1/config` lists, and what a token allows; `application.py` makes the routes from it.
 Spec: REST catalog, paths.
 """
 
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Role(IntEnum):
-    """What a token may do in a namespace and in the namespaces below it; a higher role includes the lower ones."""
+    """The rights of a token in a namespace and in the namespaces below it. A higher role includes the lower ones."""
 
     NONE = 0  # the operation needs no token
     ANY = 1  # any valid token
@@ -20,16 +20,16 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestOperation:
-    """One operation.
+    """One operation of the protocol.
 
     Attributes:
-        name: Its `operationId`.
+        name: The `operationId` of the specification.
         method: The HTTP method.
         path: The path, with the names of its parameters in braces.
-        role: The role that a token needs in the namespace of the path; where the body names tables, in the namespace of each of them.
-        takes_key: Whether the operation takes an `Idempotency-Key`.
-        commits: Whether the outcome is unknown to a client that gets no answer.
-        is_listed: Whether `GET /v1/config` lists it: those of configuration and tokens are not.
+        role: The role that a token needs in the namespace of the path; if the body names tables, in the namespace of each table.
+        takes_key: Whether the operation accepts an `Idempotency-Key`.
+        commits: Whether a client that gets no response must assume that the outcome is unknown.
+        is_listed: Whether `GET /v1/config` lists the operation, as it does except for configuration and tokens.
     """
 
     name: str
@@ -42,7 +42,7 @@ class RestOperation:
 
     @property
     def endpoint(self) -> str:
-        """The operation as `GET /v1/config` lists it."""
+        """The operation in the form in which `GET /v1/config` lists it."""
         return f"{self.method} {self.path.replace('/v1/', '/v1/{prefix}/', 1)}"
 
 
@@ -54,7 +54,7 @@ _PLAN = f"{_TABLE}/plan/{{plan-id}}"
 
 
 def _change(name: str, method: str, path: str, role: Role, *, commits: bool = False) -> RestOperation:
-    """Return an operation that changes the catalog and takes an idempotency key."""
+    """Return an operation that changes the catalog and accepts an idempotency key."""
     return RestOperation(name=name, method=method, path=path, role=role, takes_key=True, commits=commits)
 
 
@@ -83,7 +83,7 @@ OPERATIONS: tuple[RestOperation, ...] = (
     _look("loadCredentials", "GET", f"{_TABLE}/credentials"),
     _look("signRequest", "POST", f"{_TABLE}/sign"),
     _look("reportMetrics", "POST", f"{_TABLE}/metrics"),
-    # Plans change nothing, and their responses are long: they are made again for a retry, and not kept under its key.
+    # Plans change nothing and their responses are long. For a retry they are made again, so that they accept no idempotency key.
     _look("planTableScan", "POST", f"{_TABLE}/plan"),
     _look("fetchPlanningResult", "GET", _PLAN),
     _look("cancelPlanning", "DELETE", _PLAN),

@@ -33,22 +33,22 @@ _KEYS = (
     Key("use-snapshot-schema", a_boolean, required=False),
     Key("stats-fields", array_of(a_string), required=False),
 )
-# Characters of a plan's id, which is a segment of a path: a longer one is planned while the client waits.
+# The most characters of a plan's id, which is a segment of a path. A scan with a longer id is planned while the client waits.
 LONGEST_PLAN_ID = 4000
-# Pages of JSON whose files are one page of a stream, which takes less to write and to read than a request does.
+# A page of a stream has the files of this many pages of JSON, because it costs less to write and to read than a request.
 PAGES_OF_STREAM = 5
-# Bytes of columns that a page of a stream has about, so that statistics of many columns do not make it longer than a client reads.
+# About the most bytes of columns in a page of a stream, so that statistics of many columns do not make it too long for a client.
 BYTES_OF_STREAM = 1 << 26
 VARIES = {"Vary": "Accept"}
 
 
 def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
-    """Plan a scan, and return its first files; or the id to poll. Spec: REST catalog, planTableScan."""
+    """Plan a scan, and return its first files, or an id for polling if it takes too long. Spec: REST catalog, planTableScan."""
     table = served.catalog.load_table(call.table())
     request = _request(table, call.json_object(*_KEYS) if call.content is not None else {}, served.filter_values)
-    # Each request has an id of its own, so that one client that gives up a plan does not end it for another that has planned the same.
+    # Each request gets its own id, so that a client which cancels its plan does not cancel the same plan of another client.
     plan_id = served.plan_ids.seal({"plan": request, "once": secrets.token_urlsafe(8)})
-    scan = _scan(table, request)  # so that a wrong request is refused now, and not by the plan
+    scan = _scan(table, request)  # made now, so that a wrong request is refused before it is planned
     wait_s = served.plan_wait_s if len(plan_id) <= LONGEST_PLAN_ID else served.longest_wait_s
     plan = _plan_scan(served, call, table, request, wait_s, scan)
     if plan is None:
@@ -57,7 +57,7 @@ def plan_table_scan(served: ServedCatalog, call: Call) -> Answer:
 
 
 def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
-    """Return the first files of a plan, or that it is not ready yet. Spec: REST catalog, fetchPlanningResult."""
+    """Return the first files of a plan, or the status that it is not ready yet. Spec: REST catalog, fetchPlanningResult."""
     table, request, plan_id = _planned_request(served, call)
     if served.plans.is_cancelled(plan_id):
         return Answer(content={"status": "cancelled"})
@@ -71,7 +71,7 @@ def fetch_planning_result(served: ServedCatalog, call: Call) -> Answer:
 
 
 def cancel_planning(served: ServedCatalog, call: Call) -> Answer:
-    """Give up a plan. Spec: REST catalog, cancelPlanning."""
+    """Cancel a plan. Spec: REST catalog, cancelPlanning."""
     _, request, plan_id = _planned_request(served, call)
     served.plans.cancel(plan_id, _key(served, request))
     return NO_CONTENT
@@ -92,15 +92,15 @@ def fetch_scan_tasks(served: ServedCatalog, call: Call) -> Answer:
 
 
 def _request(table: Table, content: Mapping[str, Any], most_values: int) -> dict[str, Any]:
-    """Return what is planned: the request with its snapshot, without what does not change the files.
+    """Return the normalised request: with its snapshot, and without the parts that do not affect which files are planned.
 
     Args:
         table: The table.
         content: The body of the request.
-        most_values: Literals and conditions that its filter may have.
+        most_values: The most literals and conditions that the filter may have.
 
     Raises:
-        RefusedRequest: It names a snapshot and what was appended between two, a negative number of rows, or a filter with too many values.
+        RefusedRequest: The request has both a snapshot and a range of snapshots, a negative number of rows, or a filter with too many values.
     """
     if (content.get("min-rows-requested") or 0) < 0:
         raise bad_request(f"min-rows-requested is {content['min-rows-requested']}; it is a whole number from 0")
@@ -133,7 +133,7 @@ def _request(table: Table, content: Mapping[str, Any], most_values: int) -> dict
 
 
 def _has_more_values(row_filter: Any, most: int) -> bool:
-    """Return whether the JSON of a filter has more literals and conditions than a number; of a filter with more no more are visited."""
+    """Return whether the JSON of a filter has more than `most` literals and conditions. The count stops there."""
     values, rest = 0, [row_filter]
     while rest and values <= most:
         value = rest.pop()
@@ -146,12 +146,16 @@ def _has_more_values(row_filter: Any, most: int) -> bool:
 
 
 def _identity(table: Table) -> str:
-    """Return the name and the UUID of a table: a copy that is registered under another name has the same UUID and snapshots, and other files."""
+    """Return the name and the UUID of a table. The UUID does not suffice: a copy under another name has the same UUID and snapshots, but other files."""
     return f"{dotted(table.name())} {table.metadata.table_uuid}"
 
 
 def _scan(table: Table, request: Mapping[str, Any], *, with_filter: bool = True) -> DataScan:
-    """Return the scan of a request. Raises `IcefloeError`."""
+    """Return the scan of a request.
+
+    Raises:
+        IcefloeError: The snapshot does not exist, or the filter is wrong.
+    """
     scan = DataScan(
         table_name=dotted(table.name()),
         metadata=table.metadata,
@@ -168,7 +172,7 @@ def _scan(table: Table, request: Mapping[str, Any], *, with_filter: bool = True)
 
 
 def _key(served: ServedCatalog, request: Mapping[str, Any]) -> str:
-    """Return the key under which the process keeps the plan of a request, for all clients that make it."""
+    """Return the key of the plan of a request. All clients that send the request share the plan."""
     return served.plan_ids.seal(request)
 
 
@@ -187,7 +191,7 @@ def _plan_scan(
 def _completed_answer(
     served: ServedCatalog, table: Table, request: Mapping[str, Any], plan: ScanPlan, call: Call, plan_id: str | None = None
 ) -> Answer:
-    """Return the response with the first files of a plan, and the ids of the pages of the others."""
+    """Return the response with the first files of a plan, and the ids of the pages with its other files."""
     files = sum(map(len, plan.parts))
     size = _stream_files(plan, served.files_of_page) if accepts(call.headers.get("accept", ""), MEDIA_TYPE) else served.files_of_page
     members: dict[str, Any] = {"status": "completed"}
@@ -203,7 +207,7 @@ def _completed_answer(
 
 
 def _stream_files(plan: ScanPlan, files_of_page: int) -> int:
-    """Return the number of files of a page of a stream."""
+    """Return the number of files in one page of a stream."""
     indices = sum(part.delete_indices.nbytes for part in plan.parts if part.delete_indices is not None)
     length = sum(int(part.entries.nbytes) for part in plan.parts) + indices
     return min(PAGES_OF_STREAM * files_of_page, 1 + sum(map(len, plan.parts)) * BYTES_OF_STREAM // max(length, 1))
@@ -212,15 +216,15 @@ def _stream_files(plan: ScanPlan, files_of_page: int) -> int:
 def _page(
     table: Table, request: Mapping[str, Any], plan: ScanPlan, places: tuple[int, int], members: Mapping[str, Any], call: Call
 ) -> Answer:
-    """Return a response with some files of a plan, as a stream if the client accepts it.
+    """Return a response with a range of the files of a plan, as a stream if the client accepts it.
 
     Args:
         table: The table.
-        request: What is planned.
+        request: The normalised request.
         plan: The plan.
-        places: The place of the first file in the plan, and that after the last one.
+        places: The position of the first file in the plan, and the position after the last file.
         members: The other members of the response.
-        call: The request.
+        call: The request as it was received.
     """
     parts = [part for part in files_of(plan, *places) if len(part)]
     schema = _scan(table, request, with_filter=False).schema()
@@ -239,7 +243,11 @@ def _page(
 
 
 def _planned_request(served: ServedCatalog, call: Call) -> tuple[Table, dict[str, Any], str]:
-    """Return the table and the request of a plan's id. Raises `RefusedRequest` for an id that the server has not made for this table."""
+    """Return the table, the normalised request and the plan id of a request about a plan.
+
+    Raises:
+        RefusedRequest: The server has not made the plan id for this table.
+    """
     table = served.catalog.load_table(call.table())
     plan_id = decode_segment(call.path["plan_id"])
     opened = served.plan_ids.open(plan_id)

@@ -1,7 +1,7 @@
 """The JSON of planned files: data files, the delete files that apply to them, and residual filters. Spec: REST catalog, ScanTasks, ContentFile.
 
-Data files are written from the columns of the plan, without an object for each. JAVA: ContentFileParser, whose readers take bounds as the hexadecimal
-digits of their binary form.
+The JSON of data files is written from the columns of the plan, without an object for each file. JAVA: ContentFileParser, whose readers take bounds as the
+hexadecimal digits of their binary form.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,27 +29,27 @@ _CONTENTS = {
     FileContent.POSITION_DELETES: "position-deletes",
     FileContent.EQUALITY_DELETES: "equality-deletes",
 }
-# Characters that JSON escapes.
+# The characters that JSON escapes.
 _ESCAPED = r'["\\\x00-\x1f]'
 _COMMA, _NOTHING = scalar_of(",", pa.string()), scalar_of("", pa.string())
 
 
 class ScanTaskJson:
-    """Writes the tasks of one table."""
+    """Writes the scan tasks of one table as JSON."""
 
     def __init__(self, metadata: TableMetadata, statistics: Sequence[int]) -> None:
         """Prepare to write tasks.
 
         Args:
-            metadata: The table.
-            statistics: The ids of the columns whose statistics are written; the planned files have them.
+            metadata: The metadata of the table.
+            statistics: The ids of the columns whose statistics are written. The planned files must have them.
         """
         self._metadata = metadata
         self._statistics = statistics
         self._partition_kinds: dict[int, list[PrimitiveType]] = {}
 
     def page(self, parts: Sequence[PlannedFiles]) -> bytes:
-        """Return some files as the members `file-scan-tasks` and `delete-files` of a JSON object, with each delete file that applies to one of them once.
+        """Return the members `file-scan-tasks` and `delete-files` of a JSON object for some files. Each delete file that applies to one of them occurs once.
 
         Args:
             parts: The files.
@@ -64,7 +64,7 @@ class ScanTaskJson:
         return b",".join(members)
 
     def _tasks(self, part: PlannedFiles, places: dict[int, int]) -> Any:
-        """Return the JSON of each file of a part; `places` gets the delete files of the page in their order."""
+        """Return the JSON of each file of a part. `places` collects the delete files of the page, each with its position in the page."""
         entries = part.entries
         partitions = self._partitions(part)
         pieces: list[Any] = [
@@ -88,7 +88,7 @@ class ScanTaskJson:
         return _join(*pieces, null_handling="replace", null_replacement="")
 
     def _partitions(self, part: PlannedFiles) -> Any:
-        """Return the partition of each file; each distinct value of a field, of which there are few, is written once."""
+        """Return the JSON of each file's partition. Each distinct value of a field, of which there are few, is converted once."""
         kinds = self._kinds(part.spec_id)
         if not kinds:
             return "[]"
@@ -98,7 +98,10 @@ class ScanTaskJson:
         return _join("[", *pieces[1:], "]")
 
     def _residuals(self, part: PlannedFiles) -> Any:
-        """Return the residual of each file. One that is true is written too: a client that gets none uses the whole filter, as for a long one."""
+        """Return the JSON of each file's residual; empty for a residual that is too long.
+
+        A residual that is always true is written too, because a client uses the whole filter for a file without a residual.
+        """
         written = (residual_text(residual) for residual in part.residuals)
         texts = ["" if text is None else f',"residual-filter":{text}' for text in written]
         if len(texts) == 1:
@@ -131,7 +134,7 @@ class ScanTaskJson:
         return pieces
 
     def delete_file(self, file: DataFile) -> dict[str, Any]:
-        """Return a delete file as the protocol has it."""
+        """Return a delete file as a JSON object of the protocol."""
         values = zip(self._kinds(file.spec_id), file.partition, strict=True)
         content: dict[str, Any] = {
             "spec-id": file.spec_id,
@@ -160,10 +163,10 @@ class ScanTaskJson:
         return content
 
     def _kinds(self, spec_id: int) -> list[PrimitiveType]:
-        """Return the types of a spec's partition values."""
+        """Return the types of the partition values of a spec."""
         if spec_id not in self._partition_kinds:
             fields = spec_partition_type(self._metadata, spec_id).fields
-            self._partition_kinds[spec_id] = [field.field_type for field in fields]  # type: ignore[misc]  # they are primitive
+            self._partition_kinds[spec_id] = [field.field_type for field in fields]  # type: ignore[misc]  # the types are primitive
         return self._partition_kinds[spec_id]
 
 
@@ -172,8 +175,8 @@ def _json(value: Any) -> str:
 
 
 def _partition_texts(kind: PrimitiveType, column: Any) -> Any:
-    """Return the JSON of the values of a partition field."""
-    if isinstance(kind, FloatType | DoubleType):  # -0.0 equals 0.0 but is another partition
+    """Return the values of a partition field as JSON texts."""
+    if isinstance(kind, FloatType | DoubleType):  # -0.0 equals 0.0 but is a different partition, so that values are not grouped
         return array_of([_json(partition_value_to_json(kind, value)) for value in physical_list(kind, column)], pa.string())
     values = column.dictionary_encode(null_encoding="encode")
     texts = [_json(partition_value_to_json(kind, value)) for value in physical_list(kind, values.dictionary)]
@@ -181,13 +184,13 @@ def _partition_texts(kind: PrimitiveType, column: Any) -> Any:
 
 
 def _join(*pieces: Any, **options: Any) -> Any:
-    """Return texts put together, element by element; a piece may be one text for all. PyArrow would import pandas to convert that."""
+    """Concatenate texts element by element. A piece may be one text for all elements. It is converted here, because PyArrow would import pandas for that."""
     scalars = (scalar_of(piece, pa.string()) if isinstance(piece, str) else piece for piece in pieces)
     return pc.binary_join_element_wise(*scalars, _NOTHING, **options)
 
 
 def _one_list(texts: Any) -> Any:
-    """Return the texts as the one element of an array of lists."""
+    """Return an array of lists whose only element is the list of all texts."""
     return pa.ListArray.from_arrays(array_of([0, len(texts)], pa.int32()), texts)
 
 
@@ -196,19 +199,19 @@ def _text(numbers: Any) -> Any:
 
 
 def _quote(texts: Any) -> Any:
-    """Return texts as JSON."""
+    """Return texts as JSON strings."""
     if pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
         return array_of([_json(text) for text in texts.to_pylist()], pa.string())
     return _join('"', texts, '"')
 
 
 def _optional(key: str, numbers: Any) -> Any:
-    """Return the member of each row; null where there is no value."""
+    """Return a JSON member with a number for each row; null if the row has no value."""
     return _join(key, _text(numbers))
 
 
 def _lists(key: str, lists: Any) -> Any:
-    """Return the member of each row whose value is a list of numbers; null where there is none."""
+    """Return a JSON member with a list of numbers for each row; null if the row has no value."""
     column = array_of_chunks(lists)
     return _join(key, "[", pc.binary_join(column.cast(pa.list_(pa.string())), _COMMA), "]")
 

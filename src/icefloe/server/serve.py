@@ -1,4 +1,4 @@
-"""`serve`: runs the server until SIGTERM or Ctrl-C, after which requests that run are finished and no new ones are taken."""
+"""`serve`: runs the server until SIGTERM or Ctrl-C. Then running requests are finished, and no new ones are accepted."""
 
 import secrets
 import socket
@@ -17,13 +17,13 @@ from icefloe.server.server_settings import ServerSettings
 
 KEY_BYTES = 32
 BACKLOG = 1024
-# Seconds that a worker may take to start, and later to reply to its supervisor, before it is killed with what it does. uvicorn's 5 s are too short for the
-# imports of a worker on a busy machine, which was killed and started again without end.
+# The seconds that a worker may take to start, and later to reply to its supervisor, before it is killed. uvicorn's 5 s are too short for the
+# imports of a worker on a busy machine: it was killed and started again without end.
 WORKER_REPLY_S = 60
 
 
 def new_key() -> bytes:
-    """Return a random key of a server."""
+    """Return a new random key for a server."""
     return secrets.token_bytes(KEY_BYTES)
 
 
@@ -31,12 +31,12 @@ def serve(settings: ServerSettings, *, log_level: str = "INFO", started: Callabl
     """Run the server until it is stopped.
 
     Args:
-        settings: The settings.
-        log_level: The level of the log.
-        started: Called with the server's address once it listens.
+        settings: The settings of the server.
+        log_level: The least level of logged records.
+        started: Called with the server's address as soon as it listens.
 
     Raises:
-        InvalidInputError: The address is in use or not one of this machine, or the certificate cannot be read.
+        InvalidInputError: The address is in use or not an address of this machine, or the certificate cannot be read.
     """
     listening = _listen(settings)
     host, port = listening.getsockname()[:2]
@@ -56,9 +56,9 @@ def server_config(settings: ServerSettings, port: int, log_config: dict[str, Any
     """Return the configuration of uvicorn.
 
     Args:
-        settings: The settings.
+        settings: The settings of the server.
         port: The port of the listening socket.
-        log_config: The configuration of logging; None to leave it as it is.
+        log_config: The configuration of logging; None to leave it unchanged.
     """
     limits = settings.limits
     return uvicorn.Config(
@@ -74,7 +74,7 @@ def server_config(settings: ServerSettings, port: int, log_config: dict[str, Any
         proxy_headers=False,
         http=BoundedConnection,
         ws="none",
-        limit_concurrency=limits.connections + 1,  # uvicorn refuses the request of the connection with this number
+        limit_concurrency=limits.connections + 1,  # uvicorn refuses requests from this number of connections on
         timeout_keep_alive=limits.idle_s,
         timeout_graceful_shutdown=limits.stop_s,
         timeout_worker_healthcheck=WORKER_REPLY_S,

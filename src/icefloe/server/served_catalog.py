@@ -1,4 +1,4 @@
-"""`ServedCatalog`: what the operations of the server work with: the catalog, the locations that clients may name, and what the process keeps."""
+"""`ServedCatalog`: what the operations of the server need: the catalog, the locations that clients may name, and the caches of the process."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -27,16 +27,16 @@ class ServedCatalog:
 
     Attributes:
         catalog: The catalog.
-        policy: Where the tables of the catalog may be.
-        bodies: The responses for tables that were loaded last.
+        policy: The policy for the locations of the catalog's tables.
+        bodies: The cache of recently loaded tables' metadata.
         reports: The metrics reports of clients.
-        plans: The scans that were planned last.
-        plan_ids: The ids of plans.
-        storage: The access to files that clients are given.
-        plan_wait_s: Seconds that a client waits for a plan before it has to poll.
-        longest_wait_s: Seconds that a client waits for a plan that it cannot poll.
-        files_of_page: Files of a response of planning.
-        filter_values: Literals and conditions of a filter to plan at most.
+        plans: The recently planned scans.
+        plan_ids: Signs and checks the ids of plans.
+        storage: Gives clients access to files.
+        plan_wait_s: Seconds that a client waits for a plan before it must poll.
+        longest_wait_s: Seconds that a client waits for a plan for which it cannot poll.
+        files_of_page: The number of files in a response of planning.
+        filter_values: The most literals and conditions of a planned filter.
     """
 
     catalog: Catalog
@@ -53,7 +53,7 @@ class ServedCatalog:
 
     @classmethod
     def of(cls, settings: ServerSettings) -> "ServedCatalog":
-        """Return the served catalog of a server."""
+        """Return the served catalog for the settings of a server."""
         catalog = settings.catalog
         return cls(
             catalog=catalog,
@@ -69,16 +69,22 @@ class ServedCatalog:
         )
 
     def locations(self, call: Call, namespace: Identifier) -> ServedLocations:
-        """Return the folders that the user of a request may name for tables of a namespace. Raises `NoSuchNamespaceError`."""
+        """Return the folders that the user of a request may name for tables of a namespace.
+
+        Raises:
+            NoSuchNamespaceError: The namespace does not exist.
+        """
         if call.access.role_in(()) >= Role.ADMIN:
             return ServedLocations.of_catalog(self.policy)
         location = self.catalog.load_namespace_properties(namespace).get(NAMESPACE_LOCATION)
         return ServedLocations.of_namespace(self.catalog.warehouse_folder(namespace), location)
 
     def file_io(self, call: Call, table: Table) -> FileIO:
-        """Return the storage by which metadata of a table is read for the user of a request: its own folder, and where the user may name files.
+        """Return the storage with which a table's files are read for the user of a request.
 
-        Manifests name other files, and a client writes them itself: without this, a scan would show the files of tables that the user may not read.
+        A user who may not read the whole catalog is limited to the folder of the namespace. Clients write manifests themselves, and these can name any file:
+        without the
+        limit, a scan would show the files of tables that the user may not read.
         """
         folder = self.catalog.warehouse_folder(table.name()[:-1])
         if call.access.role_in(()) >= Role.READ or folder is None:
@@ -87,21 +93,30 @@ class ServedCatalog:
         return load_file_io(properties, table.metadata_location)
 
     def access_to(self, location: str, name: Identifier, call: Call) -> dict[str, Any]:
-        """Return what a response with a table has about access to its files. Spec: REST catalog, LoadTableResult.
+        """Return the keys of a table's response that give access to its files. Spec: REST catalog, LoadTableResult.
 
         Args:
             location: The folder of the table.
-            name: Its name.
+            name: The name of the table.
             call: The request.
         """
         place = place_of_folder(location)
-        if place is None or not is_configured(self.policy, place):  # access is given to folders that the configuration names
+        if place is None or not is_configured(self.policy, place):  # access is given only to folders that the configuration names
             return {"config": {}}
         return self.storage.access_to(location, name, call)
 
 
 class Handler(Protocol):
-    """The function of an operation."""
+    """The function that implements an operation."""
 
     def __call__(self, served: ServedCatalog, call: Call) -> Answer:
-        """Return the response to a request. Raises `IcefloeError`, `RefusedRequest`."""
+        """Return the response to a request.
+
+        Args:
+            served: The catalog.
+            call: The request.
+
+        Raises:
+            IcefloeError: The operation failed.
+            RefusedRequest: The request is refused.
+        """

@@ -1,8 +1,9 @@
-"""The locations that a client of the server may name: in the warehouse, and in the folders that the server's configuration allows.
+"""The locations that a client of the server may name: those in the warehouse, and in the folders that the server's configuration allows.
 
-A client is not trusted as the caller of Icefloe's Python API is: what it registers, creates or commits would be read, signed and deleted with the rights of the
-server. So each location of a request is checked before it is used, beside the checks of the catalog itself, which has the strict policy of locations.
-Spec: File Locations in Metadata.
+A client is not trusted in the way that a caller of Icefloe's Python API is: the server would read, sign and delete the files that a client registers, creates
+or
+commits with its own rights. Therefore each location in a request is checked before it is used, in addition to the checks of the catalog itself, which has the
+strict policy of locations. Spec: File Locations in Metadata.
 """
 
 import os
@@ -33,16 +34,16 @@ from icefloe.spec.metadata.statistics_updates import SetPartitionStatistics, Set
 from icefloe.spec.metadata.table_updates import SetLocation, SetProperties
 from icefloe.table.table import Table
 
-# The property of a namespace that is the folder of its new tables.
+# The property of a namespace that has the folder of its new tables.
 NAMESPACE_LOCATION = "location"
 
 
 def strict_properties(properties: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, str]:
-    """Return the properties of a catalog that is served: with the strict policy of locations, and with more allowed folders.
+    """Return the properties of a served catalog: with the strict policy of locations, and with further allowed folders.
 
     Args:
         properties: The properties of the catalog.
-        allowed: Folders, besides those that the properties allow, that clients may name.
+        allowed: Folders that clients may name, besides those that the properties allow.
     """
     folders = dict.fromkeys([*split_list(properties.get(ALLOWED_LOCATIONS)), *allowed])
     strict = {**properties, POLICY: STRICT}
@@ -53,12 +54,13 @@ def strict_properties(properties: Mapping[str, str], allowed: Iterable[str] = ()
 class ServedLocations:
     """The folders that the user of a request may name.
 
-    An admin of the whole catalog may name every folder in the warehouse and in the allowed locations. Any other user may name those of the namespace alone:
-    with a table in the folder of another namespace, its files could be read, and access to them given.
+    An admin of the whole catalog may name every folder in the warehouse and in the allowed locations. Any other user may only name folders of the namespace:
+    with a
+    table in the folder of another namespace, the user could read its files and get access to them.
 
     Attributes:
-        folders: Folders in which tables may be.
-        itself: Folders that may be the location of a table themselves.
+        folders: The folders in which tables may be.
+        itself: The folders that may themselves be the location of a table.
     """
 
     folders: tuple[str, ...]
@@ -81,7 +83,7 @@ class ServedLocations:
         return cls(folders=tuple(qualify(path) for path in (folder, location) if path))
 
     def scope(self, own: Sequence[str] = ()) -> LocationScope:
-        """Return the folders, and those of a table."""
+        """Return the allowed folders, together with the own folders of a table."""
         return LocationScope(folders_of((*self.folders, *own)))
 
     def check_folder(self, location: str, what: str) -> None:
@@ -89,11 +91,11 @@ class ServedLocations:
 
         Args:
             location: The folder.
-            what: Whose it is, as the subject of the error: "the location of db.t".
+            what: A description of the folder, as the subject of the error: "the location of db.t".
 
         Raises:
-            RefusedRequest: It is a relative path.
-            LocationNotAllowedError: It is outside the warehouse and the allowed folders, or is the warehouse itself.
+            RefusedRequest: The location is a relative path.
+            LocationNotAllowedError: The folder is outside of the warehouse and the allowed folders, or is the warehouse itself.
         """
         self._check_form(location, what)
         place = place_of_folder(location)
@@ -105,12 +107,12 @@ class ServedLocations:
 
         Args:
             location: The file.
-            what: What it is, as the subject of the error.
-            own: Folders of the table in question, in which its files may be too.
+            what: A description of the file, as the subject of the error.
+            own: The own folders of the table, in which its files may be too.
 
         Raises:
-            RefusedRequest: It is a relative path.
-            LocationNotAllowedError: It is outside, or a link that leads outside.
+            RefusedRequest: The location is a relative path.
+            LocationNotAllowedError: The file is outside of the allowed folders, or is a link that leads outside.
         """
         self._check_form(location, what)
         scope = self.scope(own)
@@ -118,7 +120,7 @@ class ServedLocations:
             raise _outside(location, what)
 
     def check_properties(self, properties: Mapping[str, str], what: str, own: Sequence[str] = ()) -> None:
-        """Refuse properties of a table that send new files outside. Raises as `check_folder`."""
+        """Refuse table properties with which new files would be written outside of the allowed folders. The errors are those of `check_folder`."""
         for name in PATH_PROPERTIES:
             path = properties.get(name)
             if path and not is_relative(path):
@@ -129,7 +131,7 @@ class ServedLocations:
                 raise _outside(path, f"{name} of {what}")
 
     def check_updates(self, updates: Sequence[Update], what: str, table: Table | None) -> None:
-        """Refuse updates that make a table name files or folders outside.
+        """Refuse updates with which a table would refer to files or folders outside of the allowed ones.
 
         Args:
             updates: The updates of a commit.
@@ -137,7 +139,7 @@ class ServedLocations:
             table: The table; None for a new one.
 
         Raises:
-            RefusedRequest, LocationNotAllowedError: As `check_folder` and `check_file`.
+            RefusedRequest, LocationNotAllowedError: As for `check_folder` and `check_file`.
         """
         own = self._own_folders(table)
         for update in updates:
@@ -155,7 +157,7 @@ class ServedLocations:
                     self.check_file(file.statistics_path, f"a statistics file of {what}", own)
 
     def _own_folders(self, table: Table | None) -> list[str]:
-        """Return the location of a table that exists, if something other than its metadata vouches for it."""
+        """Return the location of an existing table, in a list. It is empty if only the table's metadata, which a client can forge, confirms the location."""
         if table is None or own_location(table.handle, table.metadata.location, table.metadata_location) is None:
             return []
         return [table.metadata.location]

@@ -1,4 +1,4 @@
-"""`ServerSettings`: the settings of `icefloe serve`: the catalog, the address, the users, the limits. It is pickled for the workers."""
+"""`ServerSettings`: the settings of `icefloe serve`: the catalog, the address, the users, the limits. It can be pickled for the workers."""
 
 from dataclasses import dataclass, field, fields
 
@@ -10,7 +10,7 @@ from icefloe.server.access_control import Users
 
 DEFAULT_PORT = 8181
 
-# Limits of which 0 is no limit, or no time to wait.
+# The limits for which 0 is allowed: it means no limit, or no waiting.
 _MAY_BE_0 = frozenset({"requests_per_second", "refused_per_second", "plan_wait_s"})
 
 
@@ -19,26 +19,26 @@ class ServerLimits:
     """The limits of a server.
 
     Attributes:
-        body_bytes: Bytes of a request's body at most.
-        body_values: Values in the JSON of a body at most, about: commas in texts count too.
-        filter_values: Literals and conditions in the filter of a scan to plan at most.
-        tables: Tables of one transaction at most.
-        commit_items: Updates and requirements of a request at most. To expire a snapshot may take an update for each.
-        definitions: Schemas, partition specs, sort orders and view versions that a request adds at most: each is compared with all others.
-        columns: Fields of the schemas of a request at most, at every depth.
-        layout_fields: Fields of a partition spec or a sort order at most.
-        statistics: Statistics files and their blobs of a request at most.
-        properties: Properties that a request sets or removes at most.
-        representations: Representations of a view version at most.
-        request_s: Seconds until a request without a response fails.
-        requests_per_second: Requests of one user in a second, per worker; 0 for no limit. A burst may be twice as long.
-        refused_per_second: Requests without a valid token of one address in a second, per worker.
-        threads: Operations that a worker runs at once. A catalog in a database has fewer than 15 connections.
-        connections: Connections of a worker at once. A new one over them takes the place of the one that has waited longest for its client.
-        idle_s: Seconds until a connection is closed whose client sends no whole head of a request, or does not read its response.
-        stop_s: Seconds that a stopping server waits for requests that still run.
-        plan_wait_s: Seconds that a client waits for a planned scan before it has to poll.
-        files_of_page: Files of a response of planning.
+        body_bytes: The most bytes of a request's body.
+        body_values: About the most values in the JSON of a body; commas in texts are counted too.
+        filter_values: The most literals and conditions in the filter of a scan to plan.
+        tables: The most tables of one transaction.
+        commit_items: The most updates and requirements of a request. The expiry of snapshots may need an update for each snapshot.
+        definitions: The most schemas, partition specs, sort orders and view versions that a request adds: each is compared with all others.
+        columns: The most fields of all schemas of a request, at every depth.
+        layout_fields: The most fields of a partition spec or a sort order.
+        statistics: The most statistics files and blobs of a request.
+        properties: The most properties that a request sets or removes.
+        representations: The most representations of a view version.
+        request_s: The seconds after which a request without a response fails.
+        requests_per_second: The most requests of one user in a second, for each worker; 0 for no limit. A burst may have twice as many.
+        refused_per_second: The most requests without a valid token from one address in a second, for each worker.
+        threads: The number of operations that a worker runs at the same time. A catalog in a database has fewer than 15 connections.
+        connections: The most connections of a worker. A new connection beyond them replaces the one that has waited longest for its client.
+        idle_s: The seconds after which a connection is closed if its client sends no complete head of a request, or does not read its response.
+        stop_s: The seconds that a stopping server waits for running requests.
+        plan_wait_s: The seconds that a client waits for a planned scan before it must poll.
+        files_of_page: The number of files in a response of planning.
     """
 
     body_bytes: int = 16 * 1024 * 1024
@@ -63,7 +63,11 @@ class ServerLimits:
     files_of_page: int = 10_000
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` for a limit that leaves nothing."""
+        """Check the limits.
+
+        Raises:
+            InvalidInputError: A limit allows nothing.
+        """
         for limit in fields(self):
             name = limit.name
             if name in _MAY_BE_0:
@@ -74,12 +78,12 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delegation:
-    """How clients get access to the files of tables in S3.
+    """The ways in which clients get access to the files of tables in S3.
 
     Attributes:
-        sts_role: The role whose temporary credentials clients get, restricted to the folder of the table; None for none.
-        sts_endpoint: The address of the token service; None for that of AWS.
-        sts_seconds: Seconds that these credentials are valid.
+        sts_role: The role whose temporary credentials clients get, restricted to the folder of the table; None for no credentials.
+        sts_endpoint: The address of the token service; None for the service of AWS.
+        sts_seconds: The lifetime of the credentials in seconds.
         signs_requests: Whether the server signs requests of clients.
     """
 
@@ -89,7 +93,11 @@ class Delegation:
     signs_requests: bool = False
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` for a time that the token service does not have."""
+        """Check the lifetime of credentials.
+
+        Raises:
+            InvalidInputError: The token service does not support the lifetime.
+        """
         if not 900 <= self.sts_seconds <= 43200:
             raise InvalidInputError(f"credentials cannot be valid for {self.sts_seconds} s", next_step="choose 900 to 43200 seconds")
 
@@ -103,13 +111,13 @@ class ServerSettings:
         host: The address to listen on.
         port: The port; 0 for a free one.
         workers: The number of processes.
-        users: The users; None for a server without authentication, which listens on loopback alone.
+        users: The users; None for a server without authentication, which listens only on loopback.
         tls_certificate: The file of the certificate chain; None for no TLS.
         tls_key: The file of the certificate's key.
-        behind_tls: Whether a proxy in front of the server ends TLS, so that tokens may come without it.
+        behind_tls: Whether a proxy in front of the server ends TLS, so that tokens may arrive without TLS.
         limits: The limits.
-        delegation: How clients get access to files.
-        key: The key that this server signs access tokens and plan tasks with; the same in all workers.
+        delegation: The ways in which clients get access to files.
+        key: The key with which the server signs access tokens and plan ids; the same in all workers.
     """
 
     catalog: Catalog
@@ -125,7 +133,11 @@ class ServerSettings:
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` for settings that are not safe, or contradict each other."""
+        """Check the settings.
+
+        Raises:
+            InvalidInputError: The settings are not safe, or contradict each other.
+        """
         if self.users is None and not is_loopback(self.host):
             raise InvalidInputError(
                 f"without authentication the server listens on loopback alone, and {self.host} is reached from other machines",

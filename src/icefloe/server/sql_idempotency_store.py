@@ -1,7 +1,7 @@
-"""`SqlIdempotencyStore`: idempotency keys in the database of the catalog, which several workers and servers share. A restart drops none.
+"""`SqlIdempotencyStore`: idempotency keys in the database of the catalog, which several workers and servers share. A restart does not drop them.
 
-A row is inserted before the request runs, so that of several workers with one key one runs it, and gets the answer when that is final. A worker that ends in
-between leaves a row without an answer, which counts for some minutes only. Spec: REST catalog, idempotency-key.
+A row is inserted before the request is executed. If several workers get a request with the same key, one executes it, and the others get its response when that
+is final. A worker that dies in between leaves a row without a response, which is valid only for some minutes. Spec: REST catalog, idempotency-key.
 """
 
 import time
@@ -15,11 +15,11 @@ from sqlalchemy.dialects.postgresql import insert
 from icefloe.server.idempotency_store import LIFETIME_S, LOADED_AGAIN, kept_answer, key_of_another, still_running
 from icefloe.server.request import Answer
 
-# Milliseconds after which a row without an answer is of a worker that has ended.
+# The milliseconds after which the worker of a row without a response counts as dead.
 ABANDONED_MS = 600_000
-# Seconds between two looks at a row whose request runs elsewhere, and between two removals of old rows.
+# The seconds between two checks of a row whose request another worker executes, and between two removals of old rows.
 LOOK_S, REMOVE_S = 0.2, 60.0
-# The status of a row whose answer is loaded again for a retry.
+# The status of a row whose response is loaded again for a retry.
 _LOADED = 0
 
 KEYS = Table(
@@ -37,16 +37,16 @@ KEYS = Table(
 
 
 class SqlIdempotencyStore:
-    """The responses in a database of PostgreSQL."""
+    """The kept responses to requests with idempotency keys, in a PostgreSQL database."""
 
     def __init__(self, engine: Engine, catalog: str, lifetime_s: float = LIFETIME_S, wait_s: float = 30.0) -> None:
-        """Make the store, and its table where it is missing.
+        """Create the store, and its table if that does not exist.
 
         Args:
             engine: The engine of the database.
-            catalog: The name of the catalog, since several may share a database.
-            lifetime_s: Seconds that an answer is kept.
-            wait_s: Seconds that a request waits for another one with its key.
+            catalog: The name of the catalog, because several catalogs may share a database.
+            lifetime_s: Seconds for which a response is kept.
+            wait_s: Seconds that a request waits for a running one with its key.
         """
         self._engine = engine
         self._catalog = catalog
@@ -61,7 +61,7 @@ class SqlIdempotencyStore:
         until = time.monotonic() + self._wait_s
         while True:
             row = self._row(user, key)
-            if row is None:  # the first try failed, and its row was removed
+            if row is None:  # the first request failed, and its row was removed
                 raise still_running()
             if row["request"] != request:
                 raise key_of_another()
@@ -72,7 +72,7 @@ class SqlIdempotencyStore:
             time.sleep(LOOK_S)
 
     def _reserve(self, user: str, key: str, request: str) -> bool:
-        """Insert the row of a key. Return False if there is one."""
+        """Insert the row of a key. Return False if the row exists already."""
         now_ms = time.time_ns() // 1_000_000
         values = {
             "catalog_name": self._catalog,

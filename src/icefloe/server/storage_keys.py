@@ -1,6 +1,8 @@
-"""The server's own keys to S3, with which it signs requests and calls the token service: those by which its catalog opens the files.
+"""The server's own keys to S3, with which it signs requests and calls the token service. They are the keys with which its catalog opens files.
 
-They come from the catalog's properties, by every name that these have (`s3.access-key-id`, `client.access-key-id`, `s3.profile-name`), else from this machine.
+They come from the catalog's properties, under every name that they can have (`s3.access-key-id`, `client.access-key-id`, `s3.profile-name`), otherwise from
+this
+machine.
 """
 
 from collections.abc import Mapping
@@ -12,11 +14,11 @@ from icefloe.optional_packages import optional_module
 
 
 def session_of(properties: Mapping[str, str], feature: str) -> Any:
-    """Return botocore's session with the profile and the keys of a catalog's properties.
+    """Return a session of botocore with the profile and the keys of a catalog's properties.
 
     Args:
-        properties: The properties.
-        feature: What needs it, for the error of a missing package.
+        properties: The properties of the catalog.
+        feature: The feature that needs the session, for the error about a missing package.
 
     Raises:
         NotInstalledError: The package botocore is missing.
@@ -29,11 +31,11 @@ def session_of(properties: Mapping[str, str], feature: str) -> Any:
 
 
 def keys_of(properties: Mapping[str, str], feature: str) -> Any:
-    """Return the keys of a catalog's properties, or those of this machine.
+    """Return the keys in a catalog's properties, otherwise the keys of this machine.
 
     Args:
-        properties: The properties.
-        feature: What needs them, for the error of a missing package.
+        properties: The properties of the catalog.
+        feature: The feature that needs the keys, for the error about a missing package.
 
     Raises:
         NotInstalledError: The package botocore is missing.
@@ -55,6 +57,6 @@ def keys_of(properties: Mapping[str, str], feature: str) -> Any:
 
 
 def region_of(properties: Mapping[str, str]) -> str | None:
-    """Return the region of a catalog's properties, by every name that it has."""
+    """Return the region in a catalog's properties, under every name that it can have; None if there is none."""
     region: str | None = fsspec_options(S3, properties).get("client_kwargs", {}).get("region_name")
     return region

@@ -14,7 +14,7 @@ from icefloe.table.table import Table
 
 
 def load_credentials(served: ServedCatalog, call: Call) -> Answer:
-    """Return temporary credentials for a table's files; none where the server vends none. Spec: REST catalog, loadCredentials."""
+    """Return temporary credentials for a table's files; an empty list if the server does not vend credentials. Spec: REST catalog, loadCredentials."""
     table = served.catalog.load_table(call.table())
     if place_of_folder(table.metadata.location) not in _folders(served, table).folders:
         raise _outside(table)
@@ -53,7 +53,11 @@ def sign_request(served: ServedCatalog, call: Call) -> Answer:
 
 
 def _folders(served: ServedCatalog, table: Table) -> LocationScope:
-    """Return the folders of a table that the configuration names: its location, and those of its properties. Raises `RefusedRequest` where there is none."""
+    """Return the folders of a table that the configuration allows, out of its location and the folders in its properties.
+
+    Raises:
+        RefusedRequest: None of its folders is allowed.
+    """
     metadata = table.metadata
     locations = [metadata.location, *(metadata.properties[name] for name in PATH_PROPERTIES if metadata.properties.get(name))]
     folders = tuple(place for place in folders_of(locations) if not place.is_root and is_configured(served.policy, place))

@@ -26,7 +26,7 @@ from icefloe.spec.schema.json_shape import Key, a_boolean, a_string, an_array, a
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_from_json
 
-# How often a table is read before it is unregistered, where other writers commit to it meanwhile.
+# The number of tries to unregister a table while other writers commit to it.
 TRIES = 20
 
 
@@ -37,7 +37,7 @@ def list_tables(served: ServedCatalog, call: Call) -> Answer:
 
 
 def create_table(served: ServedCatalog, call: Call) -> Answer:
-    """Create a table, or return the metadata that it would have, to be committed later. Spec: REST catalog, createTable."""
+    """Create a table; or return the metadata of a staged table, which is committed later. Spec: REST catalog, createTable."""
     content = call.json_object(
         Key("name", text_value),
         Key("schema", an_object),
@@ -67,7 +67,11 @@ def create_table(served: ServedCatalog, call: Call) -> Answer:
 
 
 def _prepare_folders(metadata: TableMetadata) -> None:
-    """Create the local folders of a staged table: some clients, such as DuckDB, write files into folders and make none. Raises `StorageUnavailableError`."""
+    """Create the local folders of a staged table, because some clients, such as DuckDB, write files without creating their folders.
+
+    Raises:
+        StorageUnavailableError: A folder cannot be created.
+    """
     for folder in (metadata_folder(metadata), data_folder(metadata)):
         if scheme_of(folder) == "file":
             try:
@@ -77,7 +81,11 @@ def _prepare_folders(metadata: TableMetadata) -> None:
 
 
 def _definition(content: Mapping[str, Any]) -> tuple[Schema, PartitionSpec, SortOrder]:
-    """Return the schema, the partition spec and the sort order of a body. Raises `RefusedRequest`."""
+    """Return the schema, the partition spec and the sort order in a body.
+
+    Raises:
+        RefusedRequest: One of them has a wrong form.
+    """
     spec, order = content.get("partition-spec"), content.get("write-order")
     try:
         return (
@@ -102,7 +110,7 @@ def register_table(served: ServedCatalog, call: Call) -> Answer:
         metadata = read_metadata_at(handle.io, location).metadata
     except FormatError as error:
         raise bad_request(str(error)) from error
-    # A forged file would make the folder of another table this one's own.
+    # A forged metadata file could claim the folder of another table.
     locations.check_folder(metadata.location, f"the location in {location}")
     locations.check_properties(metadata.properties, location, [metadata.location])
     table = served.catalog.register_table(name, location, overwrite=bool(content.get("overwrite")))
@@ -110,19 +118,19 @@ def register_table(served: ServedCatalog, call: Call) -> Answer:
 
 
 def table_exists(served: ServedCatalog, call: Call) -> Answer:
-    """Check that a table exists; its metadata file is not read. Spec: REST catalog, tableExists."""
+    """Check that a table exists, without reading its metadata file. Spec: REST catalog, tableExists."""
     served.catalog.store.load(call.table())
     return NO_CONTENT
 
 
 def load_table(served: ServedCatalog, call: Call) -> Answer:
-    """Return a table's metadata, or 304 where the client has it. Spec: REST catalog, loadTable."""
+    """Return a table's metadata, or status 304 if the client has it already. Spec: REST catalog, loadTable."""
     text = call.query.get("snapshots", SnapshotMode.ALL).lower()
     if text not in set(SnapshotMode):
         raise bad_request(f"the parameter snapshots is {text!r}; it is all or refs")
     mode = SnapshotMode(text)
     handle, location = served.catalog.handle_of(call.table())
-    if has_no_file(location):  # the server of the catalog behind this one sends the metadata, under no name of its version
+    if has_no_file(location):  # the catalog is another server, which sent the metadata without a location that identifies its version
         loaded = load_metadata(handle)
         return table_answer(served.bodies, loaded, mode=mode, extra=served.access_to(loaded.metadata.location, handle.identifier, call))
     version = file_version(handle.io, location)
@@ -164,13 +172,13 @@ def commit_transaction(served: ServedCatalog, call: Call) -> Answer:
 
 
 def drop_table(served: ServedCatalog, call: Call) -> Answer:
-    """Drop a table, with its files where the client requests it. Spec: REST catalog, dropTable."""
+    """Drop a table, and delete its files if the client requests it. Spec: REST catalog, dropTable."""
     name = call.table()
     if call.is_true("purgeRequested"):
         try:
             served.catalog.purge_table(name)
         except NoSuchFileError:
-            # Without its metadata file nothing can be purged, and the name could never be dropped.
+            # If the metadata file is missing, its files cannot be purged. The name is dropped nevertheless, because it could never be dropped otherwise.
             served.catalog.drop_table(name)
     else:
         served.catalog.drop_table(name)
@@ -178,7 +186,7 @@ def drop_table(served: ServedCatalog, call: Call) -> Answer:
 
 
 def unregister_table(served: ServedCatalog, call: Call) -> Answer:
-    """Drop a table's name, and return its last metadata; every file stays. Spec: REST catalog, unregisterTable."""
+    """Drop a table from the catalog without deleting files, and return its last metadata. Spec: REST catalog, unregisterTable."""
     name = call.table()
     store = served.catalog.store
     for _ in range(TRIES):
@@ -212,22 +220,23 @@ def rename_table(served: ServedCatalog, call: Call) -> Answer:
 
 
 def read_rename(call: Call) -> tuple[Identifier, Identifier]:
-    """Return the old and the new name of a body. Spec: REST catalog, RenameTableRequest."""
+    """Return the old and the new name in the body of a rename. Spec: REST catalog, RenameTableRequest."""
     content = call.json_object(Key("source", an_object), Key("destination", an_object))
     return identifier_of(content["source"], "$.source"), identifier_of(content["destination"], "$.destination")
 
 
 def _made_answer(served: ServedCatalog, handle: TableHandle, loaded: LoadedMetadata, call: Call) -> Answer:
-    """Return the response with a table that this request has made."""
+    """Return the response with a table that this request has created or committed."""
     extra = served.access_to(loaded.metadata.location, handle.identifier, call)
     return table_answer(served.bodies, loaded, version=_version_of(lambda: handle, loaded), extra=extra)
 
 
 def _version_of(handle: Callable[[], TableHandle], loaded: LoadedMetadata) -> object:
-    """Return the version of a metadata file that this request has committed, for the ETag.
+    """Return the version of a metadata file that this request has committed, for the ETag; None if it is unknown.
 
-    Later commits can have deleted the file already, and the server of a catalog behind this one may name none, or one that only it reads. The commit stays a
-    success: for an error the client would delete the files that the table has now.
+    The version cannot be read if later commits have deleted the file, or if another server behind this one keeps the file to itself. This must not become an
+    error:
+    the commit succeeded, and after an error the client would delete the files that the table has now.
     """
     try:
         return None if has_no_file(loaded.location) else file_version(handle().io, loaded.location)

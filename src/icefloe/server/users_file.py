@@ -1,4 +1,4 @@
-"""The file of a server's users: each with the SHA-256 of the token and the roles, as YAML. No token is in it.
+"""The file of a server's users: each user with the SHA-256 of the token and the roles, as YAML. The file contains no tokens.
 
 users:
   etl:
@@ -25,32 +25,32 @@ from icefloe.server.access_control import SHORTEST_TOKEN, Grant, User, Users, ne
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,128}")
-# Who may write a file of users makes users; who may read it learns their names alone.
+# The rights that others must not have on a file of users: with write access they could add users, with read access they only learn names.
 _CHANGED_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-# Who may read a file with a token has the token. The file's group may: an orchestrator gives a secret to a process by a group.
+# The rights that others must not have on a file with a token. The file's group may read it, because orchestrators pass secrets to processes by a group.
 _READ_BY_OTHERS = _CHANGED_BY_OTHERS | stat.S_IROTH
 
 
 def read_users(path: str) -> Users:
-    """Return the users of a file.
+    """Return the users in a file.
 
     Args:
-        path: The file.
+        path: The path of the file.
 
     Raises:
         NoSuchFileError: There is no such file.
         StoragePermissionError: Other users of the machine may change the file.
-        InvalidInputError: It is not such a file, with the entry that is wrong.
+        InvalidInputError: It is not a file of users, or an entry is wrong, which the message names.
     """
     entries = _entries(path)
     return Users.of(_user(name, entry, path) for name, entry in entries.items())
 
 
 def read_token(path: str) -> Users:
-    """Return the one user, an admin of the whole catalog, whose token is the first line of a file.
+    """Return a single user, an admin of the whole catalog, whose token is the first line of a file.
 
     Args:
-        path: The file, such as a secret that an orchestrator mounts.
+        path: The path of the file, such as a secret that an orchestrator mounts.
 
     Raises:
         NoSuchFileError: There is no such file.
@@ -68,19 +68,19 @@ def read_token(path: str) -> Users:
 
 
 def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
-    """Add a user to a file, or give an existing one another token and these roles; a missing file is created for this user of the machine alone.
+    """Add a user to a file, or give an existing user a new token and new roles. A missing file is created with rights only for the current user of the machine.
 
     Args:
-        path: The file.
+        path: The path of the file.
         name: The name of the user.
-        grants: The roles.
+        grants: The roles of the user.
 
     Returns:
-        The token, which is nowhere else.
+        The new token, which is stored nowhere.
 
     Raises:
-        InvalidInputError: The name has other signs than letters, digits and `._@-`, or the file is not one of users.
-        StoragePermissionError: Other users of the machine may change the file, or this one may not.
+        InvalidInputError: The name has characters other than letters, digits and `._@-`, or the file is not a file of users.
+        StoragePermissionError: Other users of the machine may change the file, or the current user may not.
         StorageError: The file cannot be written.
     """
     if not _NAME.fullmatch(name):
@@ -98,10 +98,10 @@ def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
 
 
 def _replace(path: str, text: str) -> None:
-    """Replace the file of users, of which the lock is held."""
+    """Replace the file of users. The caller must hold its lock."""
     part = f"{path}.part"
     try:
-        # A process that ended here has left its part: it is removed, so that the new one has the rights of a new file, and no link is followed.
+        # A process that died here has left its part file. It is removed, so that the new file has fresh rights and no link is followed.
         with suppress(FileNotFoundError):
             os.unlink(part)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -116,9 +116,11 @@ def _replace(path: str, text: str) -> None:
 
 @contextmanager
 def _lock(path: str) -> Iterator[None]:
-    """Hold the lock of a file of users, so that of two processes which add users neither drops the user of the other.
+    """Hold the lock of a file of users in a `with` block, so that two processes which add users do not lose a user.
 
-    The lock is on a file of its own, since the file of users is replaced. Its file stays: another process may wait for it. Windows has no such lock.
+    The lock is on a separate file, because the file of users is replaced. The lock file is never deleted, because another process may be waiting for it.
+    Windows has
+    no such lock.
     """
     lock = f"{path}.lock"
     try:
@@ -134,7 +136,17 @@ def _lock(path: str) -> Iterator[None]:
 
 
 def _text(path: str, forbidden: int) -> str:
-    """Return the content of a file none of whose rights is forbidden."""
+    """Return the content of a file after checking its access rights.
+
+    Args:
+        path: The path of the file.
+        forbidden: The mode bits that the file must not have.
+
+    Raises:
+        NoSuchFileError: There is no such file.
+        StoragePermissionError: The file has a forbidden right.
+        InvalidInputError: The file cannot be read.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -156,8 +168,8 @@ def _text(path: str, forbidden: int) -> str:
 
 def _entries(path: str) -> dict[str, Any]:
     try:
-        # Scalars stay text: YAML's own types would make a number of a digest of digits.
-        content = yaml.load(_text(path, _CHANGED_BY_OTHERS), Loader=yaml.BaseLoader)  # noqa: S506  BaseLoader makes texts, lists and mappings alone
+        # Scalars stay text, because YAML would convert a digest of only digits to a number.
+        content = yaml.load(_text(path, _CHANGED_BY_OTHERS), Loader=yaml.BaseLoader)  # noqa: S506  BaseLoader creates only texts, lists and mappings
     except yaml.YAMLError:
         raise InvalidInputError("the file of users is not YAML", path=path, next_step="make one: icefloe server-user FILE NAME") from None
     entries = content.get("users") if isinstance(content, dict) else None

@@ -58,7 +58,7 @@ def create_view(served: ServedCatalog, call: Call) -> Answer:
         name,
         view_version=version,
         schema=schema,
-        default_namespace=version.default_namespace,  # also the empty one
+        default_namespace=version.default_namespace,  # even if it is empty
         properties=properties,
         location=folder,
     )
