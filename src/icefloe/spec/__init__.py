@@ -1,1 +1,1 @@
-"""What the Iceberg specification defines, as values and rules over Arrow arrays. Nothing here opens a file, reads a clock or shows anything: see `ports.py`."""
+"""The definitions of the Iceberg specification, as values and rules over Arrow arrays. This package opens no files and reads no clock: see `ports.py`."""

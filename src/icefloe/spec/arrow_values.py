@@ -1,7 +1,7 @@
 """Conversion of Python values and numpy arrays to Arrow and back without pandas.
 
 `pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas first, which takes as long as planning a scan of 30,000 files.
-`values.py` determines what the values mean. Spec: none, this is memory layout.
+`values.py` defines the meaning of the values. It implements no section of the specification, only memory layout.
 """
 
 from array import array
@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-# The code of `array.array` for Arrow's fixed-width types; `array.array` refuses values of other types or beyond the width.
+# The type code of `array.array` for each of Arrow's fixed-width types. `array.array` refuses values of other types, or beyond the width.
 _CODES = {pa.int32(): "i", pa.int64(): "q", pa.float32(): "f", pa.float64(): "d"}
-# The memory of null numbers.
+# Zeros that arrays of nulls share as their values.
 _ZEROS = pa.py_buffer(bytes(2**20))
 
 
@@ -36,7 +36,7 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 
 
 def scalar_of(value: Any, kind: Any) -> Any:
-    """Return one value as a scalar of an Arrow type; raises as `array_of` does."""
+    """Return one value as a scalar of an Arrow type. Raises as `array_of`."""
     return array_of((value,), kind)[0]
 
 
@@ -64,13 +64,16 @@ def positions_array(positions: NDArray[np.integer[Any]]) -> Any:
 
 
 def numpy_of(values: Any) -> NDArray[Any]:
-    """Return the values of a fixed-width Arrow array without nulls, chunked or not, as numpy; a view where Arrow's bytes allow it."""
+    """Return the values of a fixed-width Arrow array without nulls, chunked or not, as a numpy array.
+
+    It is a view of Arrow's memory if possible, else a copy.
+    """
     plain = array_of_chunks(values)
     start, end = plain.offset, plain.offset + len(plain)
     data = plain.buffers()[1] or b""
     if pa.types.is_boolean(plain.type):
         return np.unpackbits(np.frombuffer(data, np.uint8), count=end if len(plain) else 0, bitorder="little")[start:].view(bool)
-    # A buffer that came over a network may be longer than its values, by no whole number of them.
+    # A buffer that was received over a network may be longer than its values, and its length need not be a multiple of their width.
     return np.frombuffer(data, _CODES[plain.type], count=end if len(plain) else 0)[start:end]
 
 
@@ -87,15 +90,15 @@ def array_of_chunks(values: Any) -> Any:
 
 
 def offsets_of(lists: Any) -> NDArray[np.int32]:
-    """Return where the items of each list of an Arrow array begin in its `values`, and where the last list ends."""
-    if not len(lists):  # Arrow allows an empty buffer
+    """Return the offsets of an Arrow list array: where the items of each list begin in its `values`, and at the end where the last list ends."""
+    if not len(lists):  # Arrow allows an empty offsets buffer
         return np.zeros(1, dtype=np.int32)
     end = lists.offset + len(lists) + 1
     return np.frombuffer(lists.buffers()[1], np.int32, count=end)[lists.offset : end]
 
 
 def validity_buffer(validity: NDArray[np.bool_] | None) -> Any:
-    """Return Arrow's validity bitmap of a mask; None, for no nulls, stays None."""
+    """Return the Arrow validity bitmap for a mask; None, which means no nulls, stays None."""
     return None if validity is None else pa.py_buffer(np.packbits(validity, bitorder="little"))
 
 
@@ -105,7 +108,7 @@ def mask_array(mask: NDArray[np.bool_]) -> Any:
 
 
 def _array(values: Sequence[Any], kind: Any, validity: NDArray[np.bool_] | None) -> Any:
-    """Convert values without None; where `validity` is False the value is a placeholder for null."""
+    """Convert values without None to an array. Where `validity` is False, the value is a placeholder for null."""
     if kind in _CODES:
         return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), pa.py_buffer(array(_CODES[kind], values))])
     if pa.types.is_boolean(kind):
@@ -116,7 +119,7 @@ def _array(values: Sequence[Any], kind: Any, validity: NDArray[np.bool_] | None)
         return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), _offsets(values), pa.py_buffer(b"".join(values))])
     if kind == pa.string():
         if set(map(type, values)) == {str} and (joined := "".join(values)).isascii():
-            # Each character is one byte, so that no value has to be encoded by itself.
+            # In ASCII text each character is one byte, so all values are encoded together.
             return pa.Array.from_buffers(kind, len(values), [validity_buffer(validity), _offsets(values), pa.py_buffer(joined.encode())])
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
         return _array(encoded, pa.binary(), validity).cast(kind)

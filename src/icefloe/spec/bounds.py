@@ -20,10 +20,10 @@ def truncate_lower_bound(kind: PrimitiveType, value: Any, width: int) -> Any:
 def truncate_upper_bound(kind: PrimitiveType, value: Any, width: int) -> Any:
     """Return the smallest value of at most `width` code points or bytes that is not below `value`.
 
-    Where something is cut off, the last code point or byte that can be incremented is incremented, and everything after it is dropped.
+    A longer value is cut off, its last code point or byte that can be incremented is incremented, and everything after it is dropped.
 
     Returns:
-        The upper bound; None where there is none, so no bound may be written.
+        The upper bound; None if no such value exists, so that no bound may be written.
     """
     if not isinstance(kind, StringType | FixedType | BinaryType) or len(value) <= width:
         return value

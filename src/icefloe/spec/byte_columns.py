@@ -1,4 +1,4 @@
-"""Arrow columns of serialized values, read into numpy arrays without a Python object per value.
+"""Reads Arrow columns of serialized values into numpy arrays, without a Python object per value.
 
 `values.py` determines the type of the values. Spec: Appendix D, binary single-value serialization.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from icefloe.spec.arrow_values import array_of, array_of_chunks, numpy_of
 
-# A decimal of 38 digits takes 16 bytes, also in Arrow's decimal128.
+# The bytes of a decimal with 38 digits, and of Arrow's decimal128.
 DECIMAL_WIDTH = 16
 _DAY_WIDTH = 4
 
@@ -45,23 +45,23 @@ def spans_of(column: Any) -> ByteSpans:
 
 
 def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Return which values are exactly `width` bytes long, and these values as a matrix of one row per value."""
+    """Return a mask of the values that are exactly `width` bytes long, and these values as a matrix with one row for each."""
     has_width = spans.valid & (spans.lengths == width)
-    if len(has_width) and has_width.all():  # then they are contiguous
+    if len(has_width) and has_width.all():  # all values have this width, so they are contiguous
         return has_width, spans.data[spans.starts[0] : spans.starts[0] + len(has_width) * width].reshape(len(has_width), width)
     return has_width, spans.data[spans.starts[has_width][:, None] + np.arange(width)]
 
 
 def rows_starting_with(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Return which values have at least `width` bytes, and the first `width` bytes of these as a matrix of one row per value."""
+    """Return a mask of the values with at least `width` bytes, and the first `width` bytes of these values as a matrix with one row for each."""
     is_long_enough = spans.valid & (spans.lengths >= width)
     return is_long_enough, spans.data[spans.starts[is_long_enough][:, None] + np.arange(width)]
 
 
 def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the values as numbers of the first of `dtypes`, and which are known.
+    """Return the values as numbers of the first type in `dtypes`, and a mask of the known values.
 
-    A value with the width of another of `dtypes` was written before its column was promoted; a value of any other width is unknown.
+    A value with the width of another type in `dtypes` was written before the column was promoted, and is converted. A value of any other width is unknown.
     """
     numbers = np.zeros(len(spans.starts), dtypes[0])
     is_number = np.zeros(len(spans.starts), np.bool_)
@@ -73,7 +73,7 @@ def fixed_width_numbers(spans: ByteSpans, dtypes: Sequence[str]) -> tuple[NDArra
 
 
 def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Return the big-endian two's complement values as rows of 16 little-endian bytes, and which are known (1 to 16 bytes long)."""
+    """Return big-endian two's complement values as rows of 16 little-endian bytes, and a mask of the known values, which are 1 to 16 bytes long."""
     words = np.zeros((len(spans.starts), DECIMAL_WIDTH), np.uint8)
     is_number = np.zeros(len(spans.starts), np.bool_)
     for width in np.unique(spans.lengths[spans.valid]).tolist():
@@ -87,15 +87,15 @@ def decimal_words(spans: ByteSpans) -> tuple[NDArray[np.uint8], NDArray[np.bool_
 
 
 def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Convert the values of 4 bytes, which are dates, to the units of a timestamp.
+    """Convert the values of 4 bytes, which are dates from before a type promotion, to timestamps.
 
     Args:
         spans: The values.
-        units_per_day: Units of the timestamp in one day.
-        limits: The least and greatest timestamp; a date outside of them is unknown.
+        units_per_day: The number of the timestamp's units in one day.
+        limits: The least and the greatest timestamp; a date outside of this range is unknown.
 
     Returns:
-        The timestamps, and which of the values are known dates.
+        The timestamps, and a mask of the values that are known dates.
     """
     has_width, rows = rows_of_width(spans, _DAY_WIDTH)
     days = rows.view("<i4").ravel().astype(np.int64)
@@ -109,7 +109,7 @@ def days_in_units(spans: ByteSpans, units_per_day: int, limits: tuple[int, int])
 
 
 def strings_of(column: Any) -> Any:
-    """Return a binary column as an Arrow string array; null where a value is not UTF-8."""
+    """Return a binary column as an Arrow string array; values that are not UTF-8 become null."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

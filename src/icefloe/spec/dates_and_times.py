@@ -1,8 +1,7 @@
 """Conversion of days, microseconds and nanoseconds since 1970 to text and to Python's date and time classes, both ways.
 
-`values.py` determines the type of each number; partition transforms of time are in `partitioning/transforms.py`. All arithmetic is exact, on integers and the
-proleptic Gregorian calendar, also before 1970. Spec: Primitive Types; Appendix D, JSON single-value
-serialization.
+`values.py` defines which unit each type has; `partitioning/transforms.py` has the partition transforms of time. All arithmetic is exact, on integers in the
+proleptic Gregorian calendar, before 1970 too. Spec: Primitive Types; Appendix D, JSON single-value serialization.
 """
 
 import re
@@ -21,7 +20,7 @@ _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - `timestamp` of the spec has no zone
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
-# The calendar repeats after this many years; Python's dates end at the year 9999.
+# The calendar repeats after this many years. Years that Python's dates do not support are shifted by it.
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
 # Years beyond 9999 and below 0 have a sign, as ISO 8601 requires and Java writes.
@@ -112,7 +111,7 @@ def parse_timestamp(text: str, *, utc: bool, nanos: bool = False) -> int:
         nanos: Whether to return nanoseconds instead of microseconds since 1970.
 
     Raises:
-        ValueError: The text has another form, a digit finer than the unit, or a zone although `utc` is False.
+        ValueError: The text has another form, more fraction digits than the unit has, or a zone although `utc` is False.
     """
     match = _TIMESTAMP_TEXT.fullmatch(text)
     if not match:
@@ -125,7 +124,7 @@ def parse_timestamp(text: str, *, utc: bool, nanos: bool = False) -> int:
 
 
 def format_date(days: int) -> str:
-    """Return a date such as `2017-11-16`; years outside of 0 to 9999 as Java formats them for people, without a plus sign."""
+    """Return a date such as `2017-11-16`. Years above 9999 have no plus sign, as in Java's texts for people."""
     return str(np.datetime_as_string(np.datetime64(days, "D")))
 
 

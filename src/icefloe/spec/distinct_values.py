@@ -1,6 +1,6 @@
-"""Hashes of the distinct values of a column, for theta sketches; each value is hashed in its binary single-value serialization.
+"""Hashes of the distinct values of a column, for theta sketches. The hash of a value is that of its binary single-value serialization.
 
-The sketches are in `puffin/theta_sketch.py`; `values.py` serializes single values, and this module must agree with it.
+`puffin/theta_sketch.py` has the sketches. `values.py` serializes single values; this module must produce the same bytes.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Appendix D, binary single-value serialization.
 """
 
@@ -17,12 +17,12 @@ from icefloe.spec.puffin.theta_hash import Hashes, theta_hashes, theta_hashes_of
 from icefloe.spec.types import BooleanType, DecimalType, PrimitiveType, UnknownType
 
 _NONE = np.zeros(0, np.uint64)
-# In bytes. Values up to this length are hashed together by length; longer ones one by one.
+# The length in bytes up to which values of equal length are hashed together; longer values are hashed one by one.
 _MAX_VECTORIZED_WIDTH = 16
 
 
 def column_hashes(kind: PrimitiveType, column: Any) -> Hashes:
-    """Return the hashes of the distinct values of an Arrow array of the column's in-memory type; nulls, and values without bytes, have none.
+    """Return the hashes of the distinct values of an Arrow array of the column's in-memory type. Nulls and values without bytes are left out.
 
     Floats are compared by their bits, as they are serialized: 0.0 and -0.0 are two values.
     """
@@ -64,7 +64,7 @@ def _longer(spans: ByteSpans) -> list[tuple[int, int]]:
 
 
 def _decimal_hashes(array: Any) -> Hashes:
-    """Hash decimals as unscaled numbers, big endian in two's complement, in as few bytes as possible."""
+    """Return the hashes of decimals, serialized as unscaled numbers in big-endian two's complement with as few bytes as possible."""
     if not len(array):
         return _NONE
     wide = array.cast(pa.decimal128(38, array.type.scale))
@@ -75,13 +75,13 @@ def _decimal_hashes(array: Any) -> Hashes:
 
 
 def _fewest_bytes(words: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the number of bytes that each little-endian number of 16 bytes needs with its sign.
+    """Return the number of bytes that each little-endian number of 16 bytes needs in two's complement.
 
-    A byte is needed where it, or the top bit of the byte below, differs from the sign.
+    A byte is needed if it differs from the sign extension, or if the top bit of the byte below differs from the sign.
     """
     sign = np.where(words[:, -1:] & 0x80, 0xFF, 0).astype(np.uint8)
     magnitude = words ^ sign
-    # The bit above the highest that differs from the sign must be there too.
+    # One more bit is needed for the sign, above the highest bit that differs from it.
     needed = np.zeros(words.shape, np.bool_)
     needed[:, 0] = True
     needed[:, 1:] = (magnitude[:, 1:] != 0) | (magnitude[:, :-1] & 0x80 != 0)

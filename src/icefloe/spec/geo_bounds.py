@@ -1,4 +1,4 @@
-"""Bounds of geometry and geography columns: the bounding box of the shapes of a column, whose two corners are the bounds of a data file.
+"""Bounds of geometry and geography columns: two corners of the bounding box of all shapes of a column in a data file.
 
 `wkb.py` parses shapes; `bounds.py` and `values.py` have the bounds of other types. Spec: Bounds for Geometry and Geography;
 Appendix D, Bound serialization.
@@ -22,7 +22,7 @@ _MAX_DEGREES = (180.0, 90.0)
 
 
 class GeospatialBound(NamedTuple):
-    """The least or the greatest coordinates of a bounding box; z and m are None where no shape has them."""
+    """The least or the greatest coordinates of a bounding box; z and m are None if no shape has them."""
 
     x: float
     y: float
@@ -35,7 +35,7 @@ class GeospatialBound(NamedTuple):
 
 
 def geospatial_bound_to_bytes(bound: GeospatialBound) -> bytes:
-    """Serialize a bound: x, y, then z and m where they are known, little endian; an unknown z before an m is NaN."""
+    """Serialize a bound as little-endian doubles: x, y, then z and m if they are known. If only m is known, z is NaN."""
     numbers = [bound.x, bound.y]
     if bound.m is not None:
         numbers += [math.nan if bound.z is None else bound.z, bound.m]
@@ -63,13 +63,13 @@ def geospatial_bound_from_bytes(data: bytes) -> GeospatialBound:
 
 
 def geo_bounds(kind: IcebergType, wkb: Any) -> tuple[GeospatialBound, GeospatialBound] | None:
-    """Return the lower and upper bound of every shape of an Arrow binary array or chunked array.
+    """Return the lower and the upper bound over all shapes of an Arrow binary array or chunked array.
 
-    Nulls and NaN coordinates are ignored, and a z or m that no shape has is left out. A geography has bounds only where all its shapes are points: an edge
-    between two points bends, and may cross the date line.
+    Nulls and NaN coordinates are ignored; z and m are left out if no shape has them. A geography has bounds only if all its shapes are points, because an edge
+    between two points is curved, and may cross the date line.
 
     Returns:
-        The lower and the upper bound; None where no bounds may be written, such as without an x or a y.
+        The lower and the upper bound; None if no bounds may be written, for example because there is no x or y.
 
     Raises:
         FormatError: A value is not a shape.
@@ -104,7 +104,7 @@ class _Box:
         self._high: dict[str, float] = {}
 
     def add(self, dimensions: str, points: Any) -> None:
-        """Add points, one a row of coordinates."""
+        """Add points. Each row of `points` has the coordinates of one point, in the order of `dimensions`."""
         numbers = np.asarray(points, np.float64)
         for axis, column in zip(f"XY{dimensions}", numbers.T, strict=True):
             coordinates = column[~np.isnan(column)]
@@ -113,7 +113,7 @@ class _Box:
                 self._high[axis] = max(self._high.get(axis, -math.inf), float(coordinates.max()))
 
     def bounds(self) -> tuple[GeospatialBound, GeospatialBound] | None:
-        """Return the lower and upper bound, or None without an x or a y."""
+        """Return the lower and the upper bound; None if there is no x or no y."""
         if not {"X", "Y"} <= self._low.keys():
             return None
         return _bound_of(self._low), _bound_of(self._high)
@@ -128,7 +128,7 @@ def _is_on_the_globe(bounds: tuple[GeospatialBound, GeospatialBound]) -> bool:
 
 
 def _add_points(box: _Box, spans: ByteSpans) -> Any:
-    """Add all little-endian points at once, since most columns have only these; return the mask of the other values."""
+    """Add all little-endian points at once, since most columns have only these. Return a mask of the other values."""
     rest = spans.valid.copy()
     for dimensions, number in (("", 1), ("Z", 1001), ("M", 2001), ("ZM", 3001)):
         has_width, rows = rows_of_width(spans, 5 + 8 * (2 + len(dimensions)))
@@ -142,7 +142,7 @@ def _add_points(box: _Box, spans: ByteSpans) -> Any:
 
 
 def _points(shape: Shape) -> Iterator[tuple[str, Sequence[tuple[float, ...]]]]:
-    """Yield the points of a shape and of the shapes in it, with their dimensions; nothing for empty ones."""
+    """Yield the points of a shape, and of the shapes in it, with their dimensions. Empty shapes yield nothing."""
     if shape.kind in (POINT, LINE):
         parts: Iterable[Any] = (shape.parts,)
     elif shape.kind == POLYGON:

@@ -7,23 +7,23 @@ from icefloe.errors import InvalidIdentifierError
 
 Identifier = tuple[str, ...]
 _CONTROLS = frozenset(map(chr, range(32))) | {chr(127)}
-# A name becomes a folder of the warehouse and a level of a dotted name, so it cannot contain these.
+# Characters that a name cannot contain, because it becomes a folder in the warehouse and a level of a dotted name.
 REFUSED_CHARACTERS = frozenset("./\\") | _CONTROLS
-# A level of a text: between backquotes, where it may have dots, or up to the next dot.
+# A level of a dotted name: a text in backquotes, which may contain dots, or everything up to the next dot.
 _LEVEL = re.compile(r"`([^`]+)`(?=\.|$)|([^.]*)")
-# The width of the catalog's name columns. Origin: the SQL catalog contract shared by Java and PyIceberg.
+# The greatest length of a name: the width of the name columns in the SQL catalog's tables, which Java and PyIceberg share.
 MAX_NAME_LENGTH = 255
 
 
 def to_identifier(name: str | Iterable[str], *, of_server: bool = False) -> Identifier:
-    """Return the parts of a dotted name or a tuple, each checked.
+    """Return the levels of a dotted name or a tuple, after checking each of them.
 
     Args:
-        name: The name.
-        of_server: Whether a server keeps the names, so that they become no folders here and may have dots and slashes: in a tuple, or between backquotes.
+        name: The dotted name, or the levels.
+        of_server: Whether a server stores the names. They do not become folders then, and may contain dots and slashes: in a tuple, or in backquotes.
 
     Raises:
-        InvalidIdentifierError: it is neither text nor a tuple, or a part is empty, too long, or has a character that a name may not contain.
+        InvalidIdentifierError: the name is neither text nor a tuple, or a level is empty, too long, or has a character that is not allowed.
     """
     if not isinstance(name, Iterable):
         raise InvalidIdentifierError(
@@ -45,7 +45,7 @@ def to_identifier(name: str | Iterable[str], *, of_server: bool = False) -> Iden
 
 
 def to_table_identifier(name: str | Iterable[str], *, of_server: bool = False) -> Identifier:
-    """Return the parts of a table's name: as `to_identifier`, with at least one namespace level before the name."""
+    """Return the levels of a table's name, as `to_identifier` does. There must be at least one namespace level before the name."""
     parts = to_identifier(name, of_server=of_server)
     if len(parts) < 2:
         raise InvalidIdentifierError(
@@ -55,12 +55,12 @@ def to_table_identifier(name: str | Iterable[str], *, of_server: bool = False) -
 
 
 def dotted(identifier: Identifier) -> str:
-    """Join the parts with dots, as catalogs store a namespace; a part with a dot or a slash of its own is between backquotes, as `to_identifier` reads it."""
+    """Join the levels with dots, as catalogs store a namespace. A level that contains a dot or a slash is put in backquotes, which `to_identifier` reads."""
     return ".".join(f"`{part}`" if REFUSED_CHARACTERS.intersection(part) else part for part in identifier)
 
 
 def _levels(text: str) -> Identifier:
-    """Return the levels of a text, of which those between backquotes may have dots."""
+    """Split a dotted name into its levels. A level in backquotes may contain dots."""
     levels, end = [], -1
     while end < len(text):
         match = _LEVEL.match(text, end + 1)

@@ -1,9 +1,9 @@
-"""`Limits`: how large, how many and how deeply nested the parts of a file may be, whatever the file claims.
+"""`Limits`: the greatest size, number and nesting depth of the parts of a file that are read.
 
-A file of a few kilobytes can claim, or unpack to, more than any machine has. Everything read is checked against these limits before memory is allocated. They
-belong to the process and not to a table or a catalog: a table is not trusted, and it is the process that runs out of memory. `icefloe.set_limits` and the
-environment (`ICEFLOE_LIMITS__AVRO_BLOCK_BYTES=...`, read when `icefloe` is imported) change them. Spark's tasks get the limits of the driver.
-The format has no such limits.
+A file of a few kilobytes can claim a size, or decompress to a size, that exceeds the memory of any machine. So everything is checked against these limits
+before memory is allocated. The limits belong to the process, not to a table or a catalog, because tables are not trusted, and because it is the process that
+runs out of memory. `icefloe.set_limits` and the environment (`ICEFLOE_LIMITS__AVRO_BLOCK_BYTES=...`, read when `icefloe` is imported) change them. Spark's
+tasks get the limits of the driver. The format has no such limits.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,15 +25,16 @@ class Limits:
     avro_file_bytes: int = 2048 * _MIB
     # Types of an Avro schema, counted wherever they are used: named types may expand to exponentially many.
     avro_schema_types: int = 200_000
-    # The same for a manifest or a manifest list. A partition field has three.
+    # Types of the Avro schema of a manifest or a manifest list. A partition field has three.
     manifest_schema_types: int = 5_000
     # Bytes of a metadata file of a table or a view, unpacked. A million snapshots take 0.7 GB.
     metadata_bytes: int = 1024 * _MIB
-    # Values in lists and objects of such a file, estimated by its commas, if more than 64 MiB were unpacked. Two bytes of text may need sixty of memory.
+    # Values in lists and objects of a metadata file, estimated by its commas; checked if it has more than 64 MiB uncompressed. Two bytes of text may need sixty
+    # bytes of memory.
     metadata_values: int = 32 * _MIB
     # Nesting depth of structs, lists and maps in a schema that is read, or of fields in a name mapping. Arrow reads no Parquet file deeper than 98.
     read_nesting: int = 100
-    # The same for a schema that is written: of a new table, after a change, or of written rows. See `spec/schema/nesting.py`.
+    # Nesting depth of a schema that is written: of a new table, after a change, or of written rows. See `spec/schema/nesting.py`.
     write_nesting: int = 30
     # Bytes of a Puffin footer, unpacked. 64 MiB describe some 300,000 blobs.
     puffin_footer_bytes: int = 64 * _MIB
@@ -47,7 +48,7 @@ class Limits:
     parquet_footer_items: int = 1_000_000
     # Rows of an ORC stripe, which is read as a whole.
     orc_stripe_rows: int = 64 * _MIB
-    # Rows of an ORC stripe times the primitive columns that are read of it: 2 GiB of 8-byte numbers.
+    # Rows of an ORC stripe times the number of its primitive columns that are read: 2 GiB of 8-byte numbers.
     orc_stripe_values: int = 256 * _MIB
 
     def __post_init__(self) -> None:
@@ -77,8 +78,8 @@ def limits() -> Limits:
 def set_limits(new: Limits) -> Limits:
     """Set the limits of this process, for all its threads, and return the previous ones.
 
-    Call it before tables are opened and before Spark's session is used: what has been read is not checked again, and Spark's tasks get the limits that the
-    driver has when their job is created.
+    Call it before tables are opened and before a Spark session is used: files that have been read are not checked again, and Spark's tasks get the limits that
+    the driver has when their job is created.
 
     Raises:
         InvalidInputError: The argument is not `Limits`.
@@ -97,7 +98,7 @@ def limits_from_environment(environment: Mapping[str, str]) -> Limits:
     """Return the default limits, replaced by those that environment variables set.
 
     Raises:
-        InvalidPropertyError: A variable names no limit, or its value is not a whole number above 0.
+        InvalidPropertyError: There is no limit with the name in a variable, or its value is not a whole number above 0.
     """
     names = {field.name for field in fields(Limits)}
     values: dict[str, int] = {}

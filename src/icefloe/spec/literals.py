@@ -1,6 +1,6 @@
 """Conversion of Python values and texts to physical values: the literals of filters and the values of partitions and defaults.
 
-The entry point is `values.to_physical`, which converts the plain errors here to Icefloe's. Spec: Primitive Types.
+`values.to_physical` is the entry point; it turns the built-in exceptions of this module into Icefloe's errors. Spec: Primitive Types.
 """
 
 import re
@@ -38,7 +38,7 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.wkb import check_wkb, wkb_of_text
 
-# Enough digits for any decimal(38, s); Python's default of 28 would round silently.
+# A context with enough digits for any decimal(38, s). Python's default of 28 digits would round silently.
 _WIDE = Context(prec=100)
 _INTEGER_TEXT = re.compile(r"[+-]?\d+", re.ASCII)
 
@@ -84,7 +84,7 @@ def _native(kind: PrimitiveType, value: Any) -> Any:
 
 def _nanos_of_numpy(value: np.datetime64) -> int:
     unit, step = np.datetime_data(value.dtype)
-    if unit not in _NANOS_PER_UNIT:  # a calendar unit, or one finer than the nanosecond
+    if unit not in _NANOS_PER_UNIT:  # a calendar unit such as months, or a unit finer than the nanosecond
         days = value.astype("datetime64[D]")
         if days != value:
             raise ValueError("the finest unit is the nanosecond")
@@ -141,7 +141,7 @@ def _to_decimal(kind: PrimitiveType, value: Any) -> Decimal:
     scaled = number.quantize(Decimal(1).scaleb(-kind.scale), context=_WIDE)
     if scaled != number:
         raise ValueError(f"it has more than {kind.scale} digits after the point")
-    return _WIDE.add(scaled, Decimal(0))  # a decimal has no negative zero
+    return _WIDE.add(scaled, Decimal(0))  # decimals of the format have no negative zero
 
 
 def _to_date(kind: PrimitiveType, value: Any) -> int:
@@ -176,7 +176,7 @@ def _timestamp_count(kind: PrimitiveType, value: Any, *, utc: bool, nanos: bool)
     if isinstance(value, datetime):
         if value.tzinfo is not None and not utc:
             raise ValueError("the column has no time zone; leave the zone out")
-        finer = getattr(value, "nanosecond", 0)  # datetimes of pandas have three digits more than those of Python
+        finer = getattr(value, "nanosecond", 0)  # pandas timestamps have three more fraction digits than Python's datetimes
         if finer and not nanos:
             raise ValueError("the finest unit is the microsecond")
         whole: Any = value
@@ -252,7 +252,7 @@ _CONVERSIONS: Mapping[type[PrimitiveType], Callable[[PrimitiveType, Any], Any]] 
 
 _DATE = r"(?:\d{4}|[+-]\d{4,9})-\d\d-\d\d"
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?"
-# Forms that JSON requires of texts for which users have more freedom: a timestamptz must have a zone, which is UTC. Spec: Appendix D, JSON.
+# The forms of texts in JSON, which are stricter than those of users: for example, a timestamptz must have a zone, and it must be UTC. Spec: Appendix D, JSON.
 JSON_FORMS: Mapping[type[PrimitiveType], re.Pattern[str]] = {
     kind: re.compile(form, re.ASCII)
     for kind, form in (

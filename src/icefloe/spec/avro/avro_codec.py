@@ -13,7 +13,7 @@ from icefloe.errors import AvroFormatError, InvalidPropertyError, UnsupportedFea
 from icefloe.spec.avro.avro_errors import above_limit, broken_avro
 from icefloe.spec.limits import limits
 
-# The library does not have a wheel for every platform; zlib does the same everywhere.
+# The library does not have a wheel for every platform; without it zlib compresses.
 _isal: Any = None
 try:
     from isal import isal_zlib
@@ -24,7 +24,7 @@ except ImportError:
 
 Bytes = bytes | memoryview
 
-# The values of the property `write.avro.compression-codec`, and Avro's name of each.
+# The values of the property `write.avro.compression-codec`, each with Avro's name of the codec.
 CODECS = {
     "null": "null",
     "uncompressed": "null",
@@ -35,25 +35,26 @@ CODECS = {
     "zstd": "zstandard",
     "snappy": "snappy",
 }
-# Avro's deflate blocks carry neither header nor checksum (RFC 1951).
+# Avro's deflate blocks have neither header nor checksum (RFC 1951).
 _RAW_DEFLATE = -15
 # The default level of zlib. Level 9 made manifests 1 % smaller and took twice as long.
 _DEFLATE_LEVEL = 6
-# The middle level of ISA-L: a thirteenth of zlib's time for manifests a tenth larger. It is used to compress only: it decompresses damaged bytes without error.
+# The middle level of ISA-L takes a thirteenth of zlib's time and makes manifests a tenth larger. It is not used to decompress: it accepts damaged bytes.
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
 _ZSTANDARD_MAGIC = b"\x28\xb5\x2f\xfd"
-# The initial output buffer: large enough for a usual block, since growing it costs a tenth of the time; a small block gets a smaller one.
+# The initial size of the output buffer: enough for a usual block, because growing the buffer costs a tenth of the time. Small blocks get a smaller buffer.
 _INFLATED_BYTES = 72 * 1024
 _INFLATED_TIMES = 8
-# The most bytes that one compressed byte can expand to: a length of 258 in two bits; 128 KiB of one byte in four bytes; 64 bytes in three.
+# For each codec, the most bytes that one compressed byte can expand to. Deflate can encode 258 bytes in two bits, zstandard 128 KiB in four bytes, snappy 64
+# bytes in three.
 _MOST_DEFLATED = 1032
 _MOST_ZSTANDARD = 32 * 1024
 _MOST_SNAPPY = 22
 
 
 def codec_name(name: str) -> str:
-    """Return Avro's name of a codec that a user configured. Raises `InvalidPropertyError` for an unknown codec."""
+    """Return Avro's name for a codec name of the user's configuration. Raises `InvalidPropertyError` for an unknown codec."""
     try:
         return CODECS[name.lower()]
     except KeyError:
@@ -62,7 +63,7 @@ def codec_name(name: str) -> str:
 
 
 def decompress(codec: str, data: bytes, *, path: str, offset: int) -> bytes:
-    """Return the uncompressed bytes of one block, of which at most the limit `avro_block_bytes` are decompressed.
+    """Return the uncompressed bytes of one block. Decompression stops at the limit `avro_block_bytes`.
 
     Args:
         codec: Avro's name of the codec.
@@ -99,7 +100,7 @@ def _decompress_deflate(data: bytes, path: str, offset: int) -> bytes:
     inflater = zlib.decompressobj(_RAW_DEFLATE)
     plain = inflater.decompress(data, limit)
     if not inflater.eof:
-        # The end marker may follow the last allowed byte.
+        # One more byte is requested; there is none if only the end marker follows the last allowed byte.
         if inflater.decompress(inflater.unconsumed_tail, 1):
             raise _too_large(data, path, offset)
         if not inflater.eof:
@@ -113,12 +114,11 @@ def _decompress_zstandard(data: bytes, path: str, offset: int) -> bytes:
     limit = limits().avro_block_bytes
     size = _zstandard_size(data)
     if size is not None and size <= min(limit, len(data) * _MOST_ZSTANDARD):
-        with suppress(pa.ArrowException, OSError):  # the stream decides what the data are: damaged, or several frames
+        with suppress(pa.ArrowException, OSError):  # reading it as a stream finds out whether the data are damaged or have several frames
             return bytes(pa.decompress(data, size, codec="zstd", asbytes=True))
-    # Read as a stream, which takes 25 microseconds longer, where a frame does not have its size. The operating system does not allocate pages of the buffer
-    # that are never written.
+    # A frame without its size in the header is read as a stream, which takes 25 microseconds longer. Pages of the buffer that are never written need no memory.
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        # `read` of pyarrow never frees the bytes object of a read that fails.
+        # `read_buffer` is used because pyarrow's `read` never frees its bytes object if it fails.
         plain = bytes(stream.read_buffer(min(limit, len(data) * _MOST_ZSTANDARD) + 1))
     if len(plain) > limit:
         raise _too_large(data, path, offset)
@@ -126,7 +126,7 @@ def _decompress_zstandard(data: bytes, path: str, offset: int) -> bytes:
 
 
 def _zstandard_size(data: bytes) -> int | None:
-    """Return the size that the header of a zstandard frame has; None without one. Spec: RFC 8878, Frame_Header."""
+    """Return the uncompressed size from the header of a zstandard frame; None if the header does not contain it. Spec: RFC 8878, Frame_Header."""
     if not data.startswith(_ZSTANDARD_MAGIC) or len(data) < 6:
         return None
     descriptor = data[4]
@@ -148,14 +148,14 @@ def _decompress_snappy(data: bytes, path: str, offset: int) -> bytes:
         raise above_limit(path, offset, f"a block of {len(data)} bytes claims to unpack to {claimed}", "avro_block_bytes")
     if claimed > _MOST_SNAPPY * len(data):
         raise broken_avro(path, offset, f"a snappy block of {len(data)} bytes claims to hold {claimed}")
-    plain = bytes(pa.decompress(data[:-4], claimed, codec="snappy", asbytes=True))  # refused if the content has another size
+    plain = bytes(pa.decompress(data[:-4], claimed, codec="snappy", asbytes=True))  # raises if the content has a different size
     if zlib.crc32(plain) != int.from_bytes(data[-4:], "big"):
         raise broken_avro(path, offset, "the checksum of a snappy block does not fit its bytes")
     return plain
 
 
 def _snappy_size(data: bytes, path: str, offset: int) -> int:
-    """Return the size that a snappy block claims in its first bytes: a number of at most 32 bits, seven bits in each byte, the lowest first."""
+    """Return the uncompressed size from the first bytes of a snappy block: a varint of at most 32 bits, with the lowest bits first."""
     size = 0
     for place, byte in enumerate(data[:5]):
         size |= (byte & 0x7F) << 7 * place

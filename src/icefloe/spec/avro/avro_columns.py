@@ -1,7 +1,7 @@
 """The records of container files as columns: as Python values, or as Arrow arrays without a Python object per value.
 
-The compiled reader reads them if it is available (`compiled_codec.py`), else fastavro (`fastavro_reader.py`). Both return the same for valid files, and raise
-an error with the file and the byte for damaged ones. Spec: Apache Avro, Object Container Files.
+The compiled reader reads them if it is available (`compiled_codec.py`), else fastavro (`fastavro_reader.py`). Both return the same values for valid files; for
+damaged files they raise an error with the file and the byte. Spec: Apache Avro, Object Container Files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from icefloe.spec.avro.projection_tree import Struct
 
 if TYPE_CHECKING:
     from icefloe.spec.avro import fastavro_reader
-else:  # the compiled reader reads nearly every file
+else:  # imported at first use, because the compiled reader reads nearly every file
     fastavro_reader = lazy_module("icefloe.spec.avro.fastavro_reader")
 
 # Python values are yielded in batches of this many records, so that a large manifest is never completely in memory as objects.
@@ -56,14 +56,14 @@ def read_arrays(
 ) -> Iterator[dict[str, Any]]:
     """Yield the projected columns of several files, in order, as Arrow arrays in a few large batches.
 
-    A batch can contain the records of many files if they have the same schema. Types are those of the writer: numbers are int64, text and bytes binary,
-    fixed fixed_size_binary; `Numbers` are lists, `IdMap` is a map from int64, `Rows` are lists of structs, a slot is int64 or binary. A field that the writer
-    does not have has type null.
+    A batch can contain the records of many files if they have the same schema. Arrow types follow from the writer's schema: int64 for integers, binary for text
+    and bytes, fixed_size_binary for fixed, a list for `Numbers`, a map from int64 for `IdMap`, a list of structs for `Rows`, int64 or binary for a slot, and
+    null for a field that the writer does not have.
 
     Args:
         containers: the files.
         projection: the columns to read.
-        counts: is extended by the number of records of each file.
+        counts: a list to which the number of records of each file is appended; or None.
         by_compiled: whether the compiled reader is used.
 
     Raises:
@@ -89,7 +89,7 @@ def _decoded_arrays(files: Iterable[tuple[Container, Steps]], projection: Struct
 
 
 def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator[tuple[Container, Steps]]:
-    """Yield each file with the steps of its schema. Comparing schemas of consecutive files is faster than looking up compiled steps in the cache."""
+    """Yield each file with the decode steps of its schema. A file with the same schema as the previous one gets its steps without a look-up in the cache."""
     text, steps = None, None
     for container in containers:
         if steps is None or container.schema_text != text:
@@ -98,7 +98,7 @@ def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator
 
 
 class Spans(NamedTuple):
-    """Encoded records of files: the uncompressed `blocks` of each, the number of its records, and columns as `read_arrays` returns them."""
+    """Encoded records of files: for each file its uncompressed `blocks` and its number of records; and columns of all files as from `read_arrays`."""
 
     blocks: list[Any]
     counts: list[int]

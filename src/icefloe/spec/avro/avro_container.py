@@ -20,10 +20,11 @@ from icefloe.spec.limits import limits
 
 MAGIC = b"Obj\x01"
 SYNC_LENGTH = 16
-_ENCRYPTED_MAGIC = b"AGS1"  # of an AES GCM stream, the format of encrypted manifests and manifest lists
-# Uncompressed bytes after which a block is closed: Avro's usual size. One block per entry makes manifests a third larger, and half again as slow to read.
+_ENCRYPTED_MAGIC = b"AGS1"  # the first bytes of an AES GCM stream, the format of encrypted manifests and manifest lists
+# The number of uncompressed bytes after which a block is closed, Avro's usual size. One block per entry would make manifests a third larger, and reading take
+# half as long again.
 BLOCK_BYTES = 64_000
-# A block with fewer uncompressed bytes is small, if others follow it. Common writers close blocks after 16,000 bytes at least.
+# A block with fewer uncompressed bytes is small, unless it is the last one. Common writers do not close blocks before 16,000 bytes.
 _SMALL_BLOCK_BYTES = 8_000
 
 
@@ -97,7 +98,7 @@ def _read_bytes(content: bytes, position: int) -> tuple[bytes, int]:
 
 
 def raw_blocks(container: Container, start: int | None = None) -> Iterator[RawBlock]:
-    """Yield the positions of the compressed blocks, in file order, from the byte `start` on or all.
+    """Yield the positions of the compressed blocks, in file order; of all blocks, or of those from the byte `start` on.
 
     Raises:
         AvroFormatError: a block extends beyond the file, or its sync marker is not that of the header.
@@ -125,14 +126,14 @@ def raw_blocks(container: Container, start: int | None = None) -> Iterator[RawBl
 
 
 def count_records(container: Container) -> int:
-    """Return the number of records by the counts of the blocks. Raises as `raw_blocks`."""
+    """Return the sum of the record counts of all blocks. Raises as `raw_blocks`."""
     return sum(block.count for block in raw_blocks(container))
 
 
 def read_block(container: Container, block: RawBlock) -> bytes:
     """Return the uncompressed bytes of a block. Raises as `decompress`, and `AvroFormatError` if the count of the block is larger than its bytes."""
     data = decompress(container.codec, container.content[block.start : block.end], path=container.path, offset=block.offset)
-    # A record has at least one byte; without this check a damaged count would be read for a very long time.
+    # A record has at least one byte. Without this check, reading a block with a damaged count could take very long.
     if block.count > len(data):
         raise broken_avro(container.path, block.offset, f"a block claims {block.count} records in {len(data)} bytes")
     return data
@@ -144,7 +145,7 @@ def unpacked_blocks(container: Container, start: int | None = None, size: int = 
     Args:
         container: the file.
         start: the byte at which the first block begins; None for all blocks.
-        size: the uncompressed bytes of the blocks before it.
+        size: the number of uncompressed bytes of the blocks before it, which count towards the limit.
 
     Raises:
         AvroFormatError: see `raw_blocks` and `read_block`; or all blocks together have more bytes than the limit `avro_file_bytes`.
@@ -160,7 +161,7 @@ def unpacked_blocks(container: Container, start: int | None = None, size: int = 
 
 
 def has_small_blocks(container: Container) -> bool:
-    """Return True if the writer closes blocks far below `BLOCK_BYTES`, for example after each record; the first of several blocks decides.
+    """Return True if the writer closed blocks far below `BLOCK_BYTES`, for example after each record. Only the first of several blocks is tested.
 
     Raises:
         AvroFormatError: see `raw_blocks` and `read_block`.
@@ -186,7 +187,7 @@ def _header_without_sync(schema_text: str, metadata: Mapping[str, str], codec: s
 
 
 def sync_marker(schema_text: str, metadata: Mapping[str, str], codec: str) -> bytes:
-    """Return the 16 bytes that end the blocks of a file. They are a hash of the header, since no random numbers are drawn here."""
+    """Return the 16 bytes that end each block of a file. They are a hash of the header, so that the result depends only on the arguments."""
     return bytes(mmh3.hash_bytes(_header_without_sync(schema_text, metadata, codec)))
 
 
@@ -216,7 +217,7 @@ def write_container(schema_text: str, metadata: Mapping[str, str], codec: str, r
 def write_records_container(
     schema_text: str, metadata: Mapping[str, str], codec: str, parts: Iterable[tuple[Any, NDArray[np.int64]]]
 ) -> bytes:
-    """Return a complete file of contiguous encoded records: each part is a buffer of records, and the end of each record in it."""
+    """Return a complete file of encoded records. Each part is a buffer of contiguous records, with the end of each record in the buffer."""
     blocks = ((count, compress(codec, data)) for count, data in split_into_blocks(parts))
     return blocks_container(schema_text, metadata, codec, blocks)
 
@@ -224,7 +225,7 @@ def write_records_container(
 def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, Bytes]]) -> bytes:
     """Return a complete file of compressed blocks, each with the number of its records."""
     sync = sync_marker(schema_text, metadata, codec)
-    # The buffer grows in place and is returned without a copy, so that blocks need not all be in memory besides it.
+    # The blocks are written to a growing buffer, which is returned without a copy, so that the file is in memory only once.
     file = BytesIO()
     file.write(header_bytes(schema_text, metadata, codec, sync))
     for count, packed in blocks:
@@ -234,8 +235,8 @@ def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, 
 
 
 def split_into_blocks(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterator[tuple[int, Bytes]]:
-    """Yield blocks of about `BLOCK_BYTES`, as the number of records and their bytes; `parts` are those of `write_records_container`."""
-    pending: list[memoryview] = []  # the beginning of a block, from the parts before
+    """Split records into blocks of about `BLOCK_BYTES`, and yield the number of records and the bytes of each. `parts` are as in `write_records_container`."""
+    pending: list[memoryview] = []  # records of the current block from earlier parts
     count = size = 0
     for data, ends in parts:
         view, start, row = memoryview(data), 0, 0
@@ -255,5 +256,5 @@ def split_into_blocks(parts: Iterable[tuple[Any, NDArray[np.int64]]]) -> Iterato
 
 
 def _join_views(pieces: list[memoryview]) -> Bytes:
-    """Return the pieces as one; a single piece is not copied."""
+    """Return the pieces joined. A single piece is returned without a copy."""
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

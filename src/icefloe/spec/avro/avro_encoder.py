@@ -17,7 +17,7 @@ _DOUBLE = Packing("<d").pack
 
 
 def encoder(kind: AvroType) -> Encoder:
-    """Return a function that encodes one value of a type, which is resolved as by `parse_schema`."""
+    """Return a function that encodes one value of a type. References in the type must be resolved already, as by `parse_schema`."""
     form = kind_of(kind)
     if form == "union":
         return _optional(kind)
@@ -93,7 +93,7 @@ def _id_map(kind: AvroType) -> Encoder:
         if not pairs:
             return b"\x00"
         body = b"".join([key(field_id) + value(data) for field_id, data in pairs.items()])
-        # After a negative count follows the size in bytes, so that readers can skip the map in one step.
+        # A negative count is followed by the size in bytes, so that readers can skip the map in one step.
         return b"".join((encode_long(-len(pairs)), encode_long(len(body)), body, b"\x00"))
 
     return encode

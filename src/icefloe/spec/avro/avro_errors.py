@@ -7,12 +7,12 @@ from icefloe.errors import AvroFormatError, Problem
 from icefloe.spec.limits import limits, raise_limit
 
 _RESTORE = "restore the file from a copy, or roll the table back to a snapshot that does not use it"
-# The errors that hostile schemas cause: ids that are lists, arrays nested ten deep, sizes beyond 32 bits.
+# The exceptions that malicious schemas can cause, for example with ids that are lists, deeply nested arrays, or sizes beyond 32 bits.
 SCHEMA_ERRORS = (ValueError, TypeError, SyntaxError, RecursionError, OverflowError)
 
 
 class SchemaSizeError(ValueError):
-    """The error for a schema with more types than the limit of the name `limit` allows."""
+    """The error for a schema with more types than a limit allows. `limit` is the name of the limit."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(f"avro.schema has more types than are allowed; the limit {limit} is {getattr(limits(), limit)}")
@@ -29,7 +29,7 @@ class TornDataError(ValueError):
 
 
 def broken_avro(path: str, offset: int, what: str, *, next_step: str = _RESTORE) -> AvroFormatError:
-    """Return the error for an invalid file, at byte `offset` of it."""
+    """Return the error for a file that is invalid at byte `offset`."""
     return AvroFormatError(
         f"{path} is not a valid Avro file: {what} (at byte {offset})",
         path=path,
@@ -39,7 +39,7 @@ def broken_avro(path: str, offset: int, what: str, *, next_step: str = _RESTORE)
 
 
 def above_limit(path: str, offset: int, what: str, limit: str) -> AvroFormatError:
-    """Return the error for a size at byte `offset` of the file that exceeds the limit of the name `limit`; `what` contains the size."""
+    """Return the error for a size at byte `offset` of the file that exceeds a limit. `what` describes the size, `limit` is the name of the limit."""
     return broken_avro(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))
 
 

@@ -1,6 +1,6 @@
-"""Objects from columns: many objects of one slotted dataclass, field by field, without a Python call for each value.
+"""Creates many objects of a slotted dataclass from columns, field by field, without a Python call for each value.
 
-The compiled module sets slots from Arrow's buffers; without it, `map` does the same with the descriptors of the slots. Spec: none.
+The compiled module sets slots from Arrow's buffers; without it, `map` calls the descriptors of the slots. No section of the specification is implemented here.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ class Same:
     value: Any
 
 
-# The values of a field: one for all objects, one per object, or a column of text or integers (a `pyarrow.Array` of string, int32 or int64).
+# The values of a field: `Same`, a sequence with one value for each object, or a column of text or integers (a `pyarrow.Array` of string, int32 or int64).
 Values = Same | list[Any] | Any
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from icefloe.spec.avro.avro_errors import SchemaSizeError
 from icefloe.spec.limits import limits
 
-# A parsed schema: the name of a primitive, the list of a union, or an object. References to named types are replaced by the types.
+# A parsed type: the name of a primitive type, the list of a union, or a JSON object. References to named types are replaced by the types themselves.
 AvroType = Any
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-# Types whose values are one number each.
+# Types whose values are single numbers.
 NUMBERS = frozenset({"int", "long", "enum"})
 
 
@@ -24,11 +24,11 @@ def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
 
     Args:
         text: the schema as JSON.
-        limit: the name of the limit for the number of types.
+        limit: the name of the limit, in `Limits`, for the number of types.
 
     Raises:
         ValueError: the schema is invalid; the message has the reason.
-        SchemaSizeError: it has more types than the limit.
+        SchemaSizeError: the schema has more types than the limit.
     """
     try:
         declared = json.loads(text)
@@ -40,13 +40,13 @@ def parse_schema(text: bytes, limit: str = "avro_schema_types") -> AvroType:
 
 
 def _check_size(schema: AvroType, limit: str) -> None:
-    """Raise `SchemaSizeError` for a schema of more types than the limit allows.
+    """Raise `SchemaSizeError` if the schema has more types than the limit allows, counted at each use.
 
-    A named type is a single object, but every traversal of the schema visits it each time it is used: thirty records, each with two fields of the one before,
-    are a billion visits.
+    A named type is a single object, but a traversal of the schema visits it at each use. So thirty records, each with two fields of the previous record's type,
+    cause a billion visits.
     """
     largest: int = getattr(limits(), limit)
-    sizes: dict[int, int] = {}  # by identity, of types whose parts have been counted
+    sizes: dict[int, int] = {}  # counts by the identity of the type
     waiting: list[tuple[Any, bool]] = [(schema, False)]
     while waiting:
         kind, parts_are_counted = waiting.pop()
@@ -113,7 +113,7 @@ def _resolve_named(declared: dict[str, Any], named_types: dict[str, AvroType], n
 
 
 def has_arrays_of_nothing(kind: AvroType) -> bool:
-    """Return True if an array in the type has items that take no bytes: nulls, records without fields, fixed values of size 0."""
+    """Return True if the type contains an array whose items take no bytes: nulls, records without fields, or fixed values of size 0."""
     return (kind_of(kind) == "array" and _is_nothing(kind["items"])) or any(map(has_arrays_of_nothing, _parts(kind)))
 
 
@@ -130,9 +130,9 @@ def kind_of(kind: AvroType) -> str:
 
 
 def varint_count(kind: AvroType) -> int | None:
-    """Return the number of varints of a value of this type; None if it does not consist of a fixed number of varints."""
+    """Return the number of varints that a value of this type consists of; None if it is not a fixed number of varints."""
     form = kind_of(kind)
-    if form in NUMBERS or form == "boolean":  # a boolean's byte is 0 or 1, which is a varint too
+    if form in NUMBERS or form == "boolean":  # a boolean is a byte 0 or 1, which is also a varint
         return 1
     if form == "record":
         counts = [varint_count(field["type"]) for field in kind["fields"]]
@@ -141,19 +141,19 @@ def varint_count(kind: AvroType) -> int | None:
 
 
 def item_type(kind: AvroType) -> AvroType:
-    """Return the type of array items, keys or values that the schema of some writers lets be null although none is: the other branch of a union with null."""
+    """Return the type of array items, map keys or map values, without the null branch that some writers declare although no value is null."""
     branches = [branch for branch in kind if branch != "null"] if isinstance(kind, list) else []
     return branches[0] if len(branches) == 1 else kind
 
 
 def has_nullable_pairs(kind: AvroType) -> bool:
-    """Return True if the items of an array of key-value records, their keys or their values may be null by the schema."""
+    """Return True if the schema allows null for the items of an array of key-value records, or for their keys or values."""
     items = item_type(kind["items"])
     return items is not kind["items"] or any(kind_of(part["type"]) == "union" for part in items["fields"])
 
 
 def pair_value(kind: AvroType) -> str | None:
-    """Return the type of the values of an array of key-value records with integer keys, `number` or `bytes`; None if it is no such map."""
+    """Return the type of the values, `number` or `bytes`, of an array of key-value records with integer keys; None if the type is not such an array."""
     items = item_type(kind["items"])
     if kind_of(items) != "record" or len(items["fields"]) != 2 or kind_of(item_type(items["fields"][0]["type"])) not in NUMBERS:
         return None
@@ -162,7 +162,7 @@ def pair_value(kind: AvroType) -> str | None:
 
 
 def wire_form(kind: AvroType) -> Any:
-    """Return the parts of a schema that determine encoded bytes and field ids: blocks of schemas with equal wire forms can be in one file."""
+    """Return the parts of a schema that determine the encoded bytes and the field ids. Blocks of two schemas with equal wire forms can be in one file."""
     form = kind_of(kind)
     if form == "union":
         return ("union", *(wire_form(branch) for branch in kind))

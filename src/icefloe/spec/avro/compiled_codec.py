@@ -1,8 +1,9 @@
-"""The interface of the compiled reader: blocks as Arrow columns or Python values.
+"""The interface of the compiled reader, a C module that reads blocks as Arrow columns or Python values.
 
-If the C module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflated blocks
-with libdeflate, whose functions the package `deflate` exports, zstandard blocks with the system's libzstd, and those of snappy with its libsnappy. Without such
-a library, `INFLATES`, `UNPACKS_ZSTANDARD` or `UNPACKS_SNAPPY` is false, and `avro_codec.py` decompresses these blocks, each by a call of Python.
+If the module is missing, or was built from older sources, `AVAILABLE` is false and `fastavro_reader.py` is used. The module decompresses deflate blocks with
+libdeflate, whose functions the package `deflate` exports, zstandard blocks with the system's libzstd, and snappy blocks with the system's libsnappy. If one of
+these libraries is missing, `INFLATES`, `UNPACKS_ZSTANDARD` or `UNPACKS_SNAPPY` is false, and `avro_codec.py` decompresses such blocks with one Python call
+each.
 
 Spec: Apache Avro, Binary Encoding.
 """
@@ -30,16 +31,17 @@ try:
 except ImportError:  # installed without a C compiler
     pass
 
-# `INTERFACE` of native/module.c: a module with another number has other arguments.
+# The version of the C functions' arguments, `INTERFACE` in native/module.c. A module with a different number is not used.
 _INTERFACE = 12
 AVAILABLE = _native is not None and _native.INTERFACE == _INTERFACE
-# The files that may have libdeflate, the preferred one first. There is no plain name for macOS, which would search the working directory for it too.
+# The files that may contain libdeflate, in the order of preference. On macOS only full paths are used, because a plain name is also searched in the working
+# directory.
 LIBDEFLATE: tuple[str, ...] = () if sys.platform == "darwin" else ("libdeflate.so.0",)
 try:
     from deflate import _deflate
 
     LIBDEFLATE = (str(_deflate.__file__), *LIBDEFLATE)
-except ImportError:  # there is no wheel for this platform
+except ImportError:  # the package is not installed, for example because this platform has no wheel
     pass
 INFLATES = AVAILABLE and any(map(_native.open_libdeflate, LIBDEFLATE))
 
@@ -47,10 +49,10 @@ LIBZSTD: tuple[str, ...] = () if sys.platform == "darwin" else ("libzstd.so.1",)
 UNPACKS_ZSTANDARD = AVAILABLE and any(map(_native.open_libzstd, LIBZSTD))
 
 LIBSNAPPY: tuple[str, ...] = () if sys.platform == "darwin" else ("libsnappy.so.1",)
-# libdeflate computes the checksum of a snappy block.
+# Snappy blocks need libdeflate too, which computes their checksum.
 UNPACKS_SNAPPY = AVAILABLE and any(map(_native.open_libsnappy, LIBSNAPPY)) and INFLATES
 
-# The codecs whose blocks the module decompresses if it has the library, and their numbers there (`Codec` of native/decompress.h).
+# The codecs that the module decompresses if it has the library, with their numbers in the module (`Codec` in native/decompress.h).
 _CODECS = {"null": 0, "deflate": 1, "zstandard": 2, "snappy": 3}
 _HAS_LIBRARY = {"null": True, "deflate": INFLATES, "zstandard": UNPACKS_ZSTANDARD, "snappy": UNPACKS_SNAPPY}
 
@@ -60,22 +62,22 @@ class _Current:
 
 
 def set_small_block_lock(lock: AbstractContextManager[Any]) -> None:
-    """Set the lock that a thread holds while it reads a file whose small blocks are decompressed by calls of Python.
+    """Set the lock that a thread holds while it reads a file with small blocks that are decompressed by Python calls.
 
-    Each of these calls takes and returns the interpreter's lock. Two threads that wait for it at each block take several times as long as one that reads both
-    files. This package starts no thread, so that the lock is set where threads are started.
+    Each of these calls takes the interpreter's lock. Two threads that both wait for it at each block take several times as long as one thread that reads both
+    files. Since this package does not start threads, the code that starts threads sets the lock.
 
     Args:
-        lock: A lock, or another context that one thread at a time can enter. No thread may hold it.
+        lock: A lock, or another context manager that only one thread at a time can enter. No thread may hold it during this call.
     """
     _Current.small_block_lock = lock
 
 
-# Uncompressed bytes after which a batch ends: far below the largest 32-bit offset.
+# The number of uncompressed bytes after which a batch ends: far below the limit of 32-bit offsets.
 _BATCH_BYTES = 256 * 1024 * 1024
 _MOST_RECORDS = 2**63
 
-# The number of records of a batch, and the buffers of each of the reader's columns.
+# A batch: its number of records, and for each of the reader's columns its buffers.
 Batch = tuple[int, tuple[Any, ...]]
 
 
@@ -90,9 +92,9 @@ def run_steps(
     """Yield the columns of all blocks, in batches of about `batch_records` records of the same steps; files without records have no batch.
 
     Args:
-        opened: the files, each with its steps.
+        opened: the files, each with its decode steps.
         batch_records: the approximate number of records of a batch; None for as many as fit.
-        counts: is extended by the number of records of each file.
+        counts: a list to which the number of records of each file is appended; or None.
 
     Raises:
         AvroFormatError: the container is damaged, or a block does not match the schema; the error names the field, the record and the byte.
@@ -134,9 +136,9 @@ def _reader(steps: Steps, *, keeps: bool = False) -> Any:
 
 
 def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> Iterator[tuple[int, int]]:
-    """Run the steps over the blocks of a file; yield the number of records and of uncompressed bytes from time to time.
+    """Run the steps over the blocks of a file. Yield from time to time the number of records and of uncompressed bytes since the last yield.
 
-    The module decompresses what it can and stops at any other block, which `_run_unpacked` reads.
+    The module decompresses the blocks that it can, and stops at any other block, which `_run_unpacked` reads.
     """
     size, position, end = 0, container.body_start, len(container.content)
     codec = _CODECS.get(container.codec)
@@ -157,10 +159,10 @@ def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> 
 
 
 def _run_unpacked(reader: Any, steps: Steps, container: Container, position: int, size: int, most_records: int) -> tuple[int, int, int]:
-    """Run the steps over blocks that the functions of `avro_container.py` decompress, which raise the errors, up to `most_records` but at least one block.
+    """Run the steps over at least one block, until `most_records` are read. `avro_container.py` decompresses the blocks and raises errors for damaged ones.
 
     Returns:
-        The position after the last of these blocks, and the number of their records and of their uncompressed bytes.
+        The position after the last of these blocks, their number of records, and their number of uncompressed bytes.
     """
     records = more = 0
     for block, data in unpacked_blocks(container, position, size):
@@ -175,7 +177,7 @@ def _run_unpacked(reader: Any, steps: Steps, container: Container, position: int
 
 
 def _block_error(steps: Steps, container: Container, error: Exception, position: int) -> AvroFormatError:
-    """Return the error for a block that does not match the schema, from the module's error."""
+    """Return the error for a block that does not match the schema, made from the exception of the module."""
     what, at, record, step, size, offset = error.args
     field = steps.field_at(step)
     inside = wrong_block_end(at, size) if field is None else f"{what}, in the field {field} of record {record}"
@@ -185,7 +187,7 @@ def _block_error(steps: Steps, container: Container, error: Exception, position:
 
 
 def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:
-    """Return the columns of a batch as Arrow arrays over the reader's memory."""
+    """Return the columns of a batch as Arrow arrays that use the reader's memory without a copy."""
     records, columns = batch
     return {name: _array(projected, columns, records) for name, projected in steps.projected.items()}
 

@@ -1,7 +1,7 @@
-"""Decode steps: a writer's schema and a projection, compiled to the integers that the compiled reader runs, and the Arrow types of the projected columns.
+"""Decode steps: integers, compiled from a writer's schema and a projection, that the compiled reader executes; and the Arrow types of the projected columns.
 
-The steps are those of `enum Step` in `native/read.c`, which documents their operands. Without the compiled reader, `fastavro_reader.py` reads into columns of
-the same types. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
+`enum Step` in `native/read.c` documents the steps and their operands. Without the compiled reader, `fastavro_reader.py` reads columns of the same types. Spec:
+Apache Avro, Binary Encoding; Appendix A, Avro.
 """
 
 from array import array
@@ -32,7 +32,7 @@ from icefloe.spec.avro.projection_tree import (
 
 _BYTES = frozenset({"bytes", "string"})
 _WIDTHS = {"boolean": 1, "float": 4, "double": 8}
-# The longest field name in an error message: the file determines its length.
+# The greatest length of a field name in an error message, because a file can contain names of any length.
 _NAME_LENGTH = 100
 _WIDE_TYPES = {"boolean": pa.bool_(), "float": pa.float32(), "double": pa.float64()}
 
@@ -67,10 +67,10 @@ class Form(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedColumn:
-    """One projected column: the number of the reader's column that has its values, and its Arrow type.
+    """One projected column: the number of the reader's column with its values, and its Arrow type.
 
-    The column of a list has its lengths. `parts` are the items of a list: numbers, the key and value of a map, or the fields of records. A field that the
-    writer does not have has no column; its type is null.
+    For a list, the reader's column has the lengths, and `parts` are the columns of the items: numbers, the key and value of a map, or the fields of records. A
+    field that the writer does not have has no reader's column, and the type null.
     """
 
     column: int
@@ -87,11 +87,11 @@ class Steps:
 
     Attributes:
         code: the steps, as int32.
-        columns: form and width of each of the reader's columns, as int32.
-        most_slots: the most slots of a map.
+        columns: the form and the width of each of the reader's columns, as int32.
+        most_slots: the greatest number of slots of a map.
         projected: the projected columns by name.
-        fields: the first step of each field, in order, with the dotted name of the field.
-        is_native: whether the compiled reader can run them; it does not read slots of maps whose keys or values may be null by the schema.
+        fields: the number of the first step of each field, in order, with the dotted name of the field.
+        is_native: whether the compiled reader can run the steps. It cannot read slots of maps if the schema allows null for their keys or values.
     """
 
     code: bytes
@@ -102,13 +102,13 @@ class Steps:
     is_native: bool = True
 
     def field_at(self, step: int) -> str | None:
-        """Return the name of the field that a step belongs to, by the step's number; None for -1."""
+        """Return the dotted name of the field to which the step with this number belongs; None for -1."""
         index = bisect_right(self.fields, step, key=lambda field: field[0]) - 1
         return self.fields[index][1] if index >= 0 else None
 
 
 class _FieldStart(int):
-    """The first integer of the steps of a field."""
+    """The first integer of the steps of a field, with the name of the field."""
 
     name: str
 
@@ -118,7 +118,7 @@ def compile_steps(schema_text: bytes, projection: Struct) -> Steps:
     """Compile the steps for a writer's schema; the result is cached for other files with the same schema.
 
     Raises:
-        ValueError, TypeError, RecursionError: the schema cannot be read, lacks a required field, or has another type for a projected field.
+        ValueError, TypeError, RecursionError: the schema cannot be read, lacks a required field, or has a wrong type for a projected field.
         OverflowError: a size or an id in the schema does not fit 32 bits.
     """
     schema = parse_schema(schema_text, "manifest_schema_types")
@@ -134,7 +134,7 @@ def compile_steps(schema_text: bytes, projection: Struct) -> Steps:
 
 
 def _of_field(code: list[int], name: object) -> list[int]:
-    """Return the steps with the name of their field, as a prefix of the names of nested fields."""
+    """Return the steps, marked with the name of their field, which is also added before the names of nested fields."""
     shown = in_one_line(str(name)[:_NAME_LENGTH])
     named: list[int] = []
     for index, number in enumerate(code):
@@ -149,7 +149,7 @@ def _of_field(code: list[int], name: object) -> list[int]:
 
 @dataclass(slots=True)
 class _Compiler:
-    """The compiler. Columns are numbered in the order of the writer's fields."""
+    """The compiler of decode steps. It numbers the reader's columns in the order of the writer's fields."""
 
     columns: list[int] = field(default_factory=list)
     projected: dict[str, ProjectedColumn] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class _Compiler:
         if len(inner) > 1:
             raise ValueError("a union of several types is not supported")
         value = self.shape(inner[0], shape) if inner else []
-        # A null adds nothing to the columns of list items.
+        # A null list adds no items to the columns of the items.
         columns = [self.projected[name].column for name in columns_of(shape) if name in self.projected]
         null: list[int] = [part for column in columns for part in (Step.NOTHING, column)]
         return _branches([null if branch == "null" else value for branch in kind])
@@ -250,7 +250,7 @@ class _Compiler:
         items = item_type(kind["items"])
         if kind_of(items) != "record":
             raise ValueError(f"expected an array of records, the writer has one of {kind_of(kind['items'])}")
-        inner = _Compiler(self.columns)  # names of nested columns are separate
+        inner = _Compiler(self.columns)  # names of columns in records of a list are separate from those outside
         code = _present(kind["items"], inner.record(items, shape.fields))
         self.is_native = self.is_native and inner.is_native
         self.most_slots = max(self.most_slots, inner.most_slots)
@@ -287,7 +287,7 @@ def _width(kind: AvroType) -> int:
 
 
 def _present(kind: AvroType, code: list[int]) -> list[int]:
-    """Return the steps of an item, key or value that may be null by the schema, and is not: a null is refused like a branch that the union does not have."""
+    """Return the steps of an item, key or value for which the schema allows null. A null in the data is refused, like a branch that the union does not have."""
     if kind_of(kind) != "union":
         return code
     return _branches([[Step.UNION, 0] if branch == "null" else code for branch in kind])

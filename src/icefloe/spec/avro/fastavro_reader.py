@@ -1,9 +1,10 @@
 """The reader with fastavro, for installations without the compiled reader: several times slower, with the same columns.
 
 `avro_container.py` splits the file into blocks and checks their counts and sizes against the limits. fastavro decodes one record at a time from the
-uncompressed bytes of a block, with a schema derived from the writer's: names are generated, so that no name of a file reaches fastavro, strings are bytes, and
-no logical type makes fastavro convert a value. fastavro accepts some damage that the compiled reader refuses: numbers of more than 64 bits, of which it keeps
-the lowest bits, and negative branches of unions, which it counts from the last one. Spec: Apache Avro, Binary Encoding; Appendix A, Avro.
+uncompressed bytes of a block. It gets a schema that is derived from the writer's: with generated names, so that no name of a file reaches fastavro, with bytes
+instead of strings, and without logical types, so that fastavro does not convert values. fastavro accepts some damage that the compiled reader refuses: of
+numbers with more than 64 bits it keeps the lowest bits, and negative branches of unions count from the last branch. Spec: Apache Avro, Binary Encoding;
+Appendix A, Avro.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,12 +26,12 @@ from icefloe.spec.avro.decode_steps import ProjectedColumn, Steps
 from icefloe.spec.avro.projection_tree import IdMap, Numbers, ProjectedField, Rows, Shape, Slots, Struct, Value, columns_of, matched_fields
 from icefloe.spec.limits import limits
 
-# Estimated bytes of memory per value. A record counts as a value besides its fields; with one field it takes 200 bytes.
+# The estimated bytes of memory per value. A record counts as one value in addition to its fields; with one field it takes 200 bytes.
 _VALUE_BYTES = 100
-# Encoded bytes after which a batch ends, however few records it has.
+# The number of encoded bytes after which a batch ends, even if it has few records.
 _BATCH_BYTES = 16 * 1024 * 1024
 
-# Returns the columns of a shape, in the order of `columns_of`, from one decoded value.
+# A function from one decoded value to the column values of a shape, in the order of `columns_of`.
 _Take = Callable[[Any], tuple[Any, ...]]
 
 
@@ -67,12 +68,12 @@ def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, l
 
 
 def _block_stream(data: bytes, most_reads: int) -> BytesIO:
-    """Return the bytes of a block for fastavro. A read has at least one byte, so reads of a small block cannot exceed the limit and are not counted."""
+    """Return a stream of a block's bytes. If the block has no more bytes than allowed reads, its reads are not counted, because each has at least one byte."""
     return BytesIO(data) if len(data) <= most_reads else _CountedBytes(data, most_reads)
 
 
 class _CountedBytes(BytesIO):
-    """The bytes of a block. A read returns exactly the requested bytes, and the number of reads of a record is limited by the memory allowed for it."""
+    """A stream of a block's bytes that returns exactly the requested bytes, and limits the number of reads for a record, and so the memory of the record."""
 
     def __init__(self, data: bytes, most_reads: int) -> None:
         super().__init__(data)
@@ -93,7 +94,7 @@ class _CountedBytes(BytesIO):
 
 
 class _NullItemError(ValueError):
-    """The error for a null in the place of an array's item, a key or a value, which some writers' schemas allow and the format does not."""
+    """The error for a null as an array item, key or value. Some writers' schemas allow null there, but the format does not."""
 
 
 class _RecordSizeError(ValueError):
@@ -112,12 +113,12 @@ def _decode_block(container: Container, block: RawBlock, data: BytesIO, schema: 
     except _RecordSizeError as error:
         what = "a record in the block that begins here takes more memory than is allowed"
         raise above_limit(container.path, block.offset, what, "avro_block_bytes") from error
-    except Exception as error:  # fastavro does not document its errors for damaged bytes
+    except Exception as error:  # any exception, because fastavro does not document its errors for damaged bytes
         if not isinstance(data, _CountedBytes):
-            counted = _CountedBytes(data.getvalue(), len(data.getvalue()))  # its errors contain the reason and the position
+            counted = _CountedBytes(data.getvalue(), len(data.getvalue()))  # its exceptions contain the reason and the position
             counted.seek(start)
             _decode_block(container, block, counted, schema)
-        # All bytes that were read exist, so the index must be that of a union branch.
+        # All bytes that were read exist, so the index that is out of range must be that of a union branch.
         what = (
             "a union has no such branch" if isinstance(error, IndexError) else f"a record cannot be decoded: {type(error).__name__} {error}"
         )
@@ -132,7 +133,7 @@ def _torn(container: Container, block: RawBlock, position: int, what: str) -> Av
 
 
 def _reader(container: Container, projection: Struct) -> tuple[Any, int, _Take]:
-    """Return the schema for fastavro, the most reads of a record by the limit `avro_block_bytes`, and the function that returns its projected columns."""
+    """Return the schema for fastavro, the allowed number of reads per record (from the limit `avro_block_bytes`), and the function for projected columns."""
     try:
         schema, values_per_read, take = _prepare_reader(container.schema_text, projection)
     except (ValueError, RecursionError) as error:
@@ -142,9 +143,9 @@ def _reader(container: Container, projection: Struct) -> tuple[Any, int, _Take]:
 
 @lru_cache(maxsize=128)
 def _prepare_reader(schema_text: bytes, projection: Struct) -> tuple[Any, float, _Take]:
-    """Return the schema as fastavro parsed it, the most values per read, and the function that returns the projected columns of a record.
+    """Return the schema as parsed by fastavro, the greatest number of values per read, and the function from a record to its projected columns.
 
-    `compile_steps` has validated the schema: it is a record with all required fields in the expected types.
+    `compile_steps` has validated the schema before: it is a record that has all required fields, with the expected types.
     """
     schema = parse_schema(schema_text, "manifest_schema_types")
     if has_arrays_of_nothing(schema):
@@ -153,7 +154,7 @@ def _prepare_reader(schema_text: bytes, projection: Struct) -> tuple[Any, float,
 
 
 def _most_values_per_read(kind: AvroType) -> float:
-    """Return the greatest number of values per read in the arrays of a type: nested records and fields without bytes need no read."""
+    """Return the greatest number of values that one read can produce in the arrays of a type. Records, and fields without bytes, are values without a read."""
     form = kind_of(kind)
     if form in ("array", "map"):
         item = kind["items"] if form == "array" else kind["values"]
@@ -188,9 +189,9 @@ def _rename_types(kind: AvroType, numbers: Iterator[int]) -> Any:
         return _record([field["type"] for field in kind["fields"]], numbers)
     if form == "array":
         return {"type": "array", "items": _rename_types(kind["items"], numbers)}
-    if form == "map":  # keys are not used, and need not be UTF-8
+    if form == "map":  # as bytes, because keys are not used and need not be UTF-8
         return {"type": "array", "items": _record(["bytes", kind["values"]], numbers)}
-    if form in ("fixed", "boolean"):  # a boolean of another byte than 0 or 1 is false, as for the compiled reader
+    if form in ("fixed", "boolean"):  # a boolean is read as its byte, and a byte other than 1 is false, as in the compiled reader
         return {"type": "fixed", "name": f"r{next(numbers)}", "size": int(kind["size"]) if form == "fixed" else 1}
     return "long" if form in NUMBERS else "bytes" if form == "string" else form
 
@@ -209,7 +210,7 @@ def _name(index: int) -> str:
 
 
 def _take(kind: AvroType, shape: Shape) -> _Take:
-    """Return the function that returns the columns of a shape from a value of the writer's type."""
+    """Return the function from a value of the writer's type to the column values of a shape."""
     form = kind_of(kind)
     if form == "union":
         present = [_take(branch, shape) for branch in kind if branch != "null"]
@@ -245,7 +246,7 @@ def _present(value: Any) -> Any:
 
 
 def _struct(record: AvroType, fields: tuple[ProjectedField, ...]) -> _Take:
-    """Return the function that returns all columns of a record; None for those that the writer does not have."""
+    """Return the function from a record to the values of all its columns; None for columns that the writer does not have."""
     indices = {field: index for index, field in matched_fields(record, fields).items()}
     parts: list[tuple[str, _Take]] = []
     for field in fields:

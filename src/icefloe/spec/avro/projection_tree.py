@@ -1,7 +1,7 @@
-"""The projection of a reader: the columns to read by field id, regardless of the order, names and further fields of the writer.
+"""The projection of a reader: the columns to read, by field id. The order and names of the writer's fields, and further fields, do not matter.
 
-A column has one Python value per record: `bytes` for strings, bytes and fixed, int or float for numbers, bool for booleans, None for null or a missing field.
-`decode_steps.py` compiles a projection into steps. Spec: Column Projection; Appendix A, Avro.
+A column has one Python value per record: `bytes` for strings, bytes and fixed; int or float for numbers; bool for booleans; None for null and for a field that
+the writer does not have. `decode_steps.py` compiles a projection into steps. Spec: Column Projection; Appendix A, Avro.
 """
 
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A primitive, as the column `column`."""
+    """A primitive value, which becomes the column `column`."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """An array of numbers, as a tuple."""
+    """An array of numbers. In Python, each value is a tuple."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class IdMap:
-    """A complete map from field id to number or bytes, as a dict."""
+    """A complete map from field id to number or bytes. In Python, each value is a dict."""
 
     column: str
 
@@ -38,7 +38,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An array of records, as a tuple of tuples in the order of `fields`, whose column names are separate from those outside."""
+    """An array of records. In Python, each value is a tuple of tuples in the order of `fields`. Column names in the records are separate from those outside."""
 
     column: str
     fields: "tuple[ProjectedField, ...]"
@@ -46,7 +46,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A nested record, of which any number of fields is projected."""
+    """A nested record, of which some fields are projected."""
 
     fields: "tuple[ProjectedField, ...]"
 
@@ -69,7 +69,7 @@ Shape = Value | Numbers | IdMap | Slots | Rows | Struct | FieldSpan
 class ProjectedField:
     """A field to read, by its id.
 
-    `names` match fields of a record in which the writer has no ids at all. If `required`, a schema without the field is refused.
+    `names` are used to find the field in a record without any field ids. If `required`, a schema without the field is refused.
     """
 
     field_id: int
@@ -95,7 +95,7 @@ def span_columns(shape: FieldSpan) -> tuple[str, str]:
 
 
 def matched_fields(record: Any, projected: tuple[ProjectedField, ...]) -> dict[int, ProjectedField]:
-    """Return the projected fields of a writer's record, by their index in it.
+    """Return the projected fields that a writer's record has, by their index in the record.
 
     Raises:
         ValueError: the record lacks a required field, or has a field twice.

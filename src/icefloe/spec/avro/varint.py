@@ -19,7 +19,7 @@ def _encode(raw: int) -> bytes:
     return bytes(out)
 
 
-# The encodings of 0 to 8191: nearly every field id, count and length.
+# The encodings of 0 to 8191, which are nearly all field ids, counts and lengths.
 _SMALL_NUMBERS = tuple(_encode(number << 1) for number in range(_SMALL))
 
 

@@ -1,7 +1,7 @@
 """Encoding of Arrow columns as records: by the compiled writer, which runs steps over Arrow's buffers, or value by value with `avro_encoder.py`.
 
-The compiled writer can also splice: copy encoded records with a few spans of each replaced, as when some fields of all records of a file change; the header
-and all other fields keep their bytes, unknown fields too. `avro_columns.py` reads records.
+The compiled writer can also splice: copy encoded records and replace a few spans in each of them, if only some fields of the records change. The header and all
+other fields, including unknown ones, keep their bytes. `avro_columns.py` reads records.
 Spec: Apache Avro, Binary Encoding; Apache Avro, Object Container Files.
 """
 
@@ -67,8 +67,8 @@ def write_records(schema: AvroType, columns: Mapping[int, Any], count: int, *, b
         by_compiled: whether the compiled writer is used.
 
     Raises:
-        KeyError: value_steps is no column for a field.
-        ValueError, OverflowError: a value does not fit its field, or a required one is null.
+        KeyError: there is no column for a field.
+        ValueError, OverflowError: a value does not fit its field, or the value of a required field is null.
     """
     if not by_compiled:
         encode = encoder(schema)
@@ -91,7 +91,7 @@ def splice_records(
     """Copy the records between `starts` and `stops`; each span in `cuts` is replaced by its new bytes.
 
     Args:
-        blocks: uncompressed blocks. Positions count over all of them; a record is within one block.
+        blocks: uncompressed blocks. Positions are those in the concatenation of all blocks; each record is within one block.
         starts: the start of each record, in order.
         stops: the end of each record.
         cuts: the spans to replace, in their order within a record.
@@ -132,7 +132,7 @@ class _Steps:
             value_steps = self._required_steps(kind[1], kind_of(kind[1]), values)
             return [Put.PUT_OPTIONAL, value_steps[1], len(value_steps), *value_steps]
         if form == "null" and values.null_count == len(values):
-            return []  # takes no bytes
+            return []  # such a value takes no bytes
         if values.null_count:
             raise ValueError(f"{values.null_count} values are null where a {form} is required")
         return self._required_steps(kind, form, values)
@@ -199,7 +199,7 @@ def _values(kind: AvroType, values: Any) -> list[Any]:
     return list(values.to_pylist())
 
 
-# Returns the new values of fields, by field id, from the columns that were read.
+# A function from the columns that were read to the new values of fields, by field id.
 NewValues = Callable[[Mapping[str, Any]], Mapping[int, Any]]
 
 
@@ -210,7 +210,7 @@ def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[i
         content: The file.
         path: Its location, for errors.
         projection: The columns that `new_values` needs, and the spans of all fields in `spans`.
-        spans: The names of spans by field id. The first field of a record is among them.
+        spans: The names of the spans to replace, by field id. The first field of the record must be among them.
         new_values: Returns arrays of new values by field id, with one value for each record.
 
     Raises:
@@ -260,7 +260,7 @@ def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[i
 
 
 def _fields(record: AvroType, projection: Struct) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the projected fields of a writer's record and of the records within it by id, also those of a writer that has names alone."""
+    """Yield the projected fields of a writer's record, and of the records in it, each after its field id. Fields without an id are found by name."""
     for place, projected in matched_fields(record, projection.fields).items():
         field = record["fields"][place]
         if isinstance(projected.shape, Struct):

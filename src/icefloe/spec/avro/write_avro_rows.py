@@ -45,7 +45,7 @@ class Attribute:
     name: str
 
 
-# The values of a field: one for all records, an attribute of the objects, or one per record.
+# The values of a field: `Constant`, `Attribute`, or a sequence with one value for each record.
 Values = Constant | Attribute | Sequence[Any]
 
 _PLAIN = {"int": Encode.ENCODE_LONG, "long": Encode.ENCODE_LONG, "string": Encode.ENCODE_TEXT, "bytes": Encode.ENCODE_BYTES}
@@ -58,7 +58,7 @@ def encode_records(
 
     Args:
         schema: the record schema, resolved as by `parse_schema`.
-        values: the values of each field by field id, including those of nested records. A nested record with its own entry is a tuple per record.
+        values: the values of each field by field id, including the fields of nested records. If a nested record itself has an entry, its values are tuples.
         objects: one object per record.
         by_compiled: whether the compiled encoder is used.
 
@@ -73,7 +73,7 @@ def encode_records(
             data, ends = compiled_codec.native().encode_objects(native_fields, objects)
             return Records(data, np.frombuffer(ends, np.int64))
         except (TypeError, ValueError, OverflowError):
-            pass  # the compiled encoder supports fewer types of values; if the value is invalid, the encoders below raise
+            pass  # The compiled encoder does not support all types of values. The encoders below try again, and raise an error if the value is invalid.
     columns = [map(encoder(kind), _per_object(field_values, objects)) for kind, field_values in fields]
     encoded = [b"".join(row) for row in zip(*columns, strict=True)]
     return Records(b"".join(encoded), np.cumsum([len(record) for record in encoded], dtype=np.int64))

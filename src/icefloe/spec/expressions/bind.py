@@ -1,7 +1,7 @@
 """Binding of a filter to a schema: names become fields, literals become physical values, and NOT is pushed down to the predicates.
 
-A bound filter consists of `And`, `Or`, constants and `BoundPredicate`. Its literals are never NaN, and every evaluator gives it the same meaning: it keeps the
-rows for which it is TRUE. `row_evaluator.py` evaluates it on rows, `metrics_evaluator.py` on bounds and counts. Spec: Scan Planning.
+A bound filter consists of `And`, `Or`, constants and `BoundPredicate`. Its literals are never NaN. It matches the rows for which it is TRUE, in every
+evaluator: `row_evaluator.py` evaluates it on rows, `metrics_evaluator.py` on bounds and counts. Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -60,7 +60,7 @@ from icefloe.spec.values import physical_array, to_human, to_python
 
 
 class PredicateOperator(Enum):
-    """The test of a bound predicate; the value is its SQL."""
+    """The operations of bound predicates. The value of each is its SQL operator."""
 
     IS_NULL = "IS NULL"
     NOT_NULL = "IS NOT NULL"
@@ -86,7 +86,7 @@ class BoundPredicate(BooleanExpression):
         operation: The test.
         field: The field of the schema.
         path: The names from the top-level column down to the field.
-        values: Physical literals: none for a test without a literal, sorted and distinct for IN and NOT IN. Those of a float or double column are doubles,
+        values: Physical literals: empty for a test without a literal, sorted and distinct for IN and NOT IN. For float and double columns they are doubles,
             never NaN and never -0.0.
     """
 
@@ -96,17 +96,17 @@ class BoundPredicate(BooleanExpression):
     values: tuple[Any, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what is computed from it."""
+        """Return the state without cached values, which can be computed again."""
         return {name: getattr(self, name) for name in ("operation", "field", "path", "values")}
 
     @cached_property
     def literals(self) -> Any:
-        """The values as an Arrow array of physical values; those of a float column are doubles."""
+        """The literals as an Arrow array of physical values; for float columns they are doubles."""
         return physical_array(DoubleType() if isinstance(self.kind, FloatType) else self.kind, self.values)
 
     @cached_property
     def literal_set(self) -> frozenset[Any]:
-        """The values as Python has those of `literals`."""
+        """The literals as a set of Python values, in the form of `literals.to_pylist()`."""
         return frozenset(self.literals.to_pylist())
 
     @property
@@ -144,7 +144,7 @@ class BoundPredicate(BooleanExpression):
     def _text(self, value: Any) -> str:
         try:
             return literal_text(to_python(self.kind, value))
-        except InvalidInputError:  # Python has no date for the year
+        except InvalidInputError:  # Python's `date` does not support the year
             return literal_text(to_human(self.kind, value))
 
 
@@ -168,7 +168,7 @@ _PREFIX_TESTS = (PredicateOperator.STARTS_WITH, PredicateOperator.NOT_STARTS_WIT
 
 
 def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = True) -> BooleanExpression:
-    """Bind a filter to the fields of a schema, without NOT and with constants folded; a bound predicate is kept as it is.
+    """Bind a filter to the fields of a schema. The result has no NOT, and constants are folded. Predicates that are bound already are kept as they are.
 
     Args:
         expression: The filter.
@@ -185,10 +185,10 @@ def bind(expression: BooleanExpression, schema: Schema, case_sensitive: bool = T
 def rewrite_not(expression: BooleanExpression) -> BooleanExpression:
     """Return the same filter without any `Not`.
 
-    In SQL's three-valued logic `NOT (a = 1)` is `a != 1`, which is null for a null: neither matches it.
+    In SQL's three-valued logic, `NOT (a = 1)` is the same as `a != 1`: both are null, and do not match, if `a` is null.
 
     Raises:
-        InvalidFilterError: A predicate under a `Not` has no opposite, because it is bound already.
+        InvalidFilterError: A predicate under a `Not` is bound already; bound predicates cannot be negated.
     """
     return _rewrite(expression, negated=False)
 
@@ -239,11 +239,11 @@ def predicates(expression: BooleanExpression) -> Iterator[BoundPredicate]:
 
 
 def simplify(bound: BooleanExpression, decided: Callable[[BoundPredicate], bool | None]) -> BooleanExpression:
-    """Replace the decided predicates of a bound filter by constants.
+    """Replace predicates of a bound filter by constants, and fold the constants.
 
     Args:
         bound: The bound filter.
-        decided: Returns the constant of a predicate, or None to keep it.
+        decided: Returns True or False for a predicate that is replaced, and None for one that is kept.
     """
     if isinstance(bound, And):
         return all_of(simplify(term, decided) for term in bound.terms)
@@ -300,7 +300,8 @@ class _Column:
             raise InvalidFilterError(f"column {self.name!r} is of type {self.field.field_type}; only float and double have NaN")
         if isinstance(self.field.field_type, UnknownType):  # every value of an unknown column is null
             return AlwaysTrue() if operation is PredicateOperator.IS_NULL else AlwaysFalse()
-        # A required column is tested too: files written before it became required may contain nulls. The null counts of a file prune just as well.
+        # A required column is tested too, because files that were written before it became required may contain nulls. Files without nulls are pruned by their
+        # counts.
         return BoundPredicate(operation, self.field, self.path)
 
     def _with(self, operation: PredicateOperator, value: Any) -> BooleanExpression:
@@ -355,7 +356,7 @@ class _Column:
         return self.unary(PredicateOperator.NOT_NULL) if operation is PredicateOperator.STARTS_WITH else AlwaysFalse()
 
     def _compare_nan(self, operation: PredicateOperator) -> BooleanExpression:
-        """Compare with NaN, which equals NaN and sorts after every number, as in Spark."""
+        """Build the predicate of a comparison with NaN, which equals NaN and sorts after every number, as in Spark."""
         match operation:
             case PredicateOperator.EQ | PredicateOperator.GT_EQ:
                 return self.unary(PredicateOperator.IS_NAN)

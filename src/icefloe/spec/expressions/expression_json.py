@@ -1,7 +1,8 @@
 """JSON of filters as REST catalogs send and receive it, with the current and the deprecated form of operands.
 
-The deprecated form (`term`, `value`) is written, because Java supports no other so far. Literals are single values in JSON. Only a column's type determines
-whether a text is a date, the hex digits of bytes or a string: reading with a schema is exact, and reading without one leaves it to binding.
+The deprecated form (`term`, `value`) is written, because Java does not support the current form yet. Literals are JSON single values. Whether a text is a date,
+the hex digits of bytes or a string depends on the column's type. With a schema, reading converts literals exactly; without one, they are converted when the
+filter is bound.
 Spec: REST catalog, Predicate; Appendix D, JSON single-value serialization. JAVA: ExpressionParser.
 """
 
@@ -73,7 +74,7 @@ _LITERAL: Mapping[str, type[LiteralPredicate]] = {
 _SET: Mapping[str, type[SetPredicate]] = {"in": In, "not-in": NotIn}
 _NAMES: Mapping[type, str] = {kind: name for names in (_UNARY, _LITERAL, _SET) for name, kind in names.items()}
 _COUNTED = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
-# The operation with its two sides exchanged, for a comparison whose literal comes first.
+# For each comparison, the one with exchanged sides, for JSON in which the literal comes first.
 _MIRRORED = {"lt": "gt", "gt": "lt", "lt-eq": "gt-eq", "gt-eq": "lt-eq", "eq": "eq", "not-eq": "not-eq"}
 
 
@@ -83,7 +84,7 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "lt-eq": "gt-eq", "gt-eq": "lt-eq", "eq": "
 def expression_to_json(expression: BooleanExpression) -> Any:
     """Return the filter as a JSON value.
 
-    Bind the filter first where its literals have other Python types than its columns: the literals of a bound filter are written by the types of the columns.
+    If literals may have other Python types than their columns, bind the filter first: literals of a bound filter are written with the types of the columns.
 
     Raises:
         InvalidFilterError: A literal has no form in JSON, such as NaN or a variant.
@@ -106,7 +107,7 @@ def expression_to_json(expression: BooleanExpression) -> Any:
 
 
 def joined_pairwise(word: str, terms: Sequence[Any]) -> Any:
-    """Return the JSON of terms that are joined by `and` or `or`, pairwise into a tree of least depth, because readers walk it by recursion."""
+    """Return the JSON of terms joined by `and` or `or`, as a binary tree of the least depth, because readers parse it recursively."""
     if len(terms) == 1:
         return terms[0]
     half = len(terms) // 2
@@ -114,9 +115,9 @@ def joined_pairwise(word: str, terms: Sequence[Any]) -> Any:
 
 
 def _as_floats(predicate: BoundPredicate) -> BooleanExpression:
-    """Return an equivalent test of a 32-bit column with 32-bit literals, because a reader rounds the doubles of a bound test.
+    """Return an equivalent test of a float column with 32-bit literals, because a reader would round the doubles of a bound predicate to 32 bits.
 
-    Where the nearest float is above the literal, `> literal` is `>=` that float; the other comparisons are adjusted in the same way.
+    If the nearest float is above the literal, `> literal` becomes `>=` with that float; other comparisons are adjusted in the same way.
     """
     if not isinstance(predicate.field.field_type, FloatType) or all(_nearest_float(value) == value for value in predicate.values):
         return predicate
@@ -194,7 +195,7 @@ def expression_from_json(value: Any, schema: Schema | None = None, *, case_sensi
 
     Args:
         value: The parsed JSON.
-        schema: Columns referenced by id become names, and literals become values of their columns' types; without it neither happens.
+        schema: If given, columns referenced by id are replaced by their names, and literals are converted to their columns' types.
         case_sensitive: Whether column names are matched by letter case.
 
     Raises:
@@ -212,7 +213,7 @@ def expression_from_json(value: Any, schema: Schema | None = None, *, case_sensi
 
 
 class _Reader:
-    """The state of reading one filter: its problems. Where there is a problem, the returned expression has no meaning."""
+    """A reader of one filter, which collects the problems that it finds. If there are any, the returned expressions are meaningless."""
 
     def __init__(self, schema: Schema | None, case_sensitive: bool) -> None:
         self._schema = schema
@@ -226,7 +227,7 @@ class _Reader:
             return self._refuse(path, f"expected true, false or an object, found {kind_of(value)}")
         if not isinstance(value.get("type"), str):
             return self._refuse(f"{path}.type", f"expected a string, found {kind_of(value.get('type'))}")
-        # JAVA: ExpressionParser.fromType takes any letter case, and _ for -.
+        # JAVA: ExpressionParser.fromType accepts any letter case, and `_` instead of `-`.
         word = value["type"].lower().replace("_", "-")
         if word in ("true", "false"):
             return AlwaysTrue() if word == "true" else AlwaysFalse()
@@ -291,14 +292,14 @@ class _Reader:
                 self._refuse(f"{path}.{key}", f"{value['type']} does not have this key")
 
     def _operand(self, value: Mapping[str, Any], path: str, key: str) -> tuple[str, NestedField | None]:
-        """Read the column under the current key, or under the deprecated `term`."""
+        """Read the column from the current key `key`, or from the deprecated key `term`."""
         operand_key = key if key in value else "term"
         return self._column(value.get(operand_key), f"{path}.{operand_key}", by_name=operand_key == "term")
 
     def _column(self, value: Any, path: str, *, by_name: bool = False) -> tuple[str, NestedField | None]:
-        """Read the name of a column, and its field where a schema is present.
+        """Read the name of a column, and its field if there is a schema.
 
-        A bare text is a column in the deprecated form only; in the current form it is a literal.
+        A plain text is a column only in the deprecated form; in the current form it is a literal.
         """
         if isinstance(value, Mapping) and value.get("type") in ("transform", "apply"):
             if value["type"] == "transform" and value.get("transform") == "identity":
@@ -331,7 +332,7 @@ class _Reader:
         return name, self._schema.find_field(field_id)
 
     def _literal(self, value: Any, data_type: Any, field: NestedField | None, path: str) -> Any:
-        """Read a Python value of the literal's own type, or else of the column's; as it is in JSON where neither is known."""
+        """Read a literal as a Python value of its own type, or else of the column's type; if neither is known, as the JSON value."""
         if isinstance(value, Mapping) and value.get("type") == "literal":
             value, data_type, path = value.get("value"), value.get("data-type", data_type), f"{path}.value"
         if not isinstance(value, bool | int | float | str):
@@ -344,7 +345,7 @@ class _Reader:
             if not isinstance(kind, PrimitiveType):
                 self._refuse(path, f"a value of type {kind} cannot be compared")
                 return None
-            # Java writes the literals of an unbound filter without its columns' types: a date as the number of its days.
+            # Java writes literals of an unbound filter without the types of the columns, for example a date as a number of days.
             is_count = isinstance(value, int) and not isinstance(value, bool) and isinstance(kind, _COUNTED)
             return _native(kind, to_physical(kind, value) if is_count else from_json_value(kind, value))
         except (FormatError, InvalidInputError) as error:
@@ -359,5 +360,5 @@ def _is_column(value: Any) -> bool:
 def _native(kind: PrimitiveType, physical: Any) -> Any:
     try:
         return to_python(kind, physical)
-    except IcefloeError:  # Python cannot hold the year or the nanoseconds; binding accepts the number too
+    except IcefloeError:  # Python's classes do not support the year or the nanoseconds; binding accepts the number too
         return physical

@@ -1,7 +1,7 @@
 """Parsing of a filter from the text of a SQL WHERE clause.
 
-`sqlglot` parses the SQL; this module accepts the forms that Iceberg can prune by and refuses the others by name. `bind.py` checks names and types later.
-Identifiers may be in double quotes or backticks; strings are in single quotes, which are doubled to escape one.
+`sqlglot` parses the SQL. This module accepts the forms that Iceberg can evaluate on metrics, and refuses other forms with an error that names them. `bind.py`
+checks names and types later. Identifiers may be in double quotes or backticks. Strings are in single quotes; a single quote in a string is doubled.
 """
 
 import operator
@@ -57,7 +57,7 @@ class FilterDialect(Dialect):  # type: ignore[misc]  # sqlglot has no types here
 
 
 _COMPARISONS: Mapping[type, tuple[type[Any], type[Any], Callable[[Any, Any], bool]]] = {
-    # as written; with the literal on the left; between two literals
+    # the predicate; the predicate if the literal is on the left; the test of two literals
     exp.EQ: (EqualTo, EqualTo, operator.eq),
     exp.NEQ: (NotEqualTo, NotEqualTo, operator.ne),
     exp.LT: (LessThan, GreaterThan, operator.lt),
@@ -67,12 +67,12 @@ _COMPARISONS: Mapping[type, tuple[type[Any], type[Any], Callable[[Any, Any], boo
 }
 
 
-# What a parameter has of the list that was cut out of the text in its place.
+# The key under which a parameter's node has the values of the list that was cut out of the text.
 _VALUES = "icefloe.values"
 
 
 class _RefusedError(Exception):
-    """A form that a filter may not have; it becomes an `InvalidFilterError` with the whole text."""
+    """The error for a form that filters do not support. It becomes an `InvalidFilterError` with the whole text."""
 
 
 def parse_filter(text: str) -> BooleanExpression:
@@ -155,7 +155,7 @@ def _null_safe_equal(tree: Any) -> BooleanExpression:
     column, literal = (left, right) if _is_column(left) else (right, left)
     if isinstance(literal, exp.Null):
         return IsNull(_column(column))
-    # The explicit test makes the negation keep nulls, as `NOT (a <=> 1)` does.
+    # The test for NOT NULL is explicit, so that the negation matches nulls, as `NOT (a <=> 1)` does.
     return And(NotNull(_column(column)), EqualTo(_column(column), _literal(literal)))
 
 
@@ -285,7 +285,7 @@ def _number(text: str) -> int | float | Decimal:
 
 
 def _date(text: str) -> date | str:
-    """Return a date, or the text itself where Python has no such year; the column's type parses the text then."""
+    """Return a date; the text itself if Python's `date` does not support the year. Binding parses the text then."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -294,7 +294,7 @@ def _date(text: str) -> date | str:
 
 
 def _timestamp(text: str) -> datetime | str:
-    """Return a datetime, or the text itself where Python has no such year or it is finer than a microsecond; the column's type parses the text then."""
+    """Return a datetime; the text itself if Python's `datetime` does not support the year or the precision. Binding parses the text then."""
     try:
         timestamp = datetime.fromisoformat(text)
     except ValueError:
@@ -310,7 +310,7 @@ def _time(text: str) -> time | str:
 
 # Python drops fraction digits after the sixth.
 _FINER_THAN_MICROS = re.compile(r"[.,]\d{7}")
-# The types that a literal may be cast to, and the parser of its text.
+# The types that a literal may be cast to, each with the function that parses the literal's text.
 _CASTS: Mapping[Any, Callable[[str], Any]] = {
     exp.DataType.Type.DATE: _date,
     exp.DataType.Type.TIMESTAMP: _timestamp,

@@ -1,6 +1,6 @@
-"""Conversion of a literal to a column's type: to a value of the type, or to its position among the values where the type has no such value.
+"""Conversion of a filter's literal to a column's type: to a value of the type, or, if the type does not have the value, to its position among the values.
 
-A filter may compare an int column with 2.5 or 10^12, or a date column with a time of day; the comparison is still exact.
+So a comparison is exact even if an int column is compared with 2.5 or 10^12, or a date column with a time of day.
 JAVA: Literal.to, with aboveMax and belowMin.
 """
 
@@ -33,7 +33,7 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import to_physical
 
-# The timestamp type of the other unit. A time that one of the two types cannot hold may be a value of the other.
+# For each timestamp type, the type of the other unit. A time that one of the two types cannot represent may be a value of the other.
 _OTHER_UNIT: Mapping[type[PrimitiveType], PrimitiveType] = {
     TimestampType: TimestampNanoType(),
     TimestamptzType: TimestamptzNanoType(),
@@ -42,12 +42,12 @@ _OTHER_UNIT: Mapping[type[PrimitiveType], PrimitiveType] = {
 }
 # Enough digits for any value of a decimal(38, s).
 _WIDE = Context(prec=200)
-# A literal with more digits before its point is beyond every value.
+# A literal with more digits before the decimal point is beyond all values of every type.
 _MAX_DIGITS = 100
 
 
 class LiteralPosition(Enum):
-    """Where a literal is among the values of a type."""
+    """The position of a literal among the values of a type."""
 
     EXACT = "is a value"
     BETWEEN = "is between two values"
@@ -58,7 +58,7 @@ class LiteralPosition(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLiteral:
-    """A literal's position; `value` is the physical value that it equals, or the greatest below it."""
+    """A literal's position among the values of a type; `value` is the physical value that equals it, or the greatest value below it."""
 
     position: LiteralPosition
     value: Any = None
@@ -67,7 +67,7 @@ class ConvertedLiteral:
 def convert_literal(kind: PrimitiveType, literal: Any) -> ConvertedLiteral:
     """Convert a Python value, or its text, to a type.
 
-    Both float types are compared as doubles, as in Spark, so that a literal is not rounded to 32 bits.
+    Float and double columns are both compared as doubles, as in Spark, so that a literal is never rounded to 32 bits.
 
     Raises:
         InvalidInputError: The literal cannot be compared with the type.
@@ -89,7 +89,7 @@ def convert_literal(kind: PrimitiveType, literal: Any) -> ConvertedLiteral:
 
 
 def convert_set(kind: PrimitiveType, literals: Sequence[Any]) -> set[Any] | None:
-    """Return the physical values that literals of one plain class equal, all at once; None where each literal has to be converted by itself.
+    """Convert many literals of the same plain Python class at once, and return their physical values; None if each must be converted separately.
 
     Args:
         kind: The type.
@@ -118,14 +118,14 @@ def _convert_float(value: Any) -> ConvertedLiteral:
     except InvalidInputError:
         if isinstance(value, bool) or not isinstance(value, int):
             raise
-        # An int beyond the doubles is between the last of them and infinity.
+        # An int above the greatest double is between it and infinity.
         return ConvertedLiteral(LiteralPosition.BETWEEN, float(np.finfo(np.float64).max) if value > 0 else -math.inf)
-    # Adding zero turns -0.0 into 0.0, which it equals.
+    # Adding zero turns -0.0 into 0.0, which is the same literal.
     return ConvertedLiteral(LiteralPosition.NAN) if math.isnan(number) else ConvertedLiteral(LiteralPosition.EXACT, number + 0.0)
 
 
 def _convert_number(kind: PrimitiveType, value: Any, low: int, high: int, scale: int) -> ConvertedLiteral:
-    """Convert a number to a type whose values are the multiples of 10^-scale from `low` to `high` units; int types have scale 0."""
+    """Convert a number to a type with the values `low` to `high`, in units of 10^-scale; int types have scale 0."""
     number = _decimal(value)
     if number.is_nan():
         return ConvertedLiteral(LiteralPosition.ABOVE_MAX)  # NaN sorts after every number
@@ -142,7 +142,7 @@ def _convert_number(kind: PrimitiveType, value: Any, low: int, high: int, scale:
 
 def _floor(number: Decimal, scale: int) -> tuple[int, bool]:
     """Return `number` * 10^scale rounded down to a whole number, and whether it was whole. The computation is exact for any number of digits."""
-    if not number or number.adjusted() < -scale:  # zero, or a fraction of one unit, whose many zeros need not be computed
+    if not number or number.adjusted() < -scale:  # zero or a tiny fraction of a unit; its many leading zeros need not be computed
         return (-1 if number < 0 else 0), not number
     sign, digits, exponent = number.as_tuple()
     shifted = Decimal((sign, digits, int(exponent) + scale))
@@ -174,7 +174,7 @@ def _convert_date(kind: PrimitiveType, value: str | datetime | np.datetime64) ->
 
 
 def _convert_timestamp(kind: PrimitiveType, value: Any) -> ConvertedLiteral:
-    """Convert a time to microseconds, which cannot represent finer times, or to nanoseconds, which cover the years 1677 to 2262."""
+    """Convert a time to the type's unit: microseconds, which cannot represent finer times, or nanoseconds, which cover only the years 1677 to 2262."""
     try:
         return ConvertedLiteral(LiteralPosition.EXACT, to_physical(kind, value))
     except InvalidInputError as error:

@@ -1,7 +1,7 @@
-"""Lists of plain literals in the text of a filter, read apart from the rest of it: sqlglot takes 0.1 ms for each literal, and `IN` may have 100,000.
+"""Parses long IN lists of plain literals separately from the rest of a filter, because sqlglot takes 0.1 ms per literal, and a list may have 100,000.
 
-A list of numbers, of texts, of dates, of timestamps or of bytes in hex digits is cut out of the text, and a parameter is left in its place. Anything else, such
-as a list with a column, a comment or another kind of quotes, stays in the text, so that one grammar decides what it means.
+A list of numbers, texts, dates, timestamps or hexadecimal bytes is cut out of the text and replaced by a parameter. Lists with anything else, such as a column,
+a comment or other quotes, stay in the text, so that only sqlglot's grammar defines what they mean.
 """
 
 import re
@@ -11,14 +11,14 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-# A shorter text is parsed as it is.
+# The least length of a text from which lists are cut out.
 SHORTEST = 2_000
-# The name of the parameters begins with it. A text that has it already is parsed as it is.
+# The prefix of the parameters' names. If a text contains it already, no lists are cut out.
 PARAMETER = "icefloe_literals_"
 
 _TEXT = "'[^']*+(?:''[^']*+)*+'"
 _SPACE = "[ \t\r\n]"
-# One list has literals of one form; the forms are tried in this order.
+# The forms of literals, as regular expressions. All literals of a list have the same form; the forms are tried in this order.
 _FORMS = {
     "text": _TEXT,
     "number": r"-?+[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?![\w.])",
@@ -27,7 +27,7 @@ _FORMS = {
     "hex": "[xX]'[0-9a-fA-F]*+'",
 }
 _ANY_LIST = "|".join(f"(?P<{name}>{form}(?:{_SPACE}*+,{_SPACE}*+{form})++)" for name, form in _FORMS.items())
-# What is not of a list is skipped as a whole: texts and names in quotes. Where comments or other forms of quotes begin, nothing is cut out.
+# Parts of the text outside of lists: quoted texts and names are skipped. If the text has comments or other kinds of quotes, nothing is cut out.
 _OTHERS = f'{_TEXT}|"[^"\'`]*+"|`[^`\'"]*+`|(?P<other>[\'"`#$\\\\{{]|--|/\\*)'
 _PARTS = re.compile(rf"(?<![\w.])(?i:IN){_SPACE}*+\({_SPACE}*+(?:{_ANY_LIST}){_SPACE}*+\)|{_OTHERS}")
 _INSIDE_QUOTES = re.compile("'([^']*+(?:''[^']*+)*+)'")
@@ -48,7 +48,7 @@ class FilterText:
     lists: Mapping[str, tuple[Any, ...]]
 
     def restore_message(self, message: str) -> str:
-        """Return a message about the text with `...` in the place of the parameters, which the user has not written."""
+        """Return an error message with `...` instead of the parameters, which the user did not write."""
         return re.sub(f":{PARAMETER}[0-9]+", "...", message)
 
 
@@ -79,7 +79,7 @@ def without_lists(text: str, number: Callable[[str], Any], timestamp: Callable[[
             continue
         try:
             values = _quick_values(form, match[form]) or tuple(map(convert[form], _LITERALS[form].findall(match[form])))
-        except (ValueError, ArithmeticError):  # sqlglot's tree has the words for what is wrong with it
+        except (ValueError, ArithmeticError):  # sqlglot reports what is wrong with it
             continue
         name = f"{PARAMETER}{len(lists)}"
         lists[name] = values
@@ -89,7 +89,7 @@ def without_lists(text: str, number: Callable[[str], Any], timestamp: Callable[[
 
 
 def _quick_values(form: str, literals: str) -> tuple[Any, ...] | None:
-    """Return the values of a list of texts, or of whole numbers, without a call for each of them; None for other lists."""
+    """Return the values of a list of texts or integers without a Python call for each value; None for other lists."""
     if form == "text":
         texts = _INSIDE_QUOTES.findall(literals)
         return tuple(text.replace("''", "'") for text in texts) if "''" in literals else tuple(texts)

@@ -1,9 +1,9 @@
 """Evaluation of a bound predicate on bounds and counts: whether a row may match (inclusive), and whether every row matches (strict).
 
-The rows are those of a data file with its bounds and counts, of a manifest with a partition summary, or of a file with its exact partition value. All of these
-are one element of a `ColumnRange`; many are evaluated at once: arrays in, a mask out. An unknown keeps an element in an inclusive mask and out of a strict one.
-`icefloe.scan` provides the numbers. Nulls: strict masks follow SQL, where no null matches `!=`; inclusive masks also keep nulls for `!=`, NOT IN and NOT LIKE,
-because other engines let them match.
+An element of a `ColumnRange` is a data file with its bounds and counts, a manifest with a partition summary, or a file with its exact partition value. Many
+elements are evaluated at once, from arrays to a mask. If something is unknown, an element is True in an inclusive mask and False in a strict mask.
+`icefloe.scan` provides the bounds and counts. In strict masks, nulls do not match `!=`, as in SQL. In inclusive masks, nulls may match `!=`, NOT IN and NOT
+LIKE, because they do in other engines.
 Spec: Scan Planning; Appendix D (the order of values). JAVA: InclusiveMetricsEvaluator, StrictMetricsEvaluator, ManifestEvaluator.
 """
 
@@ -22,7 +22,7 @@ from icefloe.spec.expressions.bind import BoundPredicate, PredicateOperator
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Or
 from icefloe.spec.types import DoubleType, FloatType, PrimitiveType
 
-# With more literals than this, IN is pruned by the smallest and the largest only.
+# If an IN has more literals than this, only the smallest and the largest are compared with bounds.
 MAX_SET_PRUNED = 200
 
 Mask = NDArray[np.bool_]
@@ -33,11 +33,11 @@ class ColumnRange:
     """The values of one column in each of n files, manifests or partitions; every array has length n.
 
     Attributes:
-        lower: Arrow array of physical values, null where unknown. A bound need not be the value of a row; nulls and NaN are left out.
-        upper: As `lower`.
-        may_have_null: Mask: nulls cannot be ruled out.
-        may_have_nan: Mask: NaN cannot be ruled out.
-        may_have_value: Mask: other values cannot be ruled out.
+        lower: The lower bounds as an Arrow array of physical values; null if unknown. A bound need not be the value of a row, and does not cover nulls and NaN.
+        upper: The upper bounds, as `lower`.
+        may_have_null: A mask of the elements that may have nulls.
+        may_have_nan: A mask of the elements that may have NaN.
+        may_have_value: A mask of the elements that may have other values.
     """
 
     lower: Any
@@ -62,9 +62,9 @@ def comparison_array(kind: PrimitiveType, array: Any) -> Any:
 
 
 def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Return the bounds in comparison form, both unknown where they contradict each other.
+    """Return the bounds in comparison form. Bounds that are NaN, and pairs of bounds that contradict each other, become unknown.
 
-    NaN is no bound. A lower bound above its upper bound was written in another order (Java compares the halves of a UUID as signed numbers), so it is not used.
+    A lower bound above its upper bound was written with a different order of values: Java compares the halves of a UUID as signed numbers.
     """
     low, high = comparison_array(kind, lower), comparison_array(kind, upper)
     unknown = scalar_of(None, low.type)
@@ -80,9 +80,9 @@ def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]
 def range_of_bounds(
     kind: PrimitiveType, lower: Any, upper: Any, *, may_have_null: Mask, may_have_nan: Mask, may_have_value: Mask
 ) -> ColumnRange:
-    """Build a `ColumnRange` of bounds that have not been checked.
+    """Build a `ColumnRange` from bounds that are not validated yet.
 
-    A bound proves that there are values, whatever the counts are.
+    If an element has a bound, it may have values, even if its counts contradict that.
     """
     low, high = valid_bounds(kind, lower, upper)
     has_bound = _mask(pc.or_(pc.is_valid(low), pc.is_valid(high)))
@@ -91,7 +91,7 @@ def range_of_bounds(
 
 
 def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:
-    """Build a `ColumnRange` of elements whose rows all have one value, null or NaN; both masks are exact for it."""
+    """Build a `ColumnRange` of elements in which all rows have the same value, null or NaN. Inclusive and strict masks are exact for it."""
     plain = comparison_array(kind, values)
     null = _mask(pc.is_null(plain))
     nan = np.zeros(len(null), dtype=bool)
@@ -102,18 +102,18 @@ def range_of_values(kind: PrimitiveType, values: Any) -> ColumnRange:
 
 
 def after_prefix(prefix: str) -> str | None:
-    """Return the first string, in the order of code points, after every string with this prefix; None where there is none."""
+    """Return the least string, in the order of code points, that is greater than all strings with this prefix; None if there is none."""
     for end in range(len(prefix), 0, -1):
         point = ord(prefix[end - 1]) + 1
         if 0xD800 <= point <= 0xDFFF:
-            point = 0xE000  # surrogates are not characters
+            point = 0xE000  # skips the surrogates, which are not characters
         if point <= 0x10FFFF:
             return prefix[: end - 1] + chr(point)
     return None
 
 
 def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case for each operation
-    """Return which elements may have a matching row; False only where no row can match.
+    """Return a mask of the elements that may have a matching row. It is False only if no row can match.
 
     Spec: Scan Planning, inclusive evaluation of bounds and counts.
     """
@@ -149,7 +149,7 @@ def may_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: 
 
 
 def must_match(predicate: BoundPredicate, column: ColumnRange) -> Mask:  # noqa: PLR0912 - one case for each operation
-    """Return the elements whose rows all match; True only where that is certain.
+    """Return a mask of the elements in which all rows match. It is True only if that is certain.
 
     Spec: Scan Planning, strict evaluation.
     """
@@ -209,36 +209,36 @@ def tree_mask(expression: BooleanExpression, length: int, leaf: Callable[[BoundP
 
 
 class _Comparer:
-    """Comparisons of bounds with a predicate's literals; each mask is True only where the comparison is certain."""
+    """Comparisons of bounds with the literals of a predicate. Each mask is True only if the result is certain."""
 
     def __init__(self, predicate: BoundPredicate, column: ColumnRange) -> None:
         self._lower, self._upper = column.lower, column.upper
         self._values = predicate.values
-        # Where the column was promoted since the filter's schema, the bounds have the wider type.
+        # If the column was promoted after the filter's schema, the bounds have the wider type.
         self._literals: Any = predicate.literals.cast(column.lower.type) if predicate.values else None
 
     def _literal(self, index: int) -> Any:
         return self._literals[index]
 
     def upper_below(self, index: int = 0, *, or_equal: bool = False) -> Mask:
-        """Return where the upper bound is below (or equal to) a literal."""
+        """Return a mask of the elements whose upper bound is below literal number `index`, or with `or_equal` not above it."""
         compare = pc.less_equal if or_equal else pc.less
         return _mask(compare(self._upper, self._literal(index)))
 
     def lower_above(self, index: int = 0, *, or_equal: bool = False) -> Mask:
-        """Return where the lower bound is above (or equal to) a literal."""
+        """Return a mask of the elements whose lower bound is above literal number `index`, or with `or_equal` not below it."""
         compare = pc.greater_equal if or_equal else pc.greater
         return _mask(compare(self._lower, self._literal(index)))
 
     def is_single_literal(self) -> Mask:
-        """Return where both bounds are the same literal, so every ordinary value equals it."""
+        """Return a mask of the elements whose bounds both equal the same literal, so that all values other than null and NaN equal it."""
         single = _mask(pc.equal(self._lower, self._upper))
         if single.any():
             single &= _mask(pc.is_in(_without_negative_zero(self._lower), value_set=self._literals))
         return single
 
     def may_contain_literal(self) -> Mask:
-        """Return where a literal is between the bounds."""
+        """Return a mask of the elements that have a literal between their bounds."""
         last = len(self._values) - 1
         within = ~(self.lower_above(last) | self.upper_below(0))
         if last < MAX_SET_PRUNED and within.any():
@@ -249,13 +249,13 @@ class _Comparer:
         return within
 
     def always_has_prefix(self) -> Mask:
-        """Return where every ordinary value starts with the literal."""
+        """Return a mask of the elements in which every value other than null starts with the literal."""
         within = self.lower_above(or_equal=True)
         end = after_prefix(self._values[0])
         return within if end is None else within & _mask(pc.less(self._upper, scalar_of(end, self._upper.type)))
 
     def never_has_prefix(self) -> Mask:
-        """Return where no value starts with the literal."""
+        """Return a mask of the elements in which no value starts with the literal."""
         outside = self.upper_below()
         end = after_prefix(self._values[0])
         return outside if end is None else outside | _mask(pc.greater_equal(self._lower, scalar_of(end, self._lower.type)))
@@ -266,5 +266,5 @@ def _without_negative_zero(array: Any) -> Any:
 
 
 def _mask(array: Any) -> Mask:
-    """Return a Boolean Arrow array as numpy, null as False."""
+    """Return a Boolean Arrow array as a numpy mask, in which null is False."""
     return numpy_of(fill_nulls(array, False))

@@ -1,8 +1,8 @@
 """Row filters as values: constants, AND, OR, NOT, and predicates on a column's name, with the class names of PyIceberg.
 
-These are unbound: a column is its dotted name and a literal is any Python value. `bind.py` binds them to a schema; `filter_parser.py` parses them from text.
-A filter keeps the rows for which it is TRUE in SQL's three-valued logic, so a null never matches a comparison, not even `!=` or `NOT IN`.
-Evaluation is left to `row_evaluator.py` and `metrics_evaluator.py`. Spec: Scan Planning.
+The filters are unbound: a column is its dotted name, and a literal is any Python value. `bind.py` binds them to a schema; `filter_parser.py` parses them from
+text. A filter keeps the rows for which it is TRUE in SQL's three-valued logic, so a null never matches a comparison, not even `!=` or `NOT IN`.
+`row_evaluator.py` and `metrics_evaluator.py` evaluate filters. Spec: Scan Planning.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
-# Column names that must be quoted in SQL, in lower case. These are more than one dialect needs; quoting too many does no harm.
+# Column names that are quoted in SQL texts, in lower case. They are the keywords of several dialects; unneeded quotes do no harm.
 RESERVED_WORDS = frozenset(
     """
     alter analyze and any as begin between call case cast connect_by_root create cross current_catalog current_date current_time
@@ -30,7 +30,7 @@ RESERVED_WORDS = frozenset(
 
 
 class Reference(str):
-    """`Reference("age")`: a column by its dotted name, where a predicate takes the name too."""
+    """`Reference("age")`: a column by its dotted name. Predicates accept it as well as the name itself."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class Or(BooleanExpression):
 
 @dataclass(frozen=True, slots=True)
 class Not(BooleanExpression):
-    """The term is false, not null."""
+    """The term is false. If the term is null, the row does not match."""
 
     child: BooleanExpression
 
@@ -227,13 +227,13 @@ class NotNull(UnaryPredicate):
 
 
 class IsNaN(UnaryPredicate):
-    """The value is NaN; a null is not."""
+    """The value is NaN. A null does not match."""
 
     text = "IS NAN"
 
 
 class NotNaN(UnaryPredicate):
-    """The value is not NaN; null is not NaN, so it matches."""
+    """The value is not NaN. A null matches."""
 
     text = "IS NOT NAN"
 

@@ -26,7 +26,7 @@ _PREFIX_TESTS = (PredicateOperator.STARTS_WITH, PredicateOperator.NOT_STARTS_WIT
 
 
 def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
-    """Return a test that is true for every partition with a matching row; `AlwaysTrue` where the partition values exclude nothing.
+    """Return a test that is true for every partition with a matching row; `AlwaysTrue` if partition values exclude nothing.
 
     Raises:
         InvalidFilterError: The filter is not bound.
@@ -36,7 +36,7 @@ def inclusive_projection(bound: BooleanExpression, spec: PartitionSpec, schema: 
 
 
 def strict_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> BooleanExpression:
-    """Return a test that is true only for partitions whose rows all match; `AlwaysFalse` where partition values do not determine that.
+    """Return a test that is true only for partitions whose rows all match; `AlwaysFalse` if partition values do not determine that.
 
     Raises:
         InvalidFilterError: The filter is not bound.
@@ -46,9 +46,10 @@ def strict_projection(bound: BooleanExpression, spec: PartitionSpec, schema: Sch
 
 
 def is_decided(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema) -> bool:
-    """Return True if each non-null value of some partition field alone determines that no row or every row matches.
+    """Return True if a partition field decides the predicate: for every non-null value of the field, either all rows match or no row matches.
 
-    `ts >= '2024-03-01'` is decided by a partition by day, `ts >= '2024-03-01 12:00'` is not. The metrics of files cannot prune further then.
+    For example, a partition by day decides `ts >= '2024-03-01'`, but not `ts >= '2024-03-01 12:00'`. The metrics of files cannot prune further for a decided
+    predicate.
     """
     return any(_is_exact(projected.inclusive(), projected.strict()) for projected in _projections(predicate, spec, schema))
 
@@ -60,7 +61,7 @@ def _is_exact(inclusive_test: BooleanExpression, strict_test: BooleanExpression)
 
 
 def _with_closed_bounds(test: BoundPredicate) -> BoundPredicate:
-    """Return an equivalent test of whole numbers that has `<=` and `>=` instead of `<` and `>`."""
+    """Return an equivalent test with `<=` or `>=` instead of `<` or `>`, for columns whose values are whole numbers."""
     step = {PredicateOperator.LT: -1, PredicateOperator.GT: 1}.get(test.operation)
     if step is None or not isinstance(test.kind, IntegerType | LongType | DateType):
         return test
@@ -80,7 +81,7 @@ def _map(bound: BooleanExpression, replace: Callable[[BoundPredicate], BooleanEx
 
 
 def _projections(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema) -> Iterator["_Projection"]:
-    """Yield one projection for each partition field of the predicate's column; void and unknown transforms have none."""
+    """Yield a projection for each partition field of the predicate's column, except fields with a void or unknown transform."""
     if predicate.field.field_id not in schema or not predicate.field.field_type.is_primitive:
         return
     for field in spec.by_source_id.get(predicate.field.field_id, ()):
@@ -99,7 +100,7 @@ def _projections(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema)
 
 @dataclass(frozen=True, slots=True)
 class _Projection:
-    """One predicate under one partition field; this class is for identity, where the test stays the same."""
+    """The projection of one predicate to one partition field. This class is for the identity transform, with which the test stays the same."""
 
     predicate: BoundPredicate
     field: PartitionField
@@ -113,7 +114,7 @@ class _Projection:
         return self._test(self.predicate.operation, self.predicate.values)
 
     def _test(self, operation: PredicateOperator, values: Sequence[Any] = ()) -> BooleanExpression:
-        """Build the predicate on the partition field; sets of one value become comparisons."""
+        """Build a predicate on the partition field. A set with one value becomes a comparison."""
         distinct = tuple(sorted(set(values)))
         if len(distinct) == 1 and operation is PredicateOperator.IN:
             operation = PredicateOperator.EQ
@@ -127,7 +128,7 @@ class _Projection:
 
 
 class _BucketProjection(_Projection):
-    """The bucket transform: equal values have one bucket, and nothing else is known."""
+    """The projection of the bucket transform, of which is only known that equal values are in the same bucket."""
 
     __slots__ = ()
 
@@ -143,7 +144,7 @@ class _BucketProjection(_Projection):
 
 
 class _OrderedProjection(_Projection):
-    """A transform that preserves order: a < b implies T(a) <= T(b)."""
+    """The projection of a transform T that preserves order: a < b implies T(a) <= T(b)."""
 
     __slots__ = ()
 
@@ -184,14 +185,14 @@ class _OrderedProjection(_Projection):
                 return AlwaysFalse()
 
     def _adjacent(self, value: Any, step: int) -> Any:
-        """Return the next or previous value of a countable type; else the value itself: the projection is then less tight, never wrong."""
+        """Return the next or previous value of a countable type; for other types the value itself, which makes the projection less tight but not wrong."""
         kind = self.predicate.kind
         if isinstance(kind, DecimalType):
             return decimal_of(unscaled_value(value, kind.scale) + step, kind.scale)
         return value + step if isinstance(value, int) else value
 
     def _floor(self, value: Any) -> Any:
-        """Return the transform's result without overflow, or None where the result type cannot hold it."""
+        """Return the transform's exact result; None if the result type would overflow."""
         return self.field.transform.apply(self.predicate.kind, value)
 
     def _is_one_of(self, results: list[Any]) -> BooleanExpression:
@@ -214,10 +215,10 @@ class _OrderedProjection(_Projection):
 
 
 class _TimeProjection(_OrderedProjection):
-    """Year, month, day and hour.
+    """The projection of the transforms year, month, day and hour.
 
-    Early versions of Java rounded times before 1970 toward zero, so a manifest may contain the next higher value instead of a negative result. Tables written
-    in that way still exist, and every comparison allows for it.
+    Early versions of Java rounded times before 1970 toward zero, so a manifest may contain the next higher value instead of a negative result. Such tables
+    still exist, so every comparison accepts both values.
     """
 
     __slots__ = ()
@@ -243,7 +244,7 @@ class _TimeProjection(_OrderedProjection):
 
 
 class _NumberProjection(_OrderedProjection):
-    """Truncated numbers. The few least ints and longs wrap around to one large result, which is outside of the order."""
+    """The projection of truncated numbers. Truncating the smallest ints and longs overflows to one large result, which breaks the order."""
 
     __slots__ = ()
 
@@ -285,7 +286,7 @@ class _NumberProjection(_OrderedProjection):
 
 
 class _TextProjection(_OrderedProjection):
-    """Strings and binary truncated to the first `width` code points or bytes."""
+    """The projection of strings and binary values truncated to their first `width` code points or bytes."""
 
     __slots__ = ()
 
@@ -300,7 +301,7 @@ class _TextProjection(_OrderedProjection):
         return _OrderedProjection.strict(self)
 
     def _prefix(self, can_be_cut: bool, unknown: BooleanExpression) -> BooleanExpression:
-        """Project a prefix test: exact up to the width; a longer prefix is truncated where that is safe."""
+        """Project a prefix test. A prefix of at most the width stays exact. A longer prefix is truncated if `can_be_cut`; otherwise `unknown` is returned."""
         prefix, width = self.predicate.value, int(getattr(self.field.transform, "width", 0))
         if len(prefix) < width:
             return self._test(self.predicate.operation, [prefix])

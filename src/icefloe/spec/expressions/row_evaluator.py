@@ -1,7 +1,7 @@
 """Evaluation of a bound filter on Arrow rows, with the semantics of Spark SQL.
 
-A row is kept where the filter is TRUE: null matches no comparison, NaN equals NaN and sorts after every number, -0.0 equals 0.0, strings sort by code point.
-Bounds and counts of files are evaluated by `metrics_evaluator.py`.
+A row matches if the filter is TRUE for it. Null matches no comparison, NaN equals NaN and sorts after every number, -0.0 equals 0.0, and strings sort by code
+point. `metrics_evaluator.py` evaluates filters on the bounds and counts of files.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, Boo
 from icefloe.spec.types import DateType, PrimitiveType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType, TimeType
 from icefloe.spec.values import physical_arrow_type
 
-# With this many literals for each value or more, a Python set that is kept is quicker than an Arrow set, which is made for each call.
+# If there are at least this many literals per value, a cached Python set is quicker than Arrow's set, which is built at each call.
 FEW_VALUES = 8
 
 _UNITS: Mapping[type[PrimitiveType], str] = {
@@ -30,12 +30,12 @@ _UNITS: Mapping[type[PrimitiveType], str] = {
 
 
 def arrow_mask(bound: BooleanExpression, rows: Any) -> Any:
-    """Return which rows match a bound filter.
+    """Return a mask of the rows that match a bound filter.
 
     Args:
         bound: The bound filter.
-        rows: A `pyarrow.Table` or `RecordBatch`. Columns are found by the names of each predicate's path; their Arrow types are those of the table's schema,
-            or their large, view or dictionary forms.
+        rows: A `pyarrow.Table` or `RecordBatch`. Columns are found by the names in each predicate's path. Their Arrow types are those of the table's schema, or
+            the large, view or dictionary forms of these types.
 
     Returns:
         A `BooleanArray` as long as the rows, without nulls.
@@ -120,7 +120,7 @@ def _compare(predicate: BoundPredicate, values: Any, literals: Any, floats: bool
 
 
 def _is_in(predicate: BoundPredicate, values: Any) -> Any:
-    """Return which values are of a predicate's set. Arrow hashes the set for every call, which takes longer than few values are worth."""
+    """Return a mask of the values that are in a predicate's set. For few values Arrow is not used, because it hashes the set at every call."""
     if len(values) * FEW_VALUES < len(predicate.values):
         members = predicate.literal_set
         return array_of([value in members for value in values.to_pylist()], pa.bool_())
@@ -132,5 +132,5 @@ def _or_nan(mask: Any, values: Any, floats: bool) -> Any:
 
 
 def _plain_zero(values: Any, floats: bool) -> Any:
-    """Replace -0.0 by 0.0, which Arrow's hashes treat as another value; adding zero does so."""
+    """Replace -0.0 by 0.0, by adding zero, because Arrow's hashes distinguish them."""
     return pc.add(values, 0.0) if floats else values

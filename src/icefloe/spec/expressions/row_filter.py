@@ -1,4 +1,4 @@
-"""`to_expression`: the filter of a call, which is text, an expression or None. The parser is imported for the first text."""
+"""`to_expression`: converts a filter argument, which is text, an expression or None, to an expression. The parser is imported when a text is first used."""
 
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ else:
 
 
 def to_expression(row_filter: str | BooleanExpression | None) -> BooleanExpression:
-    """Return a filter as an expression. It may be passed as text, as an expression, or as None, which keeps every row.
+    """Return a filter as an expression. The filter may be text, an expression, or None, which matches every row.
 
     Raises:
-        InvalidFilterError: The text cannot be parsed, or the value is neither.
+        InvalidFilterError: The text cannot be parsed, or the argument has another type.
     """
     if row_filter is None:
         return AlwaysTrue()

@@ -1,4 +1,4 @@
-"""The writer of manifests of many added files: encodes field by field, compresses blocks in parallel, and begins a new manifest at the target size.
+"""The writer of manifests of many added files. It encodes field by field, compresses blocks in parallel, and begins a new manifest at the target size.
 
 `manifest_writer.py` writes entries one by one, `manifest_column_writer.py` columns; all three write the same manifest for the same files.
 Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
@@ -27,7 +27,7 @@ from icefloe.spec.manifest.partition_summary import summarise
 from icefloe.spec.manifest.partition_values import is_written_as_it_is, tuple_writer
 from icefloe.spec.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 
-# Fields that only files of these contents have. Spec: Data File Fields.
+# Fields that only files with some contents have, each with these contents. Spec: Data File Fields.
 _CONTENTS_WITH_FIELD = {
     "equality_ids": {FileContent.EQUALITY_DELETES},
     "sort_order_id": {FileContent.DATA, FileContent.EQUALITY_DELETES},
@@ -36,9 +36,9 @@ _CONTENTS_WITH_FIELD = {
     "content_size_in_bytes": {FileContent.POSITION_DELETES},
 }
 _PARTITION, _BLOCK_SIZE = 102, 105
-# Files encoded at a time: a megabyte or two, so that memory is reused instead of growing.
+# The number of files that are encoded at a time: one or two megabytes, so that memory is reused.
 _FILES_AT_ONCE = 2048
-# Number of blocks of 64,000 bytes that one thread compresses at a time, and of such batches that wait for compression: eight megabytes in all.
+# The number of blocks of 64,000 bytes that one call compresses, and of such batches that may wait for compression: eight megabytes in total.
 _BLOCKS_PER_BATCH, _WAITING_BATCHES = 32, 4
 
 
@@ -53,12 +53,13 @@ def write_added_manifests(
 ) -> list[tuple[bytes, ManifestFile]]:
     """Write manifests of ADDED entries of these files, in order.
 
-    A manifest ends with the block that brings it to `target_bytes`. Where one manifest is enough, its bytes are those of `manifest_writer.write_manifest`.
+    A manifest ends with the block with which it reaches `target_bytes`. If one manifest is enough, it has the same bytes as from
+    `manifest_writer.write_manifest`.
 
     Args:
         files: The files, all of one partition spec and content.
         next_target: Returns the target of the next manifest; targets differ only in their path.
-        sequence_number: Data sequence number of the files; None where they inherit the commit's.
+        sequence_number: Data sequence number of the files; None if they inherit that of the commit.
         target_bytes: Size at which a manifest is full.
         parallel: Maps a function over batches, possibly in parallel.
         by_compiled: Use the compiled codec.
@@ -70,7 +71,7 @@ def write_added_manifests(
         InvalidInputError, InvalidPropertyError, UnsupportedFormatVersionError: as `write_manifest`.
     """
     target = next_target()
-    # Data files need a check only where one has the format Puffin.
+    # Data files need a check only if one of them has the format Puffin.
     formats = set(map(attrgetter("file_format"), files))
     for file in files if target.content != ManifestContent.DATA or FileFormat.PUFFIN in formats else ():
         check_added(file, target.format_version)
@@ -96,7 +97,7 @@ def _encode_files(files: list[DataFile], target: ManifestTarget, sequence_number
         try:
             yield encode_records(schema, _values(batch, target, sequence_number), batch, by_compiled=by_compiled)
         except (ValueError, TypeError, OverflowError, AttributeError) as error:
-            _raise_for_file(batch, target, sequence_number)  # names the file
+            _raise_for_file(batch, target, sequence_number)  # raises an error that names the file
             raise InvalidInputError(f"the entries of {target.path} cannot be written: {error}", path=target.path) from error
 
 
@@ -122,7 +123,7 @@ def _values(files: Sequence[DataFile], target: ManifestTarget, sequence_number: 
         4: Constant(None),
         _PARTITION: _partitions(files, target),
         _BLOCK_SIZE: Constant(V1_BLOCK_SIZE),
-        142: Constant(None),  # inherited from the manifest list. Spec: First Row ID Inheritance.
+        142: Constant(None),  # null, because it is inherited from the manifest list. Spec: First Row ID Inheritance.
     }
     for field_id, name in ENTRY_FIELD_IDS.items():
         if field_id not in values:
@@ -186,7 +187,7 @@ def _manifest_file(files: Sequence[DataFile], target: ManifestTarget, sequence_n
 
 
 def _raise_for_file(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> None:
-    """Write the entries one by one, which raises the error that names the file."""
+    """Write the entries one by one, to raise an error that names the invalid file."""
     added = ManifestEntryStatus.ADDED
     write_manifest(
         [ManifestEntry(added, target.snapshot_id, sequence_number, None, file) for file in files],

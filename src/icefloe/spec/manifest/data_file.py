@@ -31,12 +31,12 @@ class FileFormat(StrEnum):
 class DataFile:
     """One data or delete file.
 
-    The maps have field ids as keys, and bytes on disk, counts of values, or bounds in single-value form as values; None where the writer recorded none.
-    Offsets and sizes are in bytes.
+    The keys of the maps are field ids; the values are sizes in bytes, counts of values, or bounds in single-value serialization. A map is None if the writer
+    did not record it. Offsets and sizes are in bytes.
 
     Attributes:
         partition: Physical values in the order of the partition spec's fields.
-        first_row_id: Row id of a data file's first row; inherited already in a file that was read.
+        first_row_id: Row id of a data file's first row. A file that was read has inherited it already.
         referenced_data_file: The one data file that a delete file applies to.
         content_offset: Offset of a deletion vector in its Puffin file.
         content_size_in_bytes: Size of a deletion vector in its Puffin file; its `record_count` is its cardinality.
@@ -63,5 +63,5 @@ class DataFile:
     referenced_data_file: str | None = None
     content_offset: int | None = None
     content_size_in_bytes: int | None = None
-    # Never written: the manifest list has the spec id (502), and field id 141 is reserved for it in memory.
+    # Never written to manifests: the manifest list has the spec id (502). Field id 141 is reserved for it in memory.
     spec_id: int = 0

@@ -19,11 +19,11 @@ class ManifestEntryStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """One entry. An entry that was read has inherited its numbers; in an entry to be written, None means that readers inherit the number.
+    """One entry of a manifest. An entry that was read has inherited its numbers already; in an entry to write, None means that readers inherit the number.
 
     Attributes:
         status: Whether the manifest's commit added or deleted the file, or neither.
-        snapshot_id: Snapshot that added the file, or deleted it where the status is DELETED.
+        snapshot_id: Snapshot that added the file; with status DELETED, the snapshot that deleted it.
         sequence_number: Data sequence number, which decides which deletes apply.
         file_sequence_number: Sequence number of the commit that added the file.
         data_file: The file.

@@ -1,6 +1,6 @@
-"""The paths and sizes of the files in a manifest, as columns, for the clean-up of files, which must find every file that is still needed.
+"""Reads the paths and sizes of the files in a manifest as columns. The clean-up of files uses it to find every file that is still needed.
 
-The columns for a scan are in `manifest_reader.py`. Spec: Manifests; Manifest Entry Fields.
+`manifest_reader.py` reads the columns for scans. Spec: Manifests; Manifest Entry Fields.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,8 @@ from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest.manifest_length import check_length
 from icefloe.spec.manifest.partition_values import typed_array
 
-# One row for each entry. `content` is the file's (0 data, 1 position deletes, 2 equality deletes); the size is that of the whole file, in bytes.
+# The schema of the result, with one row for each entry. `content` is 0 for data, 1 for position deletes, 2 for equality deletes; the size is that of the whole
+# file in bytes.
 PATH_FIELDS = pa.schema(
     [
         pa.field("status", pa.int32(), nullable=False),
@@ -54,15 +55,15 @@ def read_file_paths(content: bytes, path: str, *, length: int | None = None, cou
     Args:
         content: The manifest's bytes.
         path: Its location, for errors.
-        length: Its size in bytes by its manifest list; None if unknown. A manifest that was cut short must not pass for one with fewer files.
-        counts: How many entries are added, existing and deleted by its manifest list; None for an unknown count.
+        length: Its size in bytes according to its manifest list; None if unknown. It reveals a manifest that was cut short.
+        counts: The numbers of added, existing and deleted entries according to its manifest list; None for an unknown count.
 
     Returns:
         A `pyarrow.Table` of `PATH_FIELDS`.
 
     Raises:
         AvroFormatError: the file is damaged or was cut short; the error names it.
-        ManifestFormatError: a path is null, a status is unknown to the format, or the number of entries is not that of the manifest list.
+        ManifestFormatError: a path is null, a status is not one of the format, or the numbers of entries differ from those in the manifest list.
     """
     check_length(content, path, length, counts)
     batches = [_cast_columns(columns, path) for columns in read_arrays([open_container(content, path)], _PROJECTION)]

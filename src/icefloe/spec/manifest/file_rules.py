@@ -1,7 +1,7 @@
-"""The rules for files that a commit may add, by format version, and for what their manifest entries must contain.
+"""The rules for files that a commit adds: which files each format version allows, and which fields their manifest entries must have.
 
-That a manifest holds either data or deletes, and which numbers an entry has, is checked by the writer (`manifest_writer.py`); that a data file has one
-deletion vector, by the commit. Spec: Delete Formats; Deletion Vectors; Data File Fields.
+The writer (`manifest_writer.py`) checks that a manifest has either data or deletes, and which numbers an entry has. The commit checks that a data file has at
+most one deletion vector. Spec: Delete Formats; Deletion Vectors; Data File Fields.
 """
 
 from icefloe.errors import InvalidInputError
@@ -19,7 +19,7 @@ def check_added(file: DataFile, format_version: int) -> None:
     """Raise an error if a table of this format version must not contain the file.
 
     Raises:
-        InvalidInputError: the file violates a rule; names the file and the rule.
+        InvalidInputError: the file violates a rule; the error names the file and the rule.
     """
     if file.content == FileContent.DATA:
         if file.file_format == FileFormat.PUFFIN:

@@ -1,4 +1,4 @@
-"""The inheritance of numbers: entries without snapshot id, sequence number or first row id take them from their manifest's record in the manifest list.
+"""The inheritance of numbers: entries without a snapshot id, sequence number or first row id get it from the record of their manifest in the manifest list.
 
 Spec: Sequence Number Inheritance; First Row ID Inheritance.
 """
@@ -22,7 +22,7 @@ class Origin(NamedTuple):
     counts: Sequence[int]
 
     def spread(self, values: Iterable[int]) -> Any:
-        """Repeat a number of each manifest for each of its rows, as an Arrow array (int64)."""
+        """Return an Arrow array (int64) with one number for each row. `values` has one number for each manifest, which all its rows get."""
         return numbers_array(np.repeat(np.fromiter(values, np.int64, len(self.counts)), self.counts), pa.int64())
 
     def slices(self) -> Iterator[tuple[ManifestFile, slice]]:
@@ -43,8 +43,8 @@ def inherit_snapshot_ids(snapshot_ids: Any, origin: Origin) -> Any:
 def inherit_sequence_numbers(statuses: Any, numbers: Any, origin: Origin) -> Any:
     """Replace null sequence numbers (Arrow int64) of ADDED entries by the manifest's.
 
-    Manifests from before v2 have no such column: their sequence number is 0 in the list, and every entry inherits it. An EXISTING or DELETED entry
-    without a number in a later manifest violates the spec; its number stays null.
+    Manifests from before version 2 do not have this column. Their sequence number in the list is 0, and every entry inherits it. In later manifests an EXISTING
+    or DELETED entry without a number violates the specification; its number stays null.
     """
     if not numbers.null_count:
         return numbers
@@ -63,14 +63,14 @@ def inherited_sequence_number(status: int, number: int | None, manifest: Manifes
 
 
 def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any, origin: Origin) -> Any:
-    """Replace null first row ids (Arrow int64) of live data files by the manifest's, plus the records of all such files before them.
+    """Replace the null first row ids (Arrow int64) of live data files by the manifest's first row id plus the number of records of all such files before them.
 
-    A DELETED entry without a first row id gets none and does not count, since the manifest list reserved row ids for added and existing rows only; Java reads
-    them likewise. Under a manifest without a first row id, as all before v3 and all delete manifests are, no file has one. Ids in a manifest of
-    the commit in progress stay as they are: its manifest list assigns the manifest's first row id later.
+    A DELETED entry without a first row id gets none, and its records do not count, because the manifest list reserved row ids only for added and existing rows;
+    Java does the same. If the manifest has no first row id, as before version 3 and for delete manifests, the files get none either. In a manifest of the
+    commit in progress, ids stay as they are, because its manifest list assigns the manifest's first row id later.
 
     Raises:
-        pyarrow.ArrowInvalid: the records are more than a long can count.
+        pyarrow.ArrowInvalid: the number of records overflows a long.
     """
     if not any(_assigns_row_ids(manifest) or _is_uncommitted(manifest) for manifest in origin.manifests):
         return null_longs(len(first_row_ids))
@@ -89,7 +89,10 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
 
 
 def first_row_id_reader(manifest: ManifestFile) -> Callable[[int, int, int | None], int | None]:
-    """Return a function of status, record count and first row id that applies `inherit_first_row_ids` to one entry after another, in file order."""
+    """Return a function that does the same as `inherit_first_row_ids` for one entry after another.
+
+    Call it in file order with status, record count, first row id.
+    """
     if not _assigns_row_ids(manifest):
         is_uncommitted = _is_uncommitted(manifest)
         return lambda _, __, stored_id: stored_id if is_uncommitted else None
@@ -111,5 +114,5 @@ def _assigns_row_ids(manifest: ManifestFile) -> bool:
 
 
 def _is_uncommitted(manifest: ManifestFile) -> bool:
-    """Return True for a data manifest that this commit wrote and no manifest list contains yet."""
+    """Return True for a data manifest of the commit in progress, which no manifest list contains yet."""
     return manifest.content == ManifestContent.DATA and manifest.sequence_number == UNASSIGNED_SEQ

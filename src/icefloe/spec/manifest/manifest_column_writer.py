@@ -31,15 +31,15 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import StructType
 from icefloe.spec.values import physical_list
 
-# Rows encoded at a time: two or three megabytes, so that memory is reused instead of growing.
+# The number of rows that are encoded at a time: two or three megabytes, so that memory is reused.
 _SLICE_ROWS = 4096
-# The columns that the record of the manifest list is computed from, beside the partition.
+# The columns that the record of the manifest list is computed from, besides the partition columns.
 _SUMMARY_FIELDS = tuple(ENTRY_FIELDS.field(name) for name in ("status", "sequence_number", "record_count"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTarget:
-    """The properties common to all entries of a manifest to be written; the fields are the arguments of `manifest_writer.write_manifest`."""
+    """The properties of a manifest to write. The fields have the meaning of the arguments of `manifest_writer.write_manifest`."""
 
     path: str
     schema: Schema
@@ -56,11 +56,11 @@ class ManifestTarget:
 def write_manifest_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = AVAILABLE) -> tuple[bytes, ManifestFile]:
     """Write a manifest as `manifest_writer.write_manifest` does, from columns.
 
-    The rules about numbers are the same: they are null in ADDED entries, which inherit them, and set in all others.
+    The rules for sequence numbers and row ids are the same: they are null in ADDED entries, which inherit them, and set in all others.
 
     Args:
-        entries: A `pyarrow.Table` with the columns of a `ManifestColumns` that was read whole; missing columns are null.
-        target: The manifest.
+        entries: A `pyarrow.Table` with the columns of a `ManifestColumns` that was read with `whole`; missing columns count as null.
+        target: The properties of the manifest.
         by_compiled: Use the compiled codec.
 
     Returns:
@@ -100,7 +100,7 @@ def encode_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = 
 def _with_missing_columns(
     entries: Any, target: ManifestTarget, required: tuple[Any, ...] = (*ENTRY_FIELDS, *DELETE_FIELDS, *WHOLE_FIELDS)
 ) -> Any:
-    """Return the required columns and those of the partition in one chunk each, null where the entries do not have them."""
+    """Return the required columns and the partition columns, each in one chunk; columns that the entries do not have are null."""
     fields = list(required)
     fields += [entries.schema.field(partition_column(part.field_id)) for part in target.partition_type.fields]
     arrays = []
@@ -112,7 +112,7 @@ def _with_missing_columns(
 
 
 def _by_field_id(whole: Any, target: ManifestTarget) -> dict[int, Any]:
-    """Return the columns to be written by field id; fields that a file of its content does not have are null."""
+    """Return the columns to write, by field id. Fields that files of this content do not have are null."""
     contents = whole["content"]
     of_data, of_positions, of_equality = (pc.equal(contents, scalar_of(int(content), contents.type)) for content in FileContent)
     rows_with_field = {
@@ -121,7 +121,7 @@ def _by_field_id(whole: Any, target: ManifestTarget) -> dict[int, Any]:
         "referenced_data_file": of_positions,
         "content_offset": of_positions,
         "content_size_in_bytes": of_positions,
-        # An added file inherits its row ids from the manifest list. Spec: First Row ID Inheritance.
+        # Null, because an added file inherits its row ids from the manifest list. Spec: First Row ID Inheritance.
         "first_row_id": pc.and_(of_data, pc.not_equal(whole["status"], scalar_of(int(ManifestEntryStatus.ADDED), pa.int32()))),
     }
     columns = {105: fill_nulls(pa.nulls(whole.num_rows, pa.int64()), V1_BLOCK_SIZE)}
@@ -173,7 +173,7 @@ def _check(whole: Any, target: ManifestTarget) -> None:
 
 
 def _file(row: dict[str, Any]) -> DataFile:
-    """Return the fields of an entry that `check_added` reads."""
+    """Return a `DataFile` with the fields of an entry that `check_added` needs."""
     return DataFile(
         file_path=row["file_path"],
         file_format=FileFormat(row["file_format"]),
@@ -195,7 +195,7 @@ def _refuse_where(wrong: Any, whole: Any, what: str) -> None:
 
 
 def manifest_file_of(entries: Any, target: ManifestTarget, length: int) -> ManifestFile:
-    """Return the record of the manifest list for these entries: counts by status, the least explicit sequence number, partition summaries."""
+    """Return the manifest list's record of a manifest with these entries: counts by status, the least explicit sequence number, partition summaries."""
     statuses = numpy_of(entries["status"])
     rows = numpy_of(entries["record_count"])
     live = statuses != int(ManifestEntryStatus.DELETED)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-# Every table of entries begins with these columns; `partition.<field id>` follow in spec order, then one column for each requested statistic. Delete files
-# have no `first_row_id`.
+# The first columns of every table of entries. Columns `partition.<field id>` follow in spec order, then one column for each requested statistic. Tables of
+# delete files have no `first_row_id`.
 ENTRY_FIELDS = pa.schema(
     [
         pa.field("status", pa.int32(), nullable=False),
@@ -37,7 +37,7 @@ DELETE_FIELDS = pa.schema(
     ]
 )
 
-# The other fields of an entry, which are needed to write it again: maps from field id, and the key metadata.
+# The other fields of an entry, which are needed to write the entry again: maps from field id to value, and the key metadata.
 WHOLE_FIELDS = pa.schema(
     [
         pa.field("column_sizes", pa.map_(pa.int64(), pa.int64())),
@@ -52,7 +52,7 @@ WHOLE_FIELDS = pa.schema(
 
 WHOLE_NAMES = frozenset(WHOLE_FIELDS.names)
 
-# The statistics that have a column per table column, by the data file's map that holds them.
+# For each map of statistics of a data file, the prefix of the columns with its values, one for each table column.
 STATISTICS = {
     "value_counts": "value_count",
     "null_value_counts": "null_value_count",
@@ -63,12 +63,12 @@ STATISTICS = {
 
 _BOUNDS = frozenset({"lower_bound", "upper_bound"})
 
-# A statistic of a table column: a value of `STATISTICS`, and the column's field id.
+# A statistic of a table column: a value of `STATISTICS`, and the field id of the column.
 Statistic = tuple[str, int]
 
 
 def ordered_statistics(field_ids: Iterable[int]) -> frozenset[Statistic]:
-    """Return the statistics of table columns that cannot hold NaN."""
+    """Return the statistics that are needed to compare values of table columns whose type has no NaN."""
     return every_statistic(field_ids) - {("nan_value_count", field_id) for field_id in field_ids}
 
 
@@ -94,12 +94,12 @@ def statistic_field(statistic: str, field_id: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ManifestColumns:
-    """Entries as columns, one row per entry, in file order, with inherited numbers.
+    """Manifest entries as columns: one row for each entry, in file order, with inherited numbers.
 
-    `entries` (a `pyarrow.Table`) has the columns of `ENTRY_FIELDS`, in a delete manifest those of `DELETE_FIELDS`, then `partition.<field id>` typed by
-    `values.physical_arrow_type`, then the requested ones of `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>` (int64) and
-    `lower_bound.<id>`, `upper_bound.<id>` (binary) by table column: null where the manifest has no value.
-    Entries that were read whole have the columns of `DELETE_FIELDS` always, and at the end those of `WHOLE_FIELDS`.
+    `entries` is a `pyarrow.Table` with these columns: those of `ENTRY_FIELDS`; in a delete manifest those of `DELETE_FIELDS`; `partition.<field id>` in the
+    type of `values.physical_arrow_type`; and for each requested statistic of a table column `value_count.<id>`, `null_value_count.<id>`, `nan_value_count.<id>`
+    (int64), `lower_bound.<id>` or `upper_bound.<id>` (binary), null if the manifest has no value. Entries that were read with `whole` always have the columns
+    of `DELETE_FIELDS`, and at the end those of `WHOLE_FIELDS`.
     """
 
     entries: Any

@@ -1,7 +1,7 @@
 """A check of a manifest's size in bytes against the size in its manifest list.
 
-A manifest cut at the end of a block is valid Avro, so that only its size or its number of entries shows that something is missing. Some writers record a wrong
-size for a whole manifest; the number of entries decides then. Spec: Manifest Lists (`manifest_length`).
+A manifest that was cut off at the end of a block is valid Avro, so only its size or its number of entries shows that something is missing. Some writers record
+a wrong size of a complete manifest; then the number of entries is compared. Spec: Manifest Lists (`manifest_length`).
 """
 
 from icefloe.errors import AvroFormatError, Problem
@@ -10,22 +10,22 @@ from icefloe.spec.tolerance import Deviation, Tolerance
 
 
 def check_length(content: bytes, path: str, stated: int | None, counts: tuple[int | None, int | None, int | None]) -> None:
-    """Refuse a manifest that was cut short, and warn of one that is whole but of another size than in its manifest list.
+    """Refuse a manifest that was cut off. Warn of a manifest that is complete but has a different size than in its manifest list.
 
-    A manifest is whole where its last Avro block is, and it has as many entries as the manifest list counts. Where the list has no counts, as in some tables
-    of format version 1, a manifest that is shorter than stated cannot be distinguished from one that was cut, and is refused.
+    A manifest is complete if its last Avro block is complete, and if it has as many entries as the manifest list counts. If the list has no counts, as in some
+    tables of format version 1, a manifest that is shorter than its stated size is refused, because it may have been cut off.
 
     Args:
         content: The manifest's bytes.
         path: Its location, for errors.
         stated: `manifest_length` of the manifest list; None if there is none.
-        counts: How many entries are added, existing and deleted by the manifest list; None for one that it does not count.
+        counts: The numbers of added, existing and deleted entries according to the manifest list; None for an unknown count.
 
     Raises:
-        AvroFormatError: The manifest was cut short, or is damaged.
+        AvroFormatError: The manifest was cut off, or is damaged.
 
     Warns:
-        FormatWarning: The manifest is whole, and its size is not the stated one.
+        FormatWarning: The manifest is complete, and has a different size than stated.
     """
     size = len(content)
     if stated is None or size == stated:
@@ -41,7 +41,7 @@ def check_length(content: bytes, path: str, stated: int | None, counts: tuple[in
     if size < stated and not (is_counted and entry_count == sum(known_counts)):
         raise _cut_short(path, size, stated)
     if is_counted and entry_count != sum(known_counts):
-        return  # the reader of the entries compares them with the counts by status, and refuses them
+        return  # the reader of the entries compares the counts by status, and raises the error
     Tolerance.DEFAULT.accept(
         Deviation.MANIFEST_LENGTH,
         f"the manifest {path} has {size} bytes, and its manifest list states {stated}; it is read, since its blocks are whole"

@@ -1,7 +1,7 @@
-"""The merge of many manifests of one partition spec into one, and the filtering of one manifest. JAVA: ManifestMergeManager, ManifestFilterManager.
+"""Merges many manifests of one partition spec into one, and filters a manifest. JAVA: ManifestMergeManager, ManifestFilterManager.
 
-Entries that keep their data file are copied as bytes, with new status and numbers; without the compiled codec all entries are decoded and encoded again.
-`commit` decides which manifests are merged.
+Entries are copied as bytes, with a new status and new numbers. Without the compiled codec, all entries are decoded and encoded again. The package `commit`
+chooses the manifests to merge.
 Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
@@ -28,13 +28,14 @@ from icefloe.spec.manifest.manifest_reader import open_manifest, read_columns, r
 from icefloe.spec.manifest.manifest_schema import SPANS
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 
-# A function like `map` that may run in parallel; results come in order.
+# A function like `map` that may work in parallel, and returns the results in order.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-# Which entries of a manifest the commit removes; None for none.
+# A mask of the entries of a manifest that the commit removes; None if it removes none.
 _Mask = NDArray[np.bool_] | None
-# A manifest, its bytes, and the entries that the commit removes.
+# A manifest, its bytes, and the mask of the entries that the commit removes.
 _Source = tuple[ManifestFile, bytes, _Mask]
-# Bytes of manifests that are read at a time: the operations on columns take two milliseconds, however few entries there are.
+# The bytes of manifests that are read at a time. They are read in groups, because operations on columns take two milliseconds regardless of the number of
+# entries.
 _BYTES_AT_ONCE = 2 * 1024 * 1024
 _NUMBERS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 
@@ -42,7 +43,7 @@ _NUMBERS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
 def merge_manifests(
     manifests: Iterable[tuple[ManifestFile, bytes]], target: ManifestTarget, *, parallel: Parallel = map, by_compiled: bool = AVAILABLE
 ) -> tuple[bytes, ManifestFile]:
-    """Merge manifests into one manifest of their entries, in order.
+    """Merge manifests into one manifest with all their entries, in order.
 
     Entries that this commit (`target.snapshot_id`) added or deleted keep their status. Other live entries become EXISTING, with their inherited numbers and row
     ids written out; other deleted entries are left out.
@@ -58,7 +59,7 @@ def merge_manifests(
 
     Raises:
         AvroFormatError, ManifestFormatError: a manifest is damaged.
-        InvalidInputError: a manifest has another partition spec or content than the target, or an entry cannot be written in it.
+        InvalidInputError: a manifest does not have the partition spec or the content of the target, or an entry cannot be written in the target.
         InvalidPropertyError: the codec is unknown.
     """
     return _merge([(manifest, content, None) for manifest, content in manifests], target, parallel, by_compiled)
@@ -67,12 +68,12 @@ def merge_manifests(
 def filter_manifest(
     manifest: ManifestFile, content: bytes, removed: NDArray[np.bool_], target: ManifestTarget, *, by_compiled: bool = AVAILABLE
 ) -> tuple[bytes, ManifestFile]:
-    """Write a manifest again with some of its live entries DELETED by this commit, and the others as `merge_manifests` writes them.
+    """Write a manifest again, with status DELETED for the removed live entries; the other entries are written as by `merge_manifests`.
 
     Args:
         manifest: The manifest.
         content: Its bytes.
-        removed: One element per entry, True for those to be deleted.
+        removed: A mask of the entries to remove.
         target: The new manifest.
         by_compiled: Use the compiled codec.
 
@@ -109,7 +110,7 @@ def _merge(manifests: list[_Source], target: ManifestTarget, parallel: Parallel,
         try:
             return [_copy_entries(group, target, schema)]
         except (AvroFormatError, ManifestFormatError):
-            # Reading one at a time shows which one is damaged; or none is, where only the whole group exceeds a limit.
+            # The manifests are read again one by one, to find the damaged one. There may be none, if only the group as a whole exceeds a limit.
             return [_copy_entries([part], target, schema) for part in group]
 
     summaries: list[Any] = []
@@ -134,7 +135,7 @@ def _check_kind(parts: Iterable[_OpenManifest], target: ManifestTarget) -> None:
 
 
 def _groups(parts: Iterable[_OpenManifest]) -> Iterator[list[_OpenManifest]]:
-    """Yield runs of manifests with the same Avro schema, as many as are read at a time."""
+    """Yield groups of consecutive manifests with the same Avro schema, each of the size that is read at a time."""
     for _, same_schema in groupby(parts, key=lambda part: part.container.schema_text):
         group: list[_OpenManifest] = []
         size = 0
@@ -148,16 +149,16 @@ def _groups(parts: Iterable[_OpenManifest]) -> Iterator[list[_OpenManifest]]:
 
 
 def _decode_and_encode(part: _OpenManifest, target: ManifestTarget, by_compiled: bool) -> tuple[Records, Any]:
-    """Decode and encode the remaining entries; return them with the columns that the record of the manifest list is computed from."""
+    """Decode and encode the remaining entries. Return them, and the columns from which the record of the manifest list is computed."""
     old_entries = read_columns(part.container.content, part.manifest, target.partition_type, whole=True).entries
     entries = _merge_columns(old_entries, _is_remaining(old_entries, target), [part], [old_entries.num_rows], target)
     return encode_columns(entries, target, by_compiled=by_compiled), _summary_columns(entries, target)
 
 
 def _common_schema(texts: Collection[bytes], own_schema: str, target: ManifestTarget) -> str | None:
-    """Return the Avro schema of all the manifests, if they have one and it fits the new manifest: other writers leave out fields that Icefloe writes.
+    """Return the Avro schema that all the manifests have, if they have the same and it fits the new manifest; else None.
 
-    Readers find fields by id, so that a manifest may keep its writer's schema.
+    Readers find fields by id, so the new manifest may have the schema of another writer, which leaves out fields that Icefloe writes.
     """
     try:
         text = next(iter(texts)).decode() if len(texts) == 1 else own_schema
@@ -172,7 +173,7 @@ def _common_schema(texts: Collection[bytes], own_schema: str, target: ManifestTa
 
 
 def _has_same_encoding(schema_text: bytes, schema: AvroType) -> bool:
-    """Return True if entries of the writer's schema have the bytes that the new manifest's schema would give them."""
+    """Return True if entries encoded with the writer's schema have the same bytes as with the schema of the new manifest."""
     try:
         return bool(wire_form(parse_schema(schema_text)) == wire_form(schema))
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -180,7 +181,7 @@ def _has_same_encoding(schema_text: bytes, schema: AvroType) -> bool:
 
 
 def _copy_entries(group: Sequence[_OpenManifest], target: ManifestTarget, schema: AvroType) -> tuple[Records, Any]:
-    """Copy the bytes of the remaining entries with the compiled codec; returns what `_decode_and_encode` does."""
+    """Copy the bytes of the remaining entries with the compiled codec. Return the same as `_decode_and_encode`."""
     manifests, containers = [part.manifest for part in group], [part.container for part in group]
     old_records = read_records(manifests, containers, target.partition_type)
     old_entries = old_records.columns.entries
@@ -211,7 +212,7 @@ def _is_remaining(entries: Any, target: ManifestTarget) -> Any:
 def _merge_columns(
     entries: Any, is_remaining: NDArray[np.bool_], group: Sequence[_OpenManifest], counts: Sequence[int], target: ManifestTarget
 ) -> Any:
-    """Return the remaining entries with the status and numbers to be written; `counts` has the number of all entries of each manifest."""
+    """Return the remaining entries with the status and the numbers to write. `counts` has for each manifest the number of all its entries."""
     remaining = entries.filter(mask_array(is_remaining))
     masks = [np.zeros(count, dtype=bool) if part.removed is None else part.removed for part, count in zip(group, counts, strict=True)]
     removed = np.concatenate(masks)[is_remaining]
@@ -221,7 +222,7 @@ def _merge_columns(
     deleted = (statuses == int(ManifestEntryStatus.DELETED)) | removed
     new_statuses = np.where(added, int(ManifestEntryStatus.ADDED), np.where(deleted, int(ManifestEntryStatus.DELETED), 0)).astype(np.int32)
     no_number = pa.nulls(remaining.num_rows, pa.int64())
-    # Entries that this commit adds inherit their numbers again; an explicit number, which is older than the commit, is kept.
+    # Entries that this commit added inherit their numbers again, except explicit numbers, which are older than the commit and are kept.
     of_manifest = np.repeat(np.array([part.manifest.sequence_number for part in group], np.int64), counts)[is_remaining]
     inherited = pc.and_(mask_array(added), pc.equal(remaining["sequence_number"], numbers_array(of_manifest, pa.int64())))
     columns = {

@@ -1,6 +1,6 @@
-"""The reader of manifests: into columns for scan planning, into objects where every entry is used.
+"""The reader of manifests. It reads entries as columns, for scan planning, or as objects, for callers that use every entry.
 
-Pruning of the columns is in `scan`. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
+The package `scan` prunes the columns. Spec: Manifests; Sequence Number Inheritance; First Row ID Inheritance.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -70,38 +70,38 @@ def read_columns(
         manifest: Its record in the manifest list.
         partition_type: Type of its partition tuples.
         statistics: Statistics of table columns to return as columns, such as ("lower_bound", 3).
-        whole: Return the columns of `WHOLE_FIELDS` instead: all that `write_manifest_columns` needs to write the entries again.
-        only: The columns of `WHOLE_FIELDS` to return; the others, which are most of a manifest, are not decoded.
+        whole: Whether to return the columns of `WHOLE_FIELDS` instead of statistics, so that `write_manifest_columns` can write the entries again.
+        only: The columns of `WHOLE_FIELDS` to return. Others are not decoded; these columns are the largest part of a manifest.
 
     Raises:
         AvroFormatError: the file is damaged; the error names it and the byte.
-        ManifestFormatError: a required value is null, a value does not fit its type, or the number of entries is not that of the manifest list.
+        ManifestFormatError: a required value is null, a value does not fit its type, or the number of entries differs from the manifest list.
     """
     return _read([manifest], lambda _: content, partition_type, statistics, frozenset(only) if whole else None)[0]
 
 
 class DecodedRows(NamedTuple):
-    """The rows of one manifest in a table of columns, as `ManifestColumns.entries` are."""
+    """The rows of one manifest, as a part of a table in the form of `ManifestColumns.entries`."""
 
     table: Any
     start: int
     stop: int
 
 
-# Decodes manifests with the statistics, and returns the entries of all as one table and the number of entries of each.
+# A function that decodes manifests with some statistics. It returns the entries of all as one table, and the number of entries of each.
 DecodeManifests = Callable[[Sequence[ManifestFile], frozenset[Statistic]], tuple[Any, Sequence[int]]]
 
 
 class ManifestColumnsCache(Protocol):
-    """Decoded manifests that a caller keeps. It must not return what its user could not read."""
+    """A cache of decoded manifests. It must not return entries of manifests that its user may not read."""
 
     def rows(
         self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
     ) -> Sequence[DecodedRows]:
-        """Return the rows of each manifest, in order, with these statistics at least; `decode` is called for those that are not kept."""
+        """Return the rows of each manifest, in order, with at least these statistics. `decode` is called for manifests that are not in the cache."""
 
     def undecoded_length(self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic]) -> int:
-        """Return the length of the manifests that are not kept with these statistics."""
+        """Return the total length in bytes of the manifests that are not in the cache with these statistics."""
 
 
 def read_many_columns(
@@ -113,10 +113,10 @@ def read_many_columns(
     cache: ManifestColumnsCache | None = None,
     tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """Return the entries of manifests of one partition spec and content, one after another, as `read_columns` does, and the number of entries of each.
+    """Return the entries of manifests of one partition spec and content in one table, as from `read_columns`, and the number of entries of each manifest.
 
-    Operations on columns take a millisecond per manifest, however few entries it has; here they run once for all manifests. A cache keeps what was
-    read with the default tolerance only.
+    Operations on columns take a millisecond regardless of the number of entries; here they run once for all manifests. The cache is used only with the default
+    tolerance.
 
     Raises:
         AvroFormatError, ManifestFormatError: as `read_columns`; and the errors of `read`.
@@ -145,7 +145,7 @@ def _column_names(partition_type: StructType, content: ManifestContent, statisti
 
 
 def _join_rows(decoded_rows: Sequence[DecodedRows], names: Sequence[str]) -> Any:
-    """Return the rows as one table with these columns; rows that follow each other in a table are one slice of it."""
+    """Return all rows as one table with these columns. Rows that are adjacent in the same table become one slice of it."""
     slices: list[DecodedRows] = []
     for rows in decoded_rows:
         if slices and slices[-1].table is rows.table and slices[-1].stop == rows.start:
@@ -166,13 +166,13 @@ def _read_together(
         columns, counts = _read(manifests, read, partition_type, statistics, None, tolerance)
         return columns.entries, counts
     except (AvroFormatError, ManifestFormatError):
-        # Reading one at a time shows which one is damaged; or none is, where only all together exceed a limit.
+        # The manifests are read again one by one, to find the damaged one. There may be none, if only all of them together exceed a limit.
         parts = [_read([manifest], read, partition_type, statistics, None, tolerance) for manifest in manifests]
     return pa.concat_tables([columns.entries for columns, _ in parts]), [count for _, counts in parts for count in counts]
 
 
 class LiveEntries(NamedTuple):
-    """The live entries of some manifests as a `ManifestColumns` table, and the place of each entry's manifest among the manifests."""
+    """The live entries of some manifests as a `ManifestColumns` table, and for each entry the index of its manifest."""
 
     entries: Any
     places: NDArray[np.int64]
@@ -196,12 +196,12 @@ def read_live_entries(
         partition_type: Type of their partition tuples.
         statistics: The column statistics to decode.
         added_in: Return only the entries that one of these snapshots added; None for all live entries.
-        cache: Has decoded manifests, and keeps those that are decoded now.
+        cache: A cache of decoded manifests, to which newly decoded ones are added; or None.
         tolerance: Which deviations of the manifests from their manifest list are accepted.
 
     Raises:
         AvroFormatError: A manifest is damaged.
-        ManifestFormatError: An entry breaks a rule of the format, or a manifest does not have the content that its list declares.
+        ManifestFormatError: An entry violates the format, or the content of a manifest differs from that in its manifest list.
     """
     columns, counts = read_many_columns(manifests, read, partition_type, statistics=statistics, cache=cache, tolerance=tolerance)
     entries, places = columns.entries, np.repeat(np.arange(len(counts)), counts)
@@ -209,7 +209,7 @@ def read_live_entries(
         ids = pa.array(added_in, pa.int64())
         live = (numpy_of(entries["status"]) == int(ManifestEntryStatus.ADDED)) & pc.is_in(entries["snapshot_id"], ids).to_numpy()
         entries, places = entries.filter(mask_array(live)), places[live]
-    else:  # whatever the manifest list counts
+    else:  # even if the manifest list counts none
         live = numpy_of(entries["status"]) != int(ManifestEntryStatus.DELETED)
         if not live.all():
             entries, places = entries.filter(mask_array(live)), places[live]
@@ -239,7 +239,7 @@ def _read(
     whole: frozenset[str] | None,
     tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """Read manifests into one table. Errors that do not come from the Avro container name the first manifest."""
+    """Read manifests into one table. Errors other than those of the Avro container name the first manifest."""
     first = manifests[0]
     projection = projected_columns(partition_type, first.content, statistics) if whole is None else projected_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
@@ -267,8 +267,8 @@ class ManifestRecords:
         blocks: The encoded entries, one after another.
         counts: Number of entries of each manifest.
         columns: The entries as columns.
-        spans: Start of each entry's status, and start and end of its data file and of the first row id in it (int64, counted over all blocks, by the names of
-            `manifest_schema.SPANS`); null for a first row id that the writer does not have.
+        spans: For each entry the start of its status, and the start and end of its data file and of its first row id: int64 positions over all blocks, by the
+            names of `manifest_schema.SPANS`; null for a first row id that the writer does not have.
     """
 
     blocks: Sequence[bytes]
@@ -278,7 +278,7 @@ class ManifestRecords:
 
 
 def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Container], partition_type: StructType) -> ManifestRecords:
-    """Read what is needed to copy the entries of manifests without decoding them whole, with the compiled codec.
+    """Read the parts of manifests that are needed to copy their entries without decoding them completely, with the compiled codec.
 
     Args:
         manifests: At least one manifest, all of one partition spec, content and Avro schema.
@@ -300,14 +300,14 @@ def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Contain
 
 
 def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, manifest: ManifestFile) -> Any:
-    """Convert the Avro reader's columns to those of the schema."""
+    """Convert the columns of the Avro reader to the types of the schema."""
     untyped = [partition_column(part.field_id) for part in partition_type.fields if isinstance(part, UntypedPartition)]
     columns |= {name: untyped_array(columns[name]) for name in untyped}
     return pa.Table.from_arrays([_cast_column(columns[field.name], field, manifest) for field in schema], schema=schema)
 
 
 def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
-    """Return a manifest's container, and warn of a wrong length in the manifest list.
+    """Return the Avro container of a manifest. Warn if the manifest list has a wrong length.
 
     Raises:
         AvroFormatError: the manifest is damaged or was cut short.
@@ -318,7 +318,7 @@ def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
 
 
 def _tolerance_of(content: bytes, manifest: ManifestFile, tolerance: Tolerance) -> Tolerance:
-    """Return the tolerance for the counts of a manifest: the default if its length is not the stated one, since only they show then that it is whole."""
+    """Return the tolerance for wrong counts of a manifest. If its length is wrong too, counts must be right, because only they show that it is complete."""
     return tolerance if len(content) == manifest.manifest_length else Tolerance.DEFAULT
 
 
@@ -336,7 +336,7 @@ def _arrow_schema(
 
 
 def _cast_column(array: Any, field: Any, manifest: ManifestFile) -> Any:
-    """Convert a column from the type of its writer to that of its field."""
+    """Convert a column from the writer's type to the type of the field."""
     try:
         typed = typed_array(array, field.type)
     except pa.ArrowException as error:
@@ -364,9 +364,9 @@ def _check_entries(entries: Any, origin: Origin, tolerances: Sequence[Tolerance]
 
 
 def _check_counts(counts: dict[int, int], manifest: ManifestFile, tolerance: Tolerance = Tolerance.DEFAULT) -> None:
-    """Compare the entries by status with the manifest list, which has no counts (None) in some v1 tables.
+    """Compare the numbers of entries by status with the counts in the manifest list, which are None in some version 1 tables.
 
-    Row counts are not compared: only files decide what is read.
+    Row counts are not compared, because they do not affect which files are read.
     """
     unknown = sorted(set(counts) - set(_STATUSES))
     if unknown:
@@ -389,7 +389,7 @@ def _inherit_values(entries: Any, origin: Origin) -> Any:
     numbers = {"snapshot_id": inherit_snapshot_ids(entries["snapshot_id"], origin)}
     own, of_file = entries["sequence_number"], entries["file_sequence_number"]
     numbers["sequence_number"] = inherit_sequence_numbers(statuses, own, origin)
-    # Entries as their commit wrote them inherit both, and one array serves as both.
+    # If all entries inherit both sequence numbers, the same array is used for both.
     all_inherit = own.null_count == of_file.null_count == len(entries)
     numbers["file_sequence_number"] = numbers["sequence_number"] if all_inherit else inherit_sequence_numbers(statuses, of_file, origin)
     try:
@@ -400,7 +400,7 @@ def _inherit_values(entries: Any, origin: Origin) -> Any:
 
 
 def read_entries(content: bytes, manifest: ManifestFile, partition_type: StructType) -> list[ManifestEntry]:
-    """Return every entry as an object with all its statistics, in file order, with inherited numbers. Takes about 50 microseconds per entry of 20 columns.
+    """Return every entry as an object, in file order, with all statistics and inherited numbers. An entry of 20 columns takes about 50 microseconds.
 
     Raises:
         AvroFormatError, ManifestFormatError: as `read_columns`.
@@ -455,7 +455,7 @@ def _entries(
 
 
 def fill_counts(content: bytes, manifest: ManifestFile) -> ManifestFile:
-    """Return the manifest with the counts that an old v1 manifest list left out, counted from its entries; unchanged if all counts are known.
+    """Return the manifest with all counts. Counts that an old version 1 manifest list lacks are computed from the entries.
 
     Raises:
         AvroFormatError, ManifestFormatError: as `read_columns`.

@@ -1,4 +1,4 @@
-"""The Avro schema of written manifests, and the fields that are read of any writer's manifests.
+"""The Avro schema of written manifests, and the fields that are read from manifests of any writer.
 
 Spec: Manifests; Data File Fields (section 2 of the field tables); Manifest Entry Fields.
 """
@@ -17,7 +17,7 @@ from icefloe.spec.manifest.partition_values import avro_name, partition_record
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.spec.types import StructType
 
-# Field id, key id, value id and type of value of a data file's maps, in Java's order.
+# For each map of a data file, in Java's order: field id, key id, value id and type of the values.
 _MAPS = (
     (108, "column_sizes", 117, 118, "long"),
     (109, "value_counts", 119, 120, "long"),
@@ -27,7 +27,7 @@ _MAPS = (
     (128, "upper_bounds", 129, 130, "bytes"),
 )
 
-# The names of an entry's columns by field id, without the partition fields.
+# The names of the columns of an entry, by field id, without the partition fields.
 ENTRY_FIELD_IDS = {
     0: "status",
     1: "snapshot_id",
@@ -93,7 +93,7 @@ def _data_file_fields(partition_type: StructType, format_version: int) -> list[d
 
 @lru_cache(maxsize=64)
 def manifest_codec(partition_type: StructType, format_version: int) -> tuple[str, Encoder]:
-    """Return the schema's text for the header, and the encoder of one entry, which takes nested tuples in the schema's order."""
+    """Return the text of the schema for the header, and the encoder of an entry, whose argument is a nested tuple in the order of the schema."""
     text = json.dumps(manifest_schema(partition_type, format_version), separators=(",", ":"))
     return text, encoder(parse_schema(text.encode()))
 
@@ -142,7 +142,7 @@ _DELETE_FIELDS = (
 
 
 def projected_columns(partition_type: StructType, content: ManifestContent, statistics: Collection[Statistic]) -> Struct:
-    """Return the projection of `read_columns`: the entry, and of each map of statistics the values of the requested table columns."""
+    """Return the projection of `read_columns`: the fields of an entry, and the values of the requested table columns from the maps of statistics."""
     return _projected_columns(partition_type, content, frozenset(statistics))
 
 
@@ -158,7 +158,7 @@ def _projected_columns(partition_type: StructType, content: ManifestContent, sta
 
 
 def projected_spans(partition_type: StructType, content: ManifestContent) -> Struct:
-    """Return the projection for copying entries: that of `projected_columns`, and the spans of status, data file and first row id."""
+    """Return the projection for copying entries: that of `projected_columns` with the spans of status, data file and first row id."""
     return _with_spans(projected_columns(partition_type, content, ()))
 
 
@@ -173,13 +173,13 @@ def _with_spans(record: Struct) -> Struct:
 
 
 def projected_entries(partition_type: StructType, only: Collection[str] = WHOLE_NAMES) -> Struct:
-    """Return the projection of `read_entries`: every field; of the columns of `WHOLE_FIELDS` those among `only`."""
+    """Return the projection of `read_entries`: every field, except columns of `WHOLE_FIELDS` that are not in `only`."""
     maps = [_projected_field(i, name, IdMap(name)) for i, name, *_ in _MAPS if name in only]
     key = [_projected_field(131, "key_metadata")] if "key_metadata" in only else []
     return _entry_fields((*_file_fields(partition_type), *maps, *key, *_DELETE_FIELDS))
 
 
-# The fields whose position in an entry's bytes `projected_spans` returns, and the names of their spans.
+# The fields whose spans `projected_spans` returns, with the names of the spans.
 SPANS = {0: "span.status", 2: "span.data_file", 142: "span.first_row_id"}
 
 # The projection for counting entries and rows.

@@ -1,4 +1,4 @@
-"""The writer of manifests from entries, which also returns the manifest's record for the manifest list.
+"""The writer of manifests from entry objects. It also returns the record of the manifest for the manifest list.
 
 The rules for added files are in `file_rules.py`.
 Spec: Manifests; Sequence Numbers; First Row ID Inheritance; Manifest Entry Fields; Field-level Metrics and Statistics.
@@ -27,7 +27,7 @@ V1_BLOCK_SIZE = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class _Totals:
-    """The counts over the written entries."""
+    """The totals over the entries written so far."""
 
     files: dict[ManifestEntryStatus, int] = field(default_factory=lambda: dict.fromkeys(ManifestEntryStatus, 0))
     rows: dict[ManifestEntryStatus, int] = field(default_factory=lambda: dict.fromkeys(ManifestEntryStatus, 0))
@@ -59,24 +59,25 @@ def write_manifest(
 ) -> tuple[bytes, ManifestFile]:
     """Write a manifest.
 
-    ADDED entries have no `file_sequence_number`, and a `sequence_number` only where the rows are older than the commit; EXISTING and DELETED ones have both
-    (not in v1). An entry without a snapshot id gets `snapshot_id`.
+    ADDED entries must not have a `file_sequence_number`, and have a `sequence_number` only if their rows are older than the commit. EXISTING and DELETED
+    entries must have both, except in version 1. An entry without a snapshot id gets `snapshot_id`.
 
     Args:
         entries: The entries.
         path: Location that the caller is going to write the bytes to.
         schema: The table schema.
-        schema_json: The whole table schema as JSON.
-        spec_fields_json: The array of partition fields as JSON.
+        schema_json: The table schema as JSON text.
+        spec_fields_json: The array of partition fields as JSON text.
         spec_id: Partition spec of all entries.
         partition_type: Type of their partition tuples.
         snapshot_id: Snapshot of the commit.
         format_version: Version of the format.
-        content: Whether the manifest holds data or deletes.
-        codec: Name of the compression.
+        content: Whether the manifest has data files or delete files.
+        codec: Name of the compression codec.
 
     Returns:
-        The manifest's bytes, and its record for the manifest list, which will assign its sequence number (`UNASSIGNED_SEQ` until then) and first row id.
+        The bytes of the manifest, and its record for the manifest list. The writer of the list assigns the sequence number (`UNASSIGNED_SEQ` until then) and
+        the first row id.
 
     Raises:
         InvalidInputError: an entry violates these rules, or its values do not fit their types.
@@ -138,7 +139,7 @@ def _manifest_file(
         partition_spec_id=spec_id,
         content=content,
         sequence_number=UNASSIGNED_SEQ,
-        # Explicit numbers are older than the commit's, so that the least number is one of them where there is any.
+        # Explicit numbers are lower than that of the commit, so if there is any, the least number is an explicit one.
         min_sequence_number=UNASSIGNED_SEQ if totals.min_sequence_number is None else totals.min_sequence_number,
         added_snapshot_id=snapshot_id,
         added_files_count=files[ManifestEntryStatus.ADDED],
@@ -184,7 +185,8 @@ def _record_v2(entry: ManifestEntry, snapshot_id: int, write_partition: _Partiti
 
 def _record_v3(entry: ManifestEntry, snapshot_id: int, write_partition: _PartitionWriter) -> tuple[Any, ...]:
     file = entry.data_file
-    # An added file inherits its row ids from the manifest list, whatever ids it had in another table or branch. Spec: First Row ID Inheritance.
+    # Null, because an added file inherits its row ids from the manifest list, even if it had row ids in another table or branch. Spec: First Row ID
+    # Inheritance.
     keeps_row_ids = file.content == FileContent.DATA and entry.status != ManifestEntryStatus.ADDED
     is_position_delete = file.content == FileContent.POSITION_DELETES
     data_file = (
@@ -207,7 +209,7 @@ def _identity(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, .
 
 
 def _data_file_v2(file: DataFile, write_partition: _PartitionWriter) -> tuple[Any, ...]:
-    """Return the first fields of v2 and v3, up to `sort_order_id`, which position deletes do not have. Spec: Data File Fields, note 3."""
+    """Return the first fields of a file in version 2 and 3, up to `sort_order_id`, which is null for position deletes. Spec: Data File Fields, note 3."""
     sort_order_id = None if file.content == FileContent.POSITION_DELETES else file.sort_order_id
     equality_ids = file.equality_ids if file.content == FileContent.EQUALITY_DELETES else None
     rest = (file.key_metadata, file.split_offsets, equality_ids, sort_order_id)

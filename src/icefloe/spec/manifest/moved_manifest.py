@@ -1,4 +1,4 @@
-"""Manifests and manifest lists of a copied table: the same bytes but for paths, and for the sizes of files whose own paths were replaced.
+"""Manifests and manifest lists of a copied table: the same bytes, except for replaced paths, and for the sizes of files that contain replaced paths.
 
 Spec: Manifests; Manifest Lists; Delete Formats.
 """
@@ -97,9 +97,10 @@ def moved_data_manifest(content: bytes, path: str, prefix: PathPrefix) -> bytes:
 
 
 def moved_delete_manifest(content: bytes, path: str, prefix: PathPrefix, sizes: Mapping[str, int]) -> bytes:
-    """Return a manifest of delete files with their new paths, those of the data files that they refer to, and the sizes of rewritten files.
+    """Return a manifest of delete files with new paths of the delete files and of the data files that they refer to, and with the sizes of rewritten files.
 
-    Bounds of paths that are cut off within the prefix are left out, and so are the offsets and column sizes of the original of a rewritten file.
+    Path bounds that are truncated within the prefix are left out. So are split offsets and column sizes of rewritten files, because they are those of the
+    originals.
 
     Args:
         content: The manifest.
@@ -153,13 +154,13 @@ Bounds = list[list[tuple[int, bytes]] | None]
 
 
 def moved_bounds(lower: Bounds, upper: Bounds, of_positions: Any, prefix: PathPrefix) -> tuple[Bounds, Bounds]:
-    """Return the bounds of delete files with new paths, which are the bounds of one column of position deletes.
+    """Return the bounds of delete files, with new paths in the bounds of the path column of position deletes.
 
-    Replacing a prefix keeps the order of paths that have it. Bounds that do not have all of it are left out. The lists are changed.
+    Replacing the prefix keeps the order of paths that begin with it. Bounds that do not contain the whole prefix are left out. The lists are modified.
 
     Args:
         lower: The lower bounds of each file, as pairs of field id and bytes.
-        upper: The upper bounds.
+        upper: The upper bounds, in the same form.
         of_positions: A mask of the position delete files.
         prefix: The prefix to replace.
     """

@@ -1,4 +1,4 @@
-"""Partition values in the JSON of planned files: the single values of the specification, and numbers that JSON does not have as text.
+"""Partition values in the JSON of planned files: JSON single values of the specification; NaN and infinities, which JSON lacks, are text.
 
 JAVA: SingleValueParser, whose writer quotes such numbers. Spec: Appendix D, JSON single-value serialization; REST catalog, ContentFile.
 """

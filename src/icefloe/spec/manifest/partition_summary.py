@@ -1,4 +1,4 @@
-"""The summary of partition values that a manifest list contains for each manifest.
+"""The summaries of partition values that a manifest list contains for each manifest.
 
 Spec: Manifest Lists, `field_summary`.
 """
@@ -15,12 +15,12 @@ from icefloe.spec.values import to_bytes
 
 
 def summarise(partition_type: StructType, partitions: Collection[tuple[Any, ...]]) -> tuple[PartitionFieldSummary, ...]:
-    """Return one summary per partition field over all tuples, those of deleted files included, as Java does."""
+    """Return one summary for each partition field over all tuples. Callers include the tuples of deleted files, as Java does."""
     return summarise_values(partition_type, (map(itemgetter(i), partitions) for i in range(len(partition_type.fields))))
 
 
 def summarise_values(partition_type: StructType, values: Iterable[Iterable[Any]]) -> tuple[PartitionFieldSummary, ...]:
-    """Return one summary per partition field from the values of each field; repeated values do not matter."""
+    """Return one summary for each partition field. `values` has the values of each field; they may be repeated."""
     return tuple(_summary(primitive(part.field_type), distinct) for part, distinct in zip(partition_type.fields, values, strict=True))
 
 
@@ -42,7 +42,7 @@ def _summary(kind: PrimitiveType, values: Iterable[Any]) -> PartitionFieldSummar
     return PartitionFieldSummary(contains_null, contains_nan, to_bytes(kind, min(distinct)), to_bytes(kind, max(distinct)))
 
 
-# Python compares both zeros as equal, and a set keeps the first of them; Iceberg orders -0.0 before 0.0, so that the wider bound is correct.
+# Python compares both zeros as equal, and a set keeps only the first of them. Iceberg orders -0.0 before 0.0, so the bound is widened to be correct for both.
 def _lower(value: float) -> float:
     return -0.0 if value == 0 else value
 

@@ -1,4 +1,4 @@
-"""Partition values in Avro: their types and names in a manifest's schema, and the conversion of physical values from and to Avro's.
+"""Partition values in Avro: their types and names in a manifest's schema, and the conversion between physical values and Avro values.
 
 Spec: Appendix A, Avro; Partition Transforms.
 """
@@ -60,7 +60,7 @@ _AVRO_TYPES: dict[type[PrimitiveType], AvroType] = {
 }
 # The context for decimals of 38 digits, the largest precision.
 _WIDE = Context(prec=38)
-# Types of the Avro reader, and the types that they may be converted to. Arrow itself would also convert text to numbers.
+# For each type of the Avro reader, the types that it may be converted to. Others are refused, because Arrow would also convert text to numbers.
 _CONVERSIONS = (
     (pa.types.is_integer, (pa.types.is_integer,)),
     (pa.types.is_floating, (pa.types.is_floating,)),
@@ -71,10 +71,10 @@ _CONVERSIONS = (
 
 
 def primitive(kind: IcebergType) -> PrimitiveType:
-    """Return a partition field's result type, which must be a primitive type.
+    """Return the result type of a partition field as a primitive type.
 
     Raises:
-        InvalidInputError: it is not a primitive type.
+        InvalidInputError: the type is not primitive.
     """
     if not isinstance(kind, PrimitiveType):
         raise InvalidInputError(f"a partition value cannot be of type {kind}")
@@ -82,7 +82,7 @@ def primitive(kind: IcebergType) -> PrimitiveType:
 
 
 def decimal_width(precision: int) -> int:
-    """Return the fewest bytes that hold every decimal of this precision: 9 digits take 4."""
+    """Return the least number of bytes that can represent every decimal of this precision, such as 4 for 9 digits."""
     return int(10**precision).bit_length() // 8 + 1
 
 
@@ -98,9 +98,9 @@ def avro_type(kind: PrimitiveType) -> AvroType:
 
 
 def avro_name(name: str) -> str:
-    """Return a partition field's name as Avro allows it, in Java's way: `_` precedes a first digit, any other sign becomes `_x` and its hex code.
+    """Return a partition field's name in a form that Avro allows, as Java does: `_` before a leading digit, and `_x` with the hex code for other characters.
 
-    Java keeps letters beyond ASCII, which Avro does not allow and other readers refuse; here they are replaced too. No reader uses this name.
+    Java keeps letters beyond ASCII, which Avro does not allow and some readers refuse; here they are replaced too. No reader uses this name.
     """
     signs = [sign if _is_allowed(sign, index) else _replace_sign(sign, index) for index, sign in enumerate(name)]
     return "".join(signs)
@@ -113,13 +113,13 @@ def _is_allowed(sign: str, index: int) -> bool:
 def _replace_sign(sign: str, index: int) -> str:
     if index == 0 and sign.isdigit() and sign.isascii():
         return f"_{sign}"
-    # Java works on UTF-16 units, so that a sign beyond the first plane becomes two.
+    # Java works on UTF-16 units, so a character beyond the basic plane becomes two codes.
     units = sign.encode("utf-16-be")
     return "".join(f"_x{int.from_bytes(units[at : at + 2], 'big'):X}" for at in range(0, len(units), 2))
 
 
 def partition_record(partition_type: StructType) -> AvroType:
-    """Return the record `r102`. A named type that occurs again is referenced by its name, as Avro requires."""
+    """Return the Avro record `r102` of partition tuples. A named type that occurs again is referenced by its name, as Avro requires."""
     named: set[str] = set()
     fields = []
     for part in partition_type.fields:
@@ -130,7 +130,7 @@ def partition_record(partition_type: StructType) -> AvroType:
             named.add(type_name)
         name = avro_name(part.name)
         original = {"iceberg-field-name": part.name} if name != part.name else {}
-        # A value of unknown type is always null, so that a union with null would have no second branch.
+        # A value of unknown type is always null, so its Avro type is null, without a union.
         fields.append(field(part.field_id, name, kind, required=kind == "null", **original))
     return record("r102", fields)
 
@@ -140,7 +140,7 @@ def _decimal_reader(scale: int) -> Callable[[bytes], Decimal]:
 
 
 def value_reader(part: NestedField) -> Callable[[Any], Any] | None:
-    """Return the function that converts a partition field's value from the Avro reader to a physical value; None where they are the same."""
+    """Return the function that converts a partition field's value from the Avro reader to a physical value; None if they are the same."""
     if isinstance(part, UntypedPartition):
         return _as_text
     kind = primitive(part.field_type)
@@ -154,7 +154,7 @@ def value_reader(part: NestedField) -> Callable[[Any], Any] | None:
 
 
 def written_array(part: NestedField, array: Any) -> Any:
-    """Return a column of physical values (see `values.physical_arrow_type`) as the Avro writer takes it: decimals as big-endian bytes of their width.
+    """Convert a column of physical values (see `values.physical_arrow_type`) to the form of the Avro writer: decimals become big-endian bytes of fixed width.
 
     Raises:
         pyarrow.ArrowException: a value does not fit.
@@ -170,7 +170,7 @@ def written_array(part: NestedField, array: Any) -> Any:
 
 
 def untyped_array(array: Any) -> Any:
-    """Return the column of an `UntypedPartition` as text, whatever its writer's type."""
+    """Return the column of an `UntypedPartition` as text, from any type of the writer."""
     return array_of([None if value is None else _as_text(value) for value in array.to_pylist()], pa.string())
 
 
@@ -194,7 +194,7 @@ def typed_array(array: Any, kind: Any) -> Any:
 
 
 def _as_text(raw: Any) -> str:
-    """Convert a value to text so that different values of one type give different texts."""
+    """Convert a value to text. Different values of one type have different texts."""
     if not isinstance(raw, bytes):
         return str(raw)
     try:
@@ -204,17 +204,17 @@ def _as_text(raw: Any) -> str:
 
 
 def convert_values(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:
-    """Apply a reader to a column; None stays None."""
+    """Apply a function of `value_reader` to the values of a column. Nulls stay None; if the function is None, values are unchanged."""
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
 def is_written_as_it_is(partition_type: StructType) -> bool:
-    """Return True if the Avro encoder takes physical values of every field, so that `tuple_writer` changes nothing."""
+    """Return True if the Avro encoder accepts the physical values of every field, so that `tuple_writer` is not needed."""
     return not any(_writer(primitive(part.field_type)) for part in partition_type.fields)
 
 
 def tuple_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
-    """Return the function that converts a tuple of physical values to what the Avro encoder takes."""
+    """Return the function that converts a tuple of physical values to the form of the Avro encoder."""
     writers = [_writer(primitive(part.field_type)) for part in partition_type.fields]
     if not any(writers):
         return lambda values: values

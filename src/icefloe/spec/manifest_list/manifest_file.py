@@ -6,8 +6,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-# The sequence number of a manifest that the current commit has just written; the writer of the manifest list replaces it
-# by the commit's sequence number.
+# The sequence number of a manifest that the commit in progress has written. The writer of the manifest list replaces it by the sequence number of the commit.
 UNASSIGNED_SEQ = -1
 
 
@@ -22,8 +21,8 @@ class ManifestContent(IntEnum):
 class PartitionFieldSummary:
     """The values of one partition field over a manifest's files (record `r508`).
 
-    The bounds are in single-value form of the partition field's result type, without null and NaN. `contains_nan` is None
-    where the writer left it out.
+    The bounds are in single-value serialization of the partition field's result type, and do not cover null and NaN. `contains_nan` is None if the writer left
+    it out.
     """
 
     contains_null: bool
@@ -34,7 +33,7 @@ class PartitionFieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """A manifest as described in its manifest list. A count of None is unknown, and treated as not zero."""
+    """A manifest as described in its manifest list. A count of None is unknown; such a manifest may have files."""
 
     manifest_path: str
     manifest_length: int
@@ -51,7 +50,8 @@ class ManifestFile:
     deleted_rows_count: int | None = None
     partitions: tuple[PartitionFieldSummary, ...] | None = None
     key_metadata: bytes | None = None
-    # The row id of the first row of the manifest's first data file without one; None for delete manifests and before v3 (field 520).
+    # The row id of the first row of the first data file in the manifest that has no first row id itself; None for delete manifests and before version 3 (field
+    # 520).
     first_row_id: int | None = None
 
     @property
@@ -71,15 +71,15 @@ class ManifestFile:
 
     @property
     def has_live_files(self) -> bool:
-        """Whether a scan has to open this manifest, according to its counts."""
+        """Whether the manifest may have live entries, of status ADDED or EXISTING."""
         return self.has_added_files or self.has_existing_files
 
     @property
     def live_files_count(self) -> int:
-        """Number of live files by the counts, 0 where they are unknown."""
+        """Number of live files according to the counts; unknown counts are 0."""
         return (self.added_files_count or 0) + (self.existing_files_count or 0)
 
     @property
     def live_rows_count(self) -> int:
-        """Number of rows in live files by the counts, 0 where they are unknown."""
+        """Number of rows in live files according to the counts; unknown counts are 0."""
         return (self.added_rows_count or 0) + (self.existing_rows_count or 0)

@@ -1,4 +1,4 @@
-"""Reading of manifest lists, of any writer and format version, into `ManifestFile`s, or many of them into a table of locations, lengths and counts.
+"""Reads manifest lists of any writer and format version, into `ManifestFile`s or into a table of locations, lengths and counts.
 
 Spec: Manifest Lists; Writer requirements; Appendix E, Version 2.
 """
@@ -21,7 +21,7 @@ _CONTENTS: dict[int | None, ManifestContent] = {None: ManifestContent.DATA, **{i
 
 
 def read_manifest_list(content: bytes, path: str, tolerance: Tolerance = Tolerance.DEFAULT) -> list[ManifestFile]:
-    """Return the manifests of a snapshot, in file order. Values that v1 lists lack have defaults: content is data, sequence numbers are 0.
+    """Return the manifests of a snapshot, in file order. Version 1 lists lack some values: content is data then, and sequence numbers are 0.
 
     Args:
         content: The bytes of the list.
@@ -50,13 +50,13 @@ class ManifestSummary(NamedTuple):
 
     content: int
     spec_id: int
-    length: int  # bytes
+    length: int  # in bytes
     has_live_files: bool
     has_row_id: bool
 
 
 def read_manifest_summaries(content: bytes, path: str) -> list[ManifestSummary]:
-    """Read only the values of `ManifestSummary`, in file order, in a fraction of the time of `read_manifest_list`.
+    """Read only the values of `ManifestSummary`, in file order. This is much faster than `read_manifest_list`.
 
     Raises:
         AvroFormatError, ManifestFormatError: As in `read_manifest_list`.
@@ -65,13 +65,13 @@ def read_manifest_summaries(content: bytes, path: str) -> list[ManifestSummary]:
     for batch in read_batches(open_container(content, path), MANIFEST_SUMMARY_FIELDS):
         for length, spec_id, kind, added, existing, row_id in zip(*batch.values(), strict=True):
             if length is None or spec_id is None or kind not in _CONTENTS:
-                read_manifest_list(content, path)  # raises the error with the manifest concerned
+                read_manifest_list(content, path)  # raises the error that names the manifest
             summaries.append(ManifestSummary(int(_CONTENTS[kind]), spec_id, length, added != 0 or existing != 0, row_id is not None))
     return summaries
 
 
 def has_row_ids(content: bytes, path: str) -> bool:
-    """Return True if every data manifest of a list has a first row id, as in v3 snapshots; raises as `read_manifest_summaries` does."""
+    """Return True if every data manifest of a list has a first row id, as in version 3 snapshots. Raises as `read_manifest_summaries`."""
     return all(map(has_required_row_id, read_manifest_summaries(content, path)))
 
 
@@ -103,7 +103,7 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int, tolerance: Toler
     if length is None:
         error = _format_error(path, index, "manifest_length is null")
         if None in counts[:3]:
-            raise error  # nothing shows whether the manifest is whole
+            raise error  # nothing would show whether the manifest is complete
         what = f"the manifest list {path} has no length of the manifest {location}; its entries are counted"
         tolerance.accept(Deviation.MANIFEST_LIST_FIELD, what, error)
         length = 0
@@ -128,7 +128,7 @@ def _manifest_file(row: tuple[Any, ...], path: str, index: int, tolerance: Toler
         deleted_rows_count=counts[5],
         partitions=summaries,
         key_metadata=key_metadata,
-        # Delete manifests have none; Java writes null for them too.
+        # Delete manifests have no first row id; Java writes null for them.
         first_row_id=row_id if _CONTENTS[content] == ManifestContent.DATA else None,
     )
 
@@ -140,7 +140,7 @@ def _format_error(path: str, index: int | None, what: str) -> ManifestFormatErro
 
 _COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
 
-# A manifest's location, length, and number of entries of each status. Null is unknown, as in lists of old v1 tables.
+# The schema of manifests in a table: location, length in bytes, and number of entries of each status. Null is unknown, as in lists of old version 1 tables.
 MANIFEST_FIELDS = pa.schema(
     [
         pa.field("manifest_path", pa.string(), nullable=False),
@@ -172,7 +172,7 @@ def read_manifest_columns(content: bytes, path: str) -> Any:
 
 
 def manifests_by_path(paths: Sequence[str]) -> Any:
-    """Return manifests of which only the paths are known, as in snapshots of old v1 tables, in the form of `read_manifest_columns`."""
+    """Return manifests in the form of `read_manifest_columns` from their paths alone, as in snapshots of old version 1 tables."""
     unknown = [pa.nulls(len(paths), field.type) for field in MANIFEST_FIELDS][1:]
     return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_FIELDS)
 

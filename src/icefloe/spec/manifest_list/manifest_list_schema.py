@@ -52,7 +52,9 @@ _SCHEMAS: dict[int, AvroType] = {
 MANIFEST_FILE_FIELDS = Struct(
     (
         ProjectedField(500, ("manifest_path",), Value("manifest_path"), required=True),
-        ProjectedField(501, ("manifest_length",), Value("manifest_length")),  # the reader refuses null, unless it is tolerated
+        ProjectedField(
+            501, ("manifest_length",), Value("manifest_length")
+        ),  # optional here, because the reader refuses null itself, unless it is tolerated
         ProjectedField(502, ("partition_spec_id",), Value("partition_spec_id"), required=True),
         ProjectedField(517, ("content",), Value("content")),
         ProjectedField(515, ("sequence_number",), Value("sequence_number")),
@@ -70,7 +72,7 @@ MANIFEST_FILE_FIELDS = Struct(
             Rows(
                 "partitions",
                 (
-                    ProjectedField(509, ("contains_null",), Value("contains_null")),  # likewise
+                    ProjectedField(509, ("contains_null",), Value("contains_null")),  # optional for the same reason
                     ProjectedField(518, ("contains_nan",), Value("contains_nan")),
                     ProjectedField(510, ("lower_bound",), Value("lower_bound")),
                     ProjectedField(511, ("upper_bound",), Value("upper_bound")),
@@ -81,7 +83,7 @@ MANIFEST_FILE_FIELDS = Struct(
         ProjectedField(520, ("first_row_id",), Value("first_row_id")),
     )
 )
-# The fields that a commit reads of the manifests that it keeps.
+# The fields that a commit reads for the manifests that it keeps.
 MANIFEST_SUMMARY_FIELDS = Struct(
     (
         ProjectedField(501, ("manifest_length",), Value("manifest_length"), required=True),
@@ -110,6 +112,6 @@ def manifest_list_schema(format_version: int) -> AvroType:
 
 @lru_cache(maxsize=4)
 def manifest_list_codec(format_version: int) -> tuple[str, Encoder]:
-    """Return the schema's text for the header, and the encoder of one record, which is a tuple in the schema's order."""
+    """Return the text of the schema for the header, and the encoder of a record, whose argument is a tuple in the order of the schema."""
     schema = manifest_list_schema(format_version)
     return json.dumps(schema, separators=(",", ":")), encoder(schema)

@@ -1,6 +1,7 @@
-"""Writing of manifest lists: from manifests, or by prepending new manifests to an old list without decoding it.
+"""Writes manifest lists: from manifests, or by adding new manifests before those of an old list, which is not decoded.
 
-Before, the manifests of a v3 snapshot get their row ids; `spec/manifest/inheritance.py` assigns those of the files of a manifest.
+`assign_first_row_ids` gives the manifests of a version 3 snapshot their row ids before the list is written; `spec/manifest/inheritance.py` computes those of
+the files in a manifest.
 Spec: Manifest Lists; Sequence Numbers; First Row ID Assignment; Row Lineage; Row lineage example.
 """
 
@@ -30,7 +31,7 @@ from icefloe.spec.manifest_list.manifest_list_schema import manifest_list_codec,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commit:
-    """The snapshot of a manifest list."""
+    """The snapshot that a manifest list is written for."""
 
     format_version: int
     snapshot_id: int
@@ -99,11 +100,11 @@ def append_to_manifest_list(
     first_row_id: int | None = None,
     codec: str = "deflate",
 ) -> bytes:
-    """Return a list with `new` manifests before those of the list `content`, which is Java's order.
+    """Return a manifest list with the manifests `new` before those of the old list, which is Java's order.
 
-    Where codec and schema are the same, the old blocks are copied unchanged. Small blocks at the front are merged with the new ones like the carry of a binary
-    counter, so that a thousand appends leave about ten blocks, and each manifest is compressed about ten times over all of them.
-    From v3 on, every data manifest of the old list must have its row ids (`manifest_list_reader.has_row_ids`).
+    If codec and schema are the same, blocks of the old list are copied unchanged. Small blocks at the front are merged with the new block, as the carries of a
+    binary counter: after a thousand appends there are about ten blocks, and each manifest was compressed about ten times. From version 3 on, every data
+    manifest of the old list must have its row ids (`manifest_list_reader.has_row_ids`).
 
     Args:
         content: The bytes of the old list.
@@ -145,7 +146,7 @@ def append_to_manifest_list(
 
 
 def can_append(content: bytes, path: str, format_version: int) -> bool:
-    """Return True if `append_to_manifest_list` takes a list: its schema has every value that the format version requires, such as the counts.
+    """Return True if `append_to_manifest_list` can use an old list: its schema must have every field that the format version requires, such as the counts.
 
     Raises:
         AvroFormatError: The list is damaged.
@@ -164,7 +165,7 @@ def _same_form(old: Container, schema_text: str, format_version: int) -> bool:
 
 
 def _carry(old: Container, count: int, data: bytes, blocks: list[RawBlock]) -> tuple[int, bytes, list[RawBlock]]:
-    """Merge blocks at the front into the new block while they have no more records than it.
+    """Merge blocks at the front of the old list into the new block, as long as they do not have more records than the new block.
 
     Returns:
         The number of records and the bytes of the new block, and the blocks that are copied unchanged.
@@ -234,10 +235,10 @@ _MAX_LONG = 2**63 - 1
 
 
 def assign_first_row_ids(manifests: Iterable[ManifestFile], next_row_id: int) -> tuple[list[ManifestFile], int]:
-    """Return the manifests in their order, each data manifest with a first row id, and the next row id after them.
+    """Return the manifests in the same order, each data manifest with a first row id, and the next row id after all of them.
 
-    Manifests that have a first row id keep it, delete manifests have none. The others, new ones and those from before v3, get `next_row_id`, which advances by
-    their added and existing rows. Some existing files may have row ids already, which is not known here, so ids may be left unused.
+    A manifest that has a first row id keeps it; delete manifests get none. Other manifests, which are new or from before version 3, get `next_row_id`, which
+    then advances by the number of their added and existing rows. Some of their existing files may have row ids already, so that ids may be left unused.
 
     Raises:
         InvalidInputError: A manifest's row counts are unknown.
