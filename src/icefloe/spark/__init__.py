@@ -1,8 +1,8 @@
-"""Spark as an engine of tables and with catalogs in its SQL, and sessions without a Java installation. The only layer that imports pyspark.
+"""Spark as an engine of tables, Icefloe's catalogs in Spark SQL, and sessions without a Java installation. This is the only package that imports pyspark.
 
-Entry points: `session` starts or finds a session; `attach` adds a catalog to a session's SQL; `table` reads a table in any session, Spark Connect too;
-`register` adds the data source `icefloe` to a session. `PROVEN_VERSIONS` are the versions of Spark that all of it is tested on. `runtime/spark_versions.py`
-refuses an older PySpark, so it is imported first.
+Entry points: `session` starts or finds a session; `attach` adds a catalog to a session's SQL; `table` reads a table in any session, also of Spark Connect;
+`register` adds the data source `icefloe` to a session. `PROVEN_VERSIONS` are the versions of Spark on which everything is tested. `runtime/spark_versions.py`
+is imported first, because it refuses an older PySpark.
 """
 
 from typing import TYPE_CHECKING

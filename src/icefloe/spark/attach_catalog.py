@@ -1,4 +1,4 @@
-"""`attach`: adds an Icefloe catalog to the catalogs of a Spark session. The Java side is `bridge/java/SparkCatalog.java`."""
+"""`attach`: add an Icefloe catalog to the SQL of a Spark session. The Java side is `bridge/java/SparkCatalog.java`."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -28,10 +28,10 @@ from icefloe.spark.write.start_workers import start_workers
 CATALOG_CLASS = "icefloe.SparkCatalog"
 SESSION_CATALOG_CLASS = "icefloe.SparkSessionCatalog"
 CATALOG_NAMES = ("icefloe", CATALOG_CLASS, SESSION_CATALOG_CLASS)  # allowed values of a setting
-# Classes that users of Java's Iceberg name in their settings: where the JAR is absent, Icefloe is meant.
+# Classes of Java's Iceberg in users' settings. If its JAR is not in the session, Icefloe is used instead.
 JAVA_SESSION_CATALOG = "org.apache.iceberg.spark.SparkSessionCatalog"
 JAVA_CLASSES = ("org.apache.iceberg.spark.SparkCatalog", JAVA_SESSION_CATALOG)
-_BUILTIN = "builtin"  # Spark's value for its own session catalog
+_BUILTIN = "builtin"  # Spark's name for its own implementation of the session catalog
 
 
 @overload
@@ -43,26 +43,26 @@ def attach(
 ) -> Catalog | dict[str, Catalog]:
     """Add a catalog to a session's SQL: after `attach(spark, "lake", catalog)` a table is `spark.table("lake.db.t")`.
 
-    Attaching the same name again replaces the catalog. Other sessions of the same Spark, such as those of `spark.newSession()`, need their own calls.
+    Attaching the same name again replaces the catalog. Other sessions of the same application, for example from `spark.newSession()`, need calls of their own.
 
     Args:
         spark: A classic session.
-        name: The name of the catalog in SQL. As `spark_catalog` it becomes Spark's session catalog: a name is looked up among the Iceberg tables first, then
-            in Spark's own catalog. Without a name, every catalog in the session's settings is attached: `spark.sql.catalog.lake=icefloe`, with its properties
-            in `spark.sql.catalog.lake.uri` and so on. So are those of Java's Iceberg (`spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog`), if its
-            JAR is not in the session.
-        catalog: A catalog, its properties, or the name that `load_catalog` finds it by; None for `load_catalog(name)`.
+        name: The name of the catalog in SQL. With the name `spark_catalog` it becomes Spark's session catalog: a table name is looked up among the Iceberg
+            tables first, then in Spark's own catalog. None to attach every catalog in the session's settings, such as `spark.sql.catalog.lake=icefloe` with
+            properties in `spark.sql.catalog.lake.uri` and so on. If the JAR of Java's Iceberg is not in the session, its catalogs in the settings are attached
+            too (`spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog`).
+        catalog: A catalog, its properties, or its name for `load_catalog`; None for `load_catalog(name)`.
 
     Returns:
-        The catalog; without a name, the catalogs that were attached, by name.
+        The catalog; if `name` is None, a dict of the attached catalogs by name.
 
     Raises:
-        EngineError: The session is not a classic one, or Spark is too old. On a newer version of Spark than the proven ones: the Java classes did not
-            compile, or statements on a small table returned wrong rows.
-        InvalidInputError: The name is not an identifier in SQL, or Spark has another catalog of that name.
-        NoSuchCatalogError: There is no catalog of that name.
+        EngineError: The session is not a classic session, or Spark is too old. For a version of Spark newer than the proven ones: the Java classes did not
+            compile, or the version probe returned wrong rows.
+        InvalidInputError: The name is not an identifier in SQL, or Spark already has a different catalog with this name.
+        NoSuchCatalogError: `load_catalog` finds no catalog of this name.
     """
-    gateway_of(spark)  # refuses sessions of Spark Connect
+    gateway_of(spark)  # this call refuses sessions of Spark Connect
     attached: dict[str, Catalog] | Catalog
     if name is None:
         configured = _configured_catalogs(spark).items()
@@ -77,7 +77,7 @@ def attach(
 
 
 def _configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
-    """Return the properties of each catalog in the settings that is not attached yet."""
+    """Return the properties of each catalog in the settings that is not attached yet, by name."""
     settings: dict[str, str] = {}
     entries = spark._jsparkSession.sessionState().conf().getAllConfs().iterator()
     while entries.hasNext():
@@ -98,7 +98,7 @@ def _configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
 
 
 def names_of_icefloe(spark: SparkSession) -> tuple[str, ...]:
-    """Return the values of a setting that name a catalog of Icefloe: its own, and the classes of Java's Iceberg where the JAR is not in the session."""
+    """Return the values of the setting that select Icefloe: its own name, and the classes of Java's Iceberg if the JAR is not in the session."""
     loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]  # a classic session has a JVM
     try:
         loader.loadClass(JAVA_CLASSES[0])
@@ -114,7 +114,7 @@ def _attach(spark: SparkSession, name: str, catalog: Catalog) -> Catalog:
 
 
 def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
-    """Add the connector object of a catalog to a session's SQL. Raises as `attach`."""
+    """Add the connector object of a catalog to a session's SQL. Raises the errors of `attach`."""
     if not name.isidentifier():
         raise InvalidInputError(f"{name!r} cannot be the name of a catalog in SQL", next_step="use letters, digits and underscores")
     present = spark.conf.get(PREFIX + name, None)
@@ -149,7 +149,7 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
 
 @contextmanager
 def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
-    """Set Spark's own session catalog for a block, if a setting names Icefloe's: its class is not loaded yet, and no statement would run."""
+    """Use Spark's own session catalog within the block if a setting selects Icefloe's, because the class is not loaded yet and no statement would run."""
     setting = PREFIX + SESSION_CATALOG
     configured = spark.conf.get(setting, None)
     if configured not in (CATALOG_NAMES[0], JAVA_SESSION_CATALOG):
@@ -163,7 +163,7 @@ def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
 
 
 def _reload_session_catalog(spark: SparkSession) -> None:
-    """Make Spark load its session catalog again, which it does once per session. Raises `EngineError` where this Spark stores it in another field."""
+    """Make Spark load its session catalog again, which it does only once by itself. Raises `EngineError` if this Spark stores it in a different field."""
     try:
         static_method(spark, "SparkSessionCatalog", "install", spark._jsparkSession.sessionState().catalogManager())
     except Py4JError as error:

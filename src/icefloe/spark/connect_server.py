@@ -1,7 +1,8 @@
-"""`start_connect_server`: a server of Spark Connect whose clients have the catalogs in their SQL, without Icefloe on their side.
+"""`start_connect_server`: start a Spark Connect server whose clients have Icefloe's catalogs in their SQL, without Icefloe in the client.
 
-The server is Spark's own, as a plugin of a classic session in this process. Each client has a session of its own there. Icefloe's parser is in all of them, and
-before the first statement of one, or its first use of a catalog, `NewSessions` attaches the catalogs. The Java side is `bridge/java/SparkParser.java`.
+The server is Spark's own, running as a plugin of a classic session in this process. Each client has its own session on the server. All of these sessions have
+Icefloe's parser. Before the first statement of a session, or its first use of a catalog, `NewSessions` attaches the catalogs. The Java side is
+`bridge/java/SparkParser.java`.
 """
 
 import logging
@@ -28,16 +29,16 @@ ADDRESS, PORT, DEFAULT_PORT = "spark.connect.grpc.binding.address", "spark.conne
 
 
 class NewSessions(PythonCallback):
-    """Attaches the catalogs to each session of the server."""
+    """Attaches the catalogs to each new session of the server."""
 
     def __init__(self, spark: SparkSession, catalogs: Mapping[str, Catalog]) -> None:
         self._spark = spark
         self._catalogs = catalogs
-        self._keys: dict[str, list[str]] = {}  # of the attached catalogs, by the session of the client
+        self._keys: dict[str, list[str]] = {}  # the attached catalogs, by client session
 
     @connector_method
     def attach_session(self, created: JavaObject) -> None:
-        """Attach the catalogs to a session. Raises as `attach`."""
+        """Attach the catalogs to a session. Raises the errors of `attach`."""
         self._drop_ended()
         of_client = SparkSession(self._spark.sparkContext, created)
         for name, catalog in self._catalogs.items():
@@ -47,14 +48,14 @@ class NewSessions(PythonCallback):
         ]
 
     def _drop_ended(self) -> None:
-        """Drop the catalogs of sessions that clients have closed or that the server has ended, so that their memory is released."""
+        """Drop the catalogs of sessions that clients have closed or the server has ended, to release their memory."""
         try:
             service = getattr(class_behind(gateway_of(self._spark), "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
             entries = service.sessionManager().listActiveSessions().iterator()
             active = set()
             while entries.hasNext():
                 active.add(entries.next().serverSessionId())
-        except Py4JError as error:  # this version of Spark has no such list
+        except Py4JError as error:  # this version of Spark does not have the list of sessions
             LOG.debug("the sessions of clients cannot be listed: %s", java_message(error))
             return
         for session_id in [session_id for session_id in self._keys if session_id not in active]:
@@ -71,25 +72,25 @@ def start_connect_server(
     conf: Mapping[str, str] | None = None,
     master: str | None = None,
 ) -> SparkSession:
-    """Start a server of Spark Connect in this process, whose clients have the catalogs in their SQL.
+    """Start a Spark Connect server in this process, whose clients have the catalogs in their SQL.
 
-    Every client that reaches the port can run any code on the server, unless Spark's own settings demand a token. So it listens on loopback, unless an address
-    is given.
+    Every client that can reach the port can run any code on the server, unless Spark's own settings require a token. So by default the server listens on
+    loopback.
 
     Args:
-        catalogs: Catalogs by their names in SQL, each in a form that `attach` accepts; besides those in the settings.
-        address: The address that the server listens on.
-        port: Its port.
-        conf: More settings of Spark.
+        catalogs: Catalogs by SQL name, each in a form that `attach` accepts, in addition to those in the settings.
+        address: The address on which the server listens.
+        port: The port of the server.
+        conf: Additional settings of Spark.
         master: The master URL, such as `local[*]`.
 
     Returns:
-        The session of the server; `stop()` ends both.
+        The session of the server; its `stop()` ends the session and the server.
 
     Raises:
-        EngineError: A session runs in this process already, or the server did not start.
-        InvalidInputError: There is no catalog.
-        NoSuchCatalogError: There is no catalog of a configured name.
+        EngineError: A session is already running in this process, or the server did not start.
+        InvalidInputError: No catalog is passed or configured.
+        NoSuchCatalogError: A configured catalog does not exist.
     """
     if active_session() is not None:
         raise EngineError("a session of Spark runs in this process already", next_step="start the server in a new process")
@@ -108,7 +109,7 @@ def start_connect_server(
         static_method(spark, "SparkParser", "attachToNewSessions", NewSessions(spark, attached))
     except Py4JError as error:
         raise EngineError(f"the catalogs cannot be given to the clients of the server: {java_message(error)}") from error
-    # New sessions take these settings, so that Spark finds a catalog before the first statement too; the session catalog is in all of them.
+    # New sessions inherit these settings, so that Spark finds a catalog even before the first statement; every session has the session catalog.
     settings_of_new_sessions = spark._jsparkSession.sharedState().conf()
     for name in attached.keys() - {SESSION_CATALOG}:
         settings_of_new_sessions.set(PREFIX + name, CATALOG_CLASS)

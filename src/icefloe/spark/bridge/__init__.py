@@ -1,1 +1,1 @@
-"""How Spark's connector objects call Python: callbacks, messages, errors, the Java classes and their compiler."""
+"""The bridge by which Spark's connector objects in the JVM call Python: callbacks, messages, errors, the Java classes and their compiler."""

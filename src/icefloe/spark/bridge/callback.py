@@ -1,14 +1,14 @@
-"""`PythonCallback` and `ConnectorObject`: Python objects whose marked methods Java calls; and the one place that checks the messages of these calls.
+"""`PythonCallback` and `ConnectorObject`: Python objects with marked methods that Java calls. All messages of these calls are checked here.
 
-A call is the name of a method and its arguments; `messages.py` has the types of the arguments. The result is returned as JSON, as an object of
-Spark, or as the description of a connector object. Nothing is raised across Py4J, where an exception would lose its class: `spark_errors.py` turns an error
-into an exception of Spark or a text. The Java side is `bridge/java/PythonBridge.java` and, for objects of Spark's connector, `bridge/java/PythonProxy.java`.
+A call consists of the name of a method and its arguments; `messages.py` has the types of the arguments. The result is JSON, an object of Spark, or the
+description of a connector object. Exceptions are not raised across Py4J, because they would lose their class: `spark_errors.py` converts an error to an
+exception of Spark or to a text. The Java side is `bridge/java/PythonBridge.java` and, for Spark's connector interfaces, `bridge/java/PythonProxy.java`.
 
-Java calls a few callbacks that are registered with Py4J (catalogs, the parser), and by numbers the connector objects that these return: Py4J itself would need
-one more call to describe each object, and another one to release it. A number travels with the name of the method.
+Only a few callbacks are registered with Py4J (catalogs, the parser). Java addresses the connector objects that they return by numbers, which are sent together
+with the method name: for registered objects Py4J would need one more call to describe each object, and another to release it.
 
-Spark may call one object from several threads at once; Py4J runs each call in a thread of its own. A method that is called on objects which statements share
-(catalogs, tables, scans, functions) therefore changes no state that another call reads. Builders change their state: Spark uses each in one thread.
+Spark may call an object from several threads at once; Py4J runs each call in a separate thread. So the methods of objects which statements share (catalogs,
+tables, scans, functions) change no state that other calls read. Builders may change their state, because Spark uses each builder in one thread.
 """
 
 import json
@@ -32,18 +32,18 @@ from icefloe.spark.bridge.spark_errors import as_spark_error, refusal
 from icefloe.spark.runtime.interrupts import interrupt_after_reply
 
 LOG = logging.getLogger(__name__)
-_REPLIES = threading.local()  # `last`: the Java object that a callback of the thread returned last
+_REPLIES = threading.local()  # `last`: the last Java object that a callback of this thread returned
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "_icefloe_connector_method"
-# What may follow the name of a method: the number of an object, and the numbers of released ones. No number is longer, so that each is read fast.
+# The optional part after a method name: the number of an object, and the numbers of released objects. Limited in length, so that parsing is fast.
 _NUMBERS = re.compile(r"(?P<number>0|[1-9][0-9]{0,17})(?: (?P<released>[0-9]{1,18}(?:,[0-9]{1,18})*))?")
-# The result of a method that returns the object itself.
+# The result for Java if a method returns its own object.
 THIS = "this"
 
 
 class MessageError(EngineError):
-    """A message from the JVM that does not fit the method that it names."""
+    """A message from the JVM that does not fit the parameters of its method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class ConnectorMethod:
 
     @classmethod
     def of(cls, name: str, function: Callable[..., Any]) -> "ConnectorMethod":
-        """Return the method of this name, given its function, whose first parameter is the object."""
+        """Return the description of a method, given its name and its function, whose first parameter is the object."""
         hints = get_type_hints(function)
         _, *parameters = signature(function).parameters.values()
         return cls(name, {parameter.name: hints.get(parameter.name, Parameter.empty) for parameter in parameters})
 
     def arguments(self, receiver: str, message: Any) -> list[Any]:
-        """Return the arguments of a message, checked.
+        """Check the arguments in a message, and return them.
 
         Args:
             receiver: The name of the class that has the method, for errors.
-            message: JSON text of one argument, of a list of all, or of null where there is none; or a list of JSON texts and Java objects.
+            message: JSON text of a single argument, of a list of all arguments, or of null without arguments; or a list of JSON texts and Java objects.
 
         Raises:
             MessageError: The text is not JSON, the number of arguments is wrong, or an argument does not have the type of its parameter.
@@ -82,7 +82,7 @@ class ConnectorMethod:
     def _values(self, receiver: str, message: Any) -> list[Any]:
         try:
             if not isinstance(message, str):
-                # Py4J learns of the end of an iteration by a Java exception, which PySpark compares with every class of errors.
+                # Py4J detects the end of an iteration by a Java exception, which PySpark compares with every class of errors.
                 members = [message.get(index) for index in range(message.size())] if isinstance(message, JavaList) else message
                 return [json.loads(argument) if isinstance(argument, str) else argument for argument in members]
             value = json.loads(message)
@@ -109,33 +109,33 @@ class ConnectorMethod:
 
 
 def connector_method(method: F) -> F:
-    """Mark a method that Java may call by its name; its parameters are annotated with the types of `messages.py`."""
+    """Decorate a method that Java may call by its name. Its parameters are annotated with the types of `messages.py`."""
     setattr(method, _MARK, True)
     return method
 
 
 class ReturnedObjects:
-    """The connector objects that a callback has returned to Java, by their numbers, until Java has released them."""
+    """The connector objects that a callback has returned to Java, by number, until Java releases them."""
 
     def __init__(self) -> None:
         self._objects: dict[int, ConnectorObject] = {}
         self._numbers = count(1)
 
     def keep(self, returned: "ConnectorObject") -> int:
-        """Keep an object, and return its number, which no other one gets."""
+        """Keep an object, and return its unique number."""
         number = next(self._numbers)
         self._objects[number] = returned
         return number
 
     def get(self, number: int) -> "ConnectorObject":
-        """Return the object of a number. Raises `MessageError` if there is none."""
+        """Return the object with a number. Raises `MessageError` if there is no such object."""
         returned = self._objects.get(number)
         if returned is None:
             raise MessageError(f"there is no object {number}, or Java has released it")
         return returned
 
     def release(self, number: int) -> None:
-        """Drop the object of a number, if there is one."""
+        """Drop the object with a number, if there is one."""
         self._objects.pop(number, None)
 
     def __len__(self) -> int:
@@ -143,15 +143,16 @@ class ReturnedObjects:
 
 
 class PythonCallback:
-    """A Python object that Java calls through one function of two arguments: the name of a marked method, and its arguments."""
+    """A Python object that Java calls through one function with two arguments: the name of a marked method, and its arguments."""
 
-    last_error: BaseException | None = None  # of the last call that failed, of this object or of one that it owns
-    owner: "PythonCallback | None" = None  # the object that also keeps the errors of this one
+    last_error: BaseException | None = None  # the error of the last failed call, of this object or of an object that it has returned
+    owner: "PythonCallback | None" = None  # the object that also keeps this object's errors
 
     @property
     def returned(self) -> ReturnedObjects:
-        """The connector objects that this callback and those objects have returned to Java."""
-        # Two threads may call first: `setdefault` is atomic, which `cached_property` is not since Python 3.12. With two of them, two objects had one number.
+        """The connector objects that were returned to Java by this callback, or by objects that it returned."""
+        # Two threads may make the first call. `setdefault` is atomic, while `cached_property` is not since Python 3.12: with two registries, two objects could
+        # have one number.
         objects: ReturnedObjects | None = self.__dict__.get("_returned")
         return self.__dict__.setdefault("_returned", ReturnedObjects()) if objects is None else objects
 
@@ -159,18 +160,18 @@ class PythonCallback:
         """Call a marked method.
 
         Args:
-            method: The name of the method; for a method of an object that this callback has returned, with a space and the object's number behind it. The
-                numbers of objects that Java has released may follow: `build_scan 17 12,15`.
-            message: Its arguments, as `ConnectorMethod.arguments` takes them.
+            method: The name of the method. For an object that this callback has returned, a space and the object's number follow. The numbers of objects that
+                Java has released may be appended: `build_scan 17 12,15`.
+            message: The arguments of the method in the form of `ConnectorMethod.arguments`.
 
         Returns:
-            JSON text of the result, or the result where it is a Java object. For a connector object: `@`, its number, a space and its description as JSON,
-            which is missing if Java has it; of several objects, which a method returns as a tuple, a line each. For an error: the exception of Spark for it,
-            or the text that `refusal` returns.
+            A Java object unchanged, any other result as JSON text. For a connector object: `@`, its number, a space, and its description as JSON, unless Java
+                has the description already; for a tuple of objects, one line for each. For an error: Spark's exception, or the text from `refusal`.
         """
         reply = self._reply(method, message)
-        # Py4J sends the id of a Java object, and the JVM drops an object that Python has released: it could not find the reply. The next call of this thread
-        # comes when it has read this one.
+        # Py4J sends the id of a Java object, and the JVM drops an object that Python has released. So the reply must stay alive until the JVM has read it,
+        # which
+        # is certain at the next call of this thread.
         _REPLIES.last = reply if isinstance(reply, JavaObject) else None
         return reply
 
@@ -195,7 +196,7 @@ class PythonCallback:
             return refusal(error) if exception is None else exception
 
     def _object_at(self, address: str) -> "tuple[str, PythonCallback]":
-        """Return the name of the method and the object that an address names, after the release of objects. Raises `MessageError`."""
+        """Parse an address to the name of the method and its object, after releasing the listed objects. Raises `MessageError`."""
         method_name, *rest = address.split(" ")
         if not rest:
             return method_name, self
@@ -207,7 +208,7 @@ class PythonCallback:
         return method_name, self if int(matched["number"]) == 0 else self.returned.get(int(matched["number"]))
 
     def _as_text(self, result: Any) -> Any:
-        """Return a result as JSON, unless it is a Java object; connector objects are kept, and the number and description of each are returned, in lines."""
+        """Return a result as JSON, unless it is a Java object. Connector objects are kept, and returned as lines with their numbers and descriptions."""
         if isinstance(result, JavaObject):
             return result
         if isinstance(result, tuple):
@@ -223,38 +224,38 @@ class PythonCallback:
             self.owner._keep_error(error)
 
     class Java:
-        """Java interfaces of the object, as Py4J reads them."""
+        """The Java interfaces of the object, in the form that Py4J requires."""
 
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
 
 
 class ConnectorObject(PythonCallback):
-    """A Python object behind a Java object that has the `interfaces` and passes their calls on to the marked methods.
+    """A Python object behind a Java object, which has the `interfaces` and passes calls to the marked methods.
 
-    A method has the name of Spark's method, in Python's spelling, and as many parameters: `push_predicates` for `pushPredicates`. The Java side,
-    `bridge/java/PythonProxy.java`, converts the result to the type that Spark's method returns: schemas are JSON, columns are names, a number is the index of
-    an object among those that the last call passed. It keeps the result of a method without parameters until a method is called with arguments, unless the
+    A method has the name of Spark's method in Python's spelling, and the same number of parameters: `push_predicates` for `pushPredicates`. The Java side,
+    `bridge/java/PythonProxy.java`, converts the result to the return type of Spark's method: schemas are JSON, columns are names, and a number is the index of
+    an object among the arguments of the last call. It caches the result of a method without parameters until a method with arguments is called, unless the
     result is a boolean or nothing.
     """
 
-    # Names within `org.apache.spark.sql.connector`, subclasses before their bases. Interfaces that a version of Spark lacks are left out.
+    # Names within `org.apache.spark.sql.connector`, subclasses before their bases. Interfaces that do not exist in a version of Spark are skipped.
     interfaces: ClassVar[tuple[str, ...]] = ()
-    is_known = False  # whether Java has the description already
+    is_known = False  # whether Java already has the description
 
     def identity(self) -> str | None:
-        """Return a text that is the same for equal objects; None where an object equals only itself."""
+        """Return a text that is equal for equal objects; None if an object is only equal to itself."""
         return None
 
     def state(self) -> str | None:
-        """Return a text on which the description and the replies to queries of scans depend alone, so that Java keeps them; None where there is none."""
+        """Return a text that determines the description and all replies to queries of scans, so that Java can cache them; None if they must not be cached."""
         return None
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the results of methods that never change, by the names of Spark's methods, which Spark may call dozens of times."""
+        """Return the results of methods that never change, by the name of Spark's method. Spark may call such a method dozens of times."""
         return {}
 
     def describe(self) -> ObjectDescription:
-        """Return the description that Java creates the proxy of this object from."""
+        """Return the description from which Java creates the proxy of this object."""
         kind: Any = type(self)
         return {
             "interfaces": self.interfaces,
@@ -274,7 +275,7 @@ def connector_methods(kind: Any) -> Mapping[str, ConnectorMethod]:
 
 @cache
 def java_signatures(kind: Any) -> Mapping[str, str]:
-    """Return the names of a class's methods by the name and the number of parameters of the Java methods, such as `pushPredicates/1`."""
+    """Return the names of a class's methods by the name and the number of parameters of the Java method, such as `pushPredicates/1`."""
     return {
         re.sub("_(.)", lambda match: match[1].upper(), name) + f"/{len(method.parameters)}": name
         for name, method in connector_methods(kind).items()

@@ -1,8 +1,8 @@
 """The authenticated connection from the JVM to Python objects.
 
-Py4J's callback server listens on loopback, where every user of the machine can connect, and PySpark starts it without a token. A client that sends the number
-of an object (`p0`, `p1`, ...) can then call any of its methods. Here both sides get a random token: the server refuses a connection whose first command does
-not contain it, and the JVM's client sends it. PySpark's own callbacks, such as those of `foreachBatch`, use the same client.
+Py4J's callback server listens on loopback, where every user of the machine can connect. PySpark starts it without a token, so that any client that sends the id
+of an object (`p0`, `p1`, ...) could call its methods. This module gives both sides a random token: the JVM's client sends it, and the server refuses a
+connection whose first command does not contain it. PySpark's own callbacks, for example for `foreachBatch`, use the same client.
 """
 
 import secrets
@@ -21,24 +21,24 @@ _LOCK = threading.Lock()
 
 
 def start_callbacks(gateway: Any) -> None:
-    """Start the callback server of a gateway with a token, or give a token to the running server; further calls change nothing.
+    """Start the callback server of a gateway with a token, or set a token for the running server; further calls change nothing.
 
-    Connections that were opened before the server had a token keep working for the objects that they could reach then, and reach no later one.
+    Connections that were opened before the token was set keep working for the objects that existed then, but cannot call later objects.
 
     Args:
         gateway: The Py4J gateway of a classic session.
 
     Raises:
-        EngineError: The JVM has a Py4J of another structure, so that no token can be set.
+        EngineError: The JVM's version of Py4J has a different structure, so that the token cannot be set.
     """
     with _LOCK:
-        # A gateway returns a package of Java for any attribute, so only its own dictionary is read.
+        # A gateway returns a Java package for any unknown attribute, so that only its own dictionary is read.
         attributes = gateway.__dict__
         server = attributes.get("_callback_server")
         if server is not None and attributes.get(_SERVER_ATTRIBUTE) is server:
             return
         token = secrets.token_urlsafe(32)
-        # One object holds the parameters of the server and of each of its connections, which read the token when they start.
+        # The server and its connections share an object with the parameters, and read the token from it when they start.
         gateway.callback_server_parameters.auth_token = token
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
         server = gateway._callback_server
@@ -54,7 +54,7 @@ def start_callbacks(gateway: Any) -> None:
 
 
 def _separate(server: Any) -> None:
-    """Give each open connection a separate pool with the objects of now: none was authenticated, so none may reach later objects."""
+    """Give each open connection a separate pool with the current objects: these connections are not authenticated, so they must not reach later objects."""
     pool = PythonProxyPool()
     with server.pool.lock:
         pool.dict.update(server.pool.dict)
@@ -64,14 +64,14 @@ def _separate(server: Any) -> None:
 
 
 def _authenticate_client(gateway: Any, token: str) -> None:
-    """Replace the JVM's callback client by one that sends the token; Py4J's own reset creates one without a token."""
+    """Replace the JVM's callback client by one that sends the token; Py4J's own reset would create a client without a token."""
     java_gateway = JavaObject("GATEWAY_SERVER", gateway._gateway_client).getGateway()
     old = java_gateway.getCallbackClient()
     address, port, collects = old.getAddress(), gateway._callback_server.get_listening_port(), old.isMemoryManagementEnabled()
     period = class_behind(gateway, "py4j.CallbackClient")
     sockets = class_behind(gateway, "javax.net.SocketFactory").getDefault()
     least_time, unit = period.DEFAULT_MIN_CONNECTION_TIME, period.DEFAULT_MIN_CONNECTION_TIME_UNIT
-    if old.getClass().getName() == "py4j.PythonClient":  # PySpark's default: each thread of the JVM has a thread of Python
+    if old.getClass().getName() == "py4j.PythonClient":  # PySpark's default: each thread of the JVM has its own thread in Python
         client = gateway.jvm.py4j.PythonClient(
             old.getGateway(), None, port, address, least_time, unit, sockets, old.getJavaServer(), collects, old.getReadTimeout(), token
         )

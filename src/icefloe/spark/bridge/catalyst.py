@@ -1,7 +1,7 @@
-"""Expressions of Catalyst that Spark's public functions do not build: calls of Java methods, literals of Java objects, conversions between internal forms.
+"""Catalyst expressions that Spark's public functions cannot build: calls of Java methods, literals of Java objects, conversions between internal forms.
 
-Every function builds its expression through Py4J on the driver, some 0.05 ms a call. Executors have every class that may be called: those of the JDK, of Spark,
-and of libraries that Spark ships. Nodes of logical plans are in `catalyst_plan.py`.
+Every function builds its expression through Py4J on the driver, at about 0.05 ms a call. Executors have every class that is called: classes of the JDK, of
+Spark, and of libraries that Spark contains. Nodes of logical plans are in `catalyst_plan.py`.
 """
 
 from collections.abc import Sequence
@@ -28,22 +28,22 @@ def column_of(spark: SparkSession, expression: Any) -> Column:
 
 
 def data_type(spark: SparkSession, ddl: str) -> Any:
-    """Return Spark's type of a DDL text, such as `decimal(9,2)`."""
+    """Return Spark's type for a DDL text, such as `decimal(9,2)`."""
     return java_class(spark, f"{_TYPES}.DataType").fromDDL(ddl)
 
 
 def object_type(spark: SparkSession, class_name: str) -> Any:
-    """Return the type of Java objects of a class, by the name that `Class.forName` takes: `[J` is an array of longs."""
+    """Return the type of Java objects of a class. The class name has the form of `Class.forName`: `[J` is an array of longs."""
     return java_class(spark, f"{_TYPES}.ObjectType")(_class_of(spark, class_name))
 
 
 def literal(spark: SparkSession, value: Any, kind: Any) -> Any:
-    """Return the literal of a value of one of Spark's types."""
+    """Return a literal with a value of one of Spark's types."""
     return java_class(spark, f"{_EXPRESSIONS}.Literal")(value, kind)
 
 
 def object_literal(spark: SparkSession, java_object: Any, class_name: str) -> Any:
-    """Return the literal of a Java object, which is sent to the tasks with the query."""
+    """Return a literal with a Java object, which is sent to the tasks with the query."""
     return literal(spark, java_object, object_type(spark, class_name))
 
 
@@ -55,15 +55,15 @@ def array_element(spark: SparkSession, java_array: Any, class_name: str, index: 
 
 
 def invoke(spark: SparkSession, target: Any, method: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
-    """Return the expression that calls a method of another expression's object.
+    """Return an expression that calls a method of an object, which another expression returns.
 
-    The result is null where the object or an argument is null; the method is deterministic.
+    The result is null if the object or an argument is null. The method must be deterministic.
 
     Args:
         spark: The session whose JVM builds the expression.
         target: The expression of the object.
         method: The name of the method.
-        result: Spark's type of the result.
+        result: The result's type in Spark.
         arguments: Expressions of the arguments.
     """
     invoke_class = java_class(spark, f"{_EXPRESSIONS}.objects.Invoke")
@@ -73,9 +73,9 @@ def invoke(spark: SparkSession, target: Any, method: str, result: Any, arguments
 def static_invoke(
     spark: SparkSession, class_name: str, method: str, result: Any, arguments: Sequence[Any], *, returns_null: bool = True
 ) -> Any:
-    """Return the expression that calls a static method.
+    """Return an expression that calls a static method.
 
-    The result is null where an argument is null, and, unless `returns_null` is False, where the method returns null; the method is deterministic.
+    The result is null if an argument is null. With `returns_null`, the method may also return null itself. The method must be deterministic.
     """
     invoke_class = java_class(spark, f"{_EXPRESSIONS}.objects.StaticInvoke")
     no_function = scala_object(spark, "scala.None")
@@ -86,24 +86,24 @@ def static_invoke(
 
 
 def murmur3_hash(spark: SparkSession, column: Column) -> Any:
-    """Return Spark's Murmur3 hash (int) with seed 0, which for a long is the bucket hash of the specification and for bytes is another one."""
+    """Return Spark's Murmur3 hash (int) with seed 0. For a long it is the bucket hash of the specification; for bytes it is a different hash."""
     return java_class(spark, f"{_EXPRESSIONS}.Murmur3Hash")(sequence(spark, [expression_of(spark, column)]), 0)
 
 
 def micros_of(spark: SparkSession, timestamp: Column, *, has_zone: bool) -> Column:
-    """Return the microseconds (long) that Spark holds for a timestamp."""
+    """Return the microseconds (long) of a timestamp in Spark's internal form."""
     conversion = java_class(spark, f"{_EXPRESSIONS}.PreciseTimestampConversion")
     source = data_type(spark, "timestamp" if has_zone else "timestamp_ntz")
     return column_of(spark, conversion(expression_of(spark, timestamp), source, data_type(spark, "bigint")))
 
 
 def unscaled_value(spark: SparkSession, decimal: Column) -> Column:
-    """Return the unscaled value (long) of decimals of at most 18 digits, which is how Spark holds them."""
+    """Return the unscaled value (long) of decimals with at most 18 digits, which is Spark's internal form of them."""
     return column_of(spark, java_class(spark, f"{_EXPRESSIONS}.UnscaledValue")(expression_of(spark, decimal)))
 
 
 def check_overflow(spark: SparkSession, decimal: Any, kind: Any) -> Any:
-    """Return the expression that raises Spark's error where a decimal does not fit a decimal type."""
+    """Return an expression that raises Spark's error if a decimal does not fit a decimal type."""
     return java_class(spark, f"{_EXPRESSIONS}.CheckOverflow")(decimal, kind, False)
 
 

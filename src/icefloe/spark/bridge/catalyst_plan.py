@@ -1,4 +1,4 @@
-"""Nodes of Spark's logical plans: finding, creating and combining them through Py4J, some 0.05 ms a call.
+"""Nodes of Spark's logical plans: functions that find, create and combine them through Py4J, at about 0.05 ms a call.
 
 Expressions are in `catalyst.py`. The plans of row-level statements are built in `row_level/` (`broadcast_source.py`, `target_pruning.py`, `operation.py`).
 """
@@ -15,7 +15,7 @@ CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def node(spark: SparkSession, path: str, *parts: Any) -> Any:
-    """Return a new plan or expression of a class of Catalyst, such as `plans.logical.Filter`."""
+    """Create a plan node or expression of a Catalyst class, such as `plans.logical.Filter`."""
     return java_class(spark, f"{CATALYST}.{path}")(*parts)
 
 
@@ -30,7 +30,7 @@ def some(spark: SparkSession, value: Any) -> Any:
 
 
 def chain(plan: Any, names: Collection[str]) -> tuple[list[Any], Any, str]:
-    """Return the topmost nodes of a plan that have one of these names, then the first node of another name, and that name."""
+    """Return the topmost nodes of a plan that have one of these names, then the first node with any other name, and the name of that node."""
     nodes = []
     while (name := plan.nodeName()) in names:
         nodes.append(plan)
@@ -39,14 +39,14 @@ def chain(plan: Any, names: Collection[str]) -> tuple[list[Any], Any, str]:
 
 
 def stack_nodes(spark: SparkSession, nodes: Sequence[Any], plan: Any) -> Any:
-    """Return a plan with copies of the nodes of a chain on top of it."""
+    """Return a plan with copies of these nodes on top of it."""
     for parent in reversed(nodes):
         plan = parent.withNewChildren(sequence(spark, [plan]))
     return plan
 
 
 def with_part(spark: SparkSession, plan_node: Any, index: int, part: Any) -> Any:
-    """Return a copy of a node with another part at an index. The number of parts of a class differs between versions of Spark."""
+    """Return a copy of a node with the part at an index replaced. The number of parts of a class differs between versions of Spark."""
     parts = plan_node.productIterator().toArray(scala_object(spark, "scala.reflect.ClassTag").AnyRef())
     parts[index] = part
     return plan_node.makeCopy(parts)
@@ -58,10 +58,10 @@ def rows_of(spark: SparkSession, session: Any, plan: Any) -> DataFrame:
 
 
 def session_of(spark: SparkSession, session: Any) -> SparkSession:
-    """Return the Python session of a Java session: the attached one, or that of a copy with its own settings, which `foreachBatch` gets."""
+    """Return the Python session for a Java session: the attached one, or for `foreachBatch` that of a copy with its own settings."""
     return spark if session == spark._jsparkSession else SparkSession(spark.sparkContext, session)
 
 
 def python_proxy_behind(spark: SparkSession, part: Any) -> Any:
-    """Return the `PythonProxy` behind a part of a plan, such as a scan, or None where the part is not Icefloe's."""
+    """Return the `PythonProxy` behind a part of a plan, such as a scan; None if the part does not belong to Icefloe."""
     return static_method(spark, "PythonProxy", "behind", part)

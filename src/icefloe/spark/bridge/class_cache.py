@@ -1,8 +1,8 @@
-"""The folder that keeps compiled classes for the next session, used only where no other user can have changed it.
+"""The folder that caches compiled classes for later sessions. It is used only if no other user can have changed it.
 
-Classes that the JVM loads, and the jar that executors receive, run as this user. The cache is used under three conditions: each folder above it belongs to this
-user or to root and lets no other user replace its entries; the cache itself is accessible to this user alone (mode 0700) and has no links; and every file in it
-has the SHA-256 that was recorded when it was created. Otherwise a session compiles into a new folder of its own.
+The JVM's classes, and the jar for executors, run with the rights of this user. So the cache is used under three conditions: each folder above it belongs to
+this user or to root, and no other user can replace its entries; the cache itself is accessible only to this user (mode 0700) and contains no links; and every
+file has the SHA-256 that was recorded at its creation. Otherwise a session compiles the classes into a new folder of its own.
 """
 
 import atexit
@@ -31,11 +31,11 @@ def cache_folder() -> Path:
 
 
 def own_cache_folder() -> Path:
-    """Return the cache folder, created where it is missing, with mode 0700.
+    """Return the cache folder. If it does not exist, create it with mode 0700.
 
     Raises:
-        UnsafeCacheError: Another user can write to it or to a folder above it.
-        OSError: It cannot be created.
+        UnsafeCacheError: Another user can write to the folder or to a folder above it.
+        OSError: The folder cannot be created.
     """
     folder = cache_folder().absolute()
     folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def own_cache_folder() -> Path:
 
 
 def session_folder() -> Path:
-    """Return a new folder that this process alone uses and deletes when it ends.
+    """Create a folder that only this process uses, and deletes when it ends.
 
     Raises:
         EngineError: Other users can change the entries of the folder for temporary files.
@@ -66,7 +66,7 @@ def session_folder() -> Path:
 
 
 def seal(folder: Path) -> None:
-    """Record the digest of every file of a new folder, and remove all rights of other users on them."""
+    """Record the digest of every file in a new folder, and remove all rights of other users."""
     digests = {}
     for path in _entries(folder):
         path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
@@ -78,10 +78,10 @@ def seal(folder: Path) -> None:
 
 
 def check_sealed(folder: Path) -> None:
-    """Check that a folder has exactly the files that were sealed, and that only this user can have changed them.
+    """Check that a folder contains exactly the sealed files, and that only this user can have changed them.
 
     Raises:
-        UnsafeCacheError: It has not; the message names the file.
+        UnsafeCacheError: The check failed; the message has the file.
     """
     _check_own(folder)
     try:
@@ -101,8 +101,8 @@ def check_sealed(folder: Path) -> None:
 
 
 def _check_above(path: Path) -> None:
-    """Check a folder above the cache, or a link in its path."""
-    # The owner of the root folder is root, which has another number in some containers.
+    """Check a folder above the cache, or a symbolic link in the path of the cache."""
+    # The owner of the root folder counts as root, whose user id is not 0 in some containers.
     owners = {0, _user(), Path("/").stat().st_uid}
     target = path.stat()
     _check_owner(path, path.lstat(), owners)
@@ -132,12 +132,12 @@ def _check_owner(path: Path, entry: os.stat_result, owners: set[int]) -> None:
 def _user() -> int:
     try:
         return os.geteuid()
-    except AttributeError as error:  # Windows, where modes and owners do not show who can write
+    except AttributeError as error:  # On Windows, modes and owners do not show which users can write
         raise UnsafeCacheError("owners of files cannot be determined on this system") from error
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Yield all files, links and folders in a folder; links are not followed."""
+    """Yield all files, links and folders in a folder; symbolic links are not followed."""
     with os.scandir(folder) as scan:
         entries = list(scan)
     for entry in entries:

@@ -1,6 +1,6 @@
-"""Access to the JVM of a Spark session through PySpark's Py4J gateway: its classes, and those of Icefloe, whose objects and static methods are used from here.
+"""Access to the JVM of a Spark session through PySpark's Py4J gateway: its classes, and Icefloe's classes, objects and static methods.
 
-`java_compiler.py` compiles Icefloe's classes; they are loaded once per JVM. Executors receive only the classes that read batches.
+`java_compiler.py` compiles Icefloe's classes, which are loaded once per JVM. Executors receive only the classes that tasks need.
 """
 
 import logging
@@ -27,9 +27,9 @@ from icefloe.spark.runtime.start_session import WITHOUT_JVM
 
 LOG = logging.getLogger(__name__)
 
-# The setting that names extensions of Spark, and the class that brings the parser.
+# The setting with Spark's session extensions, and the extension that adds Icefloe's parser.
 EXTENSIONS, EXTENSION_CLASS = "spark.sql.extensions", "icefloe.SparkExtensions"
-# Attributes of the gateway, by which each JVM has its own.
+# Attributes of the gateway that store objects of its JVM.
 _CLASSES_ATTRIBUTE = "_icefloe_java_classes"
 _SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
@@ -44,7 +44,7 @@ def gateway_of(spark: SparkSession) -> Any:
     """Return the Py4J gateway of a classic session.
 
     Raises:
-        EngineError: This process has no JVM, as with Spark Connect.
+        EngineError: This process has no JVM, for example with Spark Connect.
     """
     context = getattr(spark, "_sc", None)
     gateway = getattr(context, "_gateway", None)
@@ -54,7 +54,7 @@ def gateway_of(spark: SparkSession) -> Any:
 
 
 def has_jvm(spark: SparkSession) -> bool:
-    """Return True for a classic session, whose JVM this process can call; False for a session of Spark Connect."""
+    """Return True for a classic session, whose JVM this process can call, and False for a session of Spark Connect."""
     try:
         gateway_of(spark)
     except EngineError:
@@ -63,32 +63,32 @@ def has_jvm(spark: SparkSession) -> bool:
 
 
 def jvm_of(spark: SparkSession) -> Any:
-    """Return Py4J's view of the JVM's packages and classes. Raises `EngineError` as `gateway_of`."""
+    """Return Py4J's view of the JVM's packages and classes. Raises the error of `gateway_of`."""
     return gateway_of(spark).jvm
 
 
 def java_class(spark: SparkSession, path: str) -> Any:
-    """Return a Java class by its full name. Raises `EngineError` as `gateway_of`."""
+    """Return a Java class by its full name. Raises the error of `gateway_of`."""
     return class_behind(gateway_of(spark), path)
 
 
 def class_behind(gateway: Any, path: str) -> Any:
     """Return a Java class by its full name, looked up once per JVM."""
-    # A gateway returns a package of Java for any attribute, so only its own dictionary is read.
+    # A gateway returns a Java package for any unknown attribute, so that only its own dictionary is read.
     classes = gateway.__dict__.setdefault(_CLASSES_ATTRIBUTE, {})
     if path not in classes:
-        # By its whole name: member by member, Spark would search its jars for a class named as each package.
+        # By its full name: if looked up member by member, Spark would search its jars for a class with the name of each package.
         classes[path] = getattr(gateway.jvm, path)
     return classes[path]
 
 
 def java_array(spark: SparkSession, path: str, members: Sequence[Any]) -> Any:
-    """Return a Java array of a class, with these members. Raises `EngineError` as `gateway_of`."""
+    """Create a Java array of a class with these members. Raises the error of `gateway_of`."""
     return array_behind(gateway_of(spark), path, members)
 
 
 def array_behind(gateway: Any, path: str, members: Sequence[Any]) -> Any:
-    """Return a Java array of a class, with these members."""
+    """Create a Java array of a class with these members."""
     array = gateway.new_array(class_behind(gateway, path), len(members))
     for index, member in enumerate(members):
         array[index] = member
@@ -96,7 +96,7 @@ def array_behind(gateway: Any, path: str, members: Sequence[Any]) -> Any:
 
 
 def scala_object(spark: SparkSession, path: str) -> Any:
-    """Return a Scala `object` by its class path: `scala.None` is `scala.None$.MODULE$`. Raises `EngineError` as `gateway_of`."""
+    """Return a Scala `object` by its class path: `scala.None` for `scala.None$.MODULE$`. Raises the error of `gateway_of`."""
     return getattr(java_class(spark, f"{path}$"), "MODULE$")
 
 
@@ -108,13 +108,13 @@ def java_message(error: Py4JError) -> str:
 
 
 def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
-    """Return a new object of one of the classes in `SOURCES`, which has one constructor.
+    """Create an object of one of the classes in `SOURCES`, which have a single constructor.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or it is too old.
     """
     gateway = gateway_of(spark)
-    # Each look-up is a call of the JVM, and a query creates two objects.
+    # Each look-up is a call to the JVM, and a query creates two objects.
     constructors = gateway.__dict__.setdefault(_CONSTRUCTORS_ATTRIBUTE, {})
     if class_name not in constructors:
         constructors[class_name] = class_loader(spark).loadClass(f"icefloe.{class_name}").getConstructors()[0]
@@ -122,10 +122,10 @@ def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
 
 
 def static_method(spark: SparkSession, class_name: str, method_name: str, *arguments: Any) -> Any:
-    """Call a static method of one of the classes; a Python object among the arguments arrives as a `BiFunction`.
+    """Call a static method of one of the classes. Java receives a Python object among the arguments as a `BiFunction`.
 
     Raises:
-        EngineError: As `new_object`.
+        EngineError: The sources do not compile on this Spark, or it is too old.
     """
     gateway = gateway_of(spark)
     methods = gateway.__dict__.setdefault(_METHODS_ATTRIBUTE, {})
@@ -136,7 +136,7 @@ def static_method(spark: SparkSession, class_name: str, method_name: str, *argum
 
 
 def _object_array(gateway: Any, members: Sequence[Any]) -> Any:
-    """Return an `Object[]` of values, which Py4J converts as arguments of `add`; setting members of an array takes twice as many calls of the JVM."""
+    """Create an `Object[]` from values, which Py4J converts as arguments of `add`; setting array members would take twice as many calls to the JVM."""
     holder = class_behind(gateway, "java.util.ArrayList")()
     for member in members:
         holder.add(member)
@@ -153,11 +153,11 @@ def class_loader(spark: SparkSession) -> Any:
 
 
 def loader_of(gateway: Any, spark_version: str) -> Any:
-    """Return the class loader of a JVM, which may have no session yet. Raises `EngineError` as `class_loader`."""
-    # A gateway returns a package of Java for any attribute, so only its own dictionary can be trusted.
+    """Return the class loader of a JVM, which need not have a session yet. Raises the error of `class_loader`."""
+    # A gateway returns a Java package for any unknown attribute, so that only its own dictionary can be trusted.
     loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
     if loader is None:
-        check_version(spark_version)  # PySpark may be newer than the Spark that it starts
+        check_version(spark_version)  # PySpark may be newer than the Spark that it has started
         folder = class_folder(gateway, spark_version)
         loader = _load_from(gateway, folder)
         gateway.__dict__.update({_LOADER_ATTRIBUTE: loader, _FOLDER_ATTRIBUTE: folder})
@@ -165,17 +165,17 @@ def loader_of(gateway: Any, spark_version: str) -> Any:
 
 
 def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
-    """Return the settings by which a session that is about to start has Icefloe's parser.
+    """Return the settings that add Icefloe's parser to a session which is about to start.
 
-    Spark reads `spark.sql.extensions` once, when the session starts, and looks the class up by its name. Between the start of the JVM and that of the session
-    the sources are compiled, or found in the cache, and their folder is added to the driver's class loader.
+    Spark reads `spark.sql.extensions` only when the session starts, and looks the class up by its name. So the sources are compiled, or found in the cache, and
+    their folder is added to the driver's class loader, between the start of the JVM and the start of the session.
 
     Args:
         gateway: The gateway of a JVM without a session.
-        extensions: The value of `spark.sql.extensions` that the user chose, which stays; empty for none.
+        extensions: The user's value of `spark.sql.extensions`, which is kept in the result; empty if not set.
 
     Returns:
-        The setting; nothing where the classes cannot be found by name or do not compile, which `attach` reports later.
+        A dict with the setting; empty if the classes cannot be found by name or do not compile, which `attach` reports later.
     """
     if not takes_folders(gateway.jvm, context_loader(gateway.jvm)):
         return {}
@@ -190,14 +190,14 @@ def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
 
 
 def add_formats(spark: SparkSession) -> None:
-    """Let every session find the data sources in `FORMATS` by their names; further calls change nothing."""
+    """Make the data sources in `FORMATS` available by name in every session; further calls change nothing."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
     if _FORMATS_ATTRIBUTE in gateway.__dict__ or not takes_folders(gateway.jvm, loader):
         return
     folder = gateway.__dict__[_FOLDER_ATTRIBUTE]
     loader.addURL(class_behind(gateway, "java.io.File")(f"{folder}/{FORMATS_FOLDER}/").toURI().toURL())
-    # Spark refuses a name that two data sources register, so `iceberg` is registered only where Java's Iceberg does not.
+    # Spark refuses a name that two data sources register, so that `iceberg` is registered only if Java's Iceberg is absent.
     conf = spark._jsparkSession.sessionState().conf()
     try:
         provider = (
@@ -215,7 +215,7 @@ def add_formats(spark: SparkSession) -> None:
 
 
 def executors_have_classes(spark: SparkSession) -> bool:
-    """Return True if Spark's tasks find the classes in `FOR_EXECUTORS`; executors in other processes receive them in a jar, once per application."""
+    """Return True if Spark's tasks have the classes in `FOR_EXECUTORS`; executors in other processes get them in a jar, once per application."""
     gateway = gateway_of(spark)
     loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
     shipped = gateway.__dict__.setdefault(_SHIPPED_ATTRIBUTE, {})
@@ -237,7 +237,7 @@ def executors_have_classes(spark: SparkSession) -> bool:
 
 
 def class_folder(gateway: Any, spark_version: str) -> Path:
-    """Return the folder of Icefloe's compiled classes for this Spark.
+    """Return the folder with Icefloe's compiled classes for this Spark.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or other users can change every folder that could hold the classes.
@@ -259,7 +259,7 @@ def _load_from(gateway: Any, folder: Path) -> Any:
     url = jvm.java.io.File(f"{folder}/").toURI().toURL()
     loader = context_loader(jvm)
     if takes_folders(jvm, loader):
-        # Spark finds classes by name that the driver's own loader has.
+        # Spark looks classes up by name in the driver's own loader.
         loader.addURL(url)
         return loader
     urls = gateway.new_array(jvm.java.net.URL, 1)
@@ -268,7 +268,7 @@ def _load_from(gateway: Any, folder: Path) -> Any:
 
 
 def has_class(spark: SparkSession, class_name: str) -> bool:
-    """Return True if the JVM of a classic session has a class of that name."""
+    """Return True if the JVM of a classic session has a class with this name."""
     jvm = jvm_of(spark)
     try:
         jvm.java.lang.Class.forName(class_name, False, context_loader(jvm))

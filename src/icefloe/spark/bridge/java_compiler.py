@@ -1,4 +1,4 @@
-"""Compilation of the Java sources in `java/`: Janino, which Spark ships, compiles them once per Spark version and source text.
+"""Compilation of the Java sources in `java/` by Janino, which Spark contains: once for each Spark version and source text.
 
 Class files are kept in the user's cache folder (`class_cache.py`), so that only the first session of a Spark version has to compile. `gateway.py` loads the
 classes and creates their objects. `docs/design/spark-bridge.md` describes the classes.
@@ -17,9 +17,9 @@ from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own
 
 LOG = logging.getLogger(__name__)
 
-# Exceptions with the names that Java's Iceberg has for them; where its JAR is in the JVM, its classes are used.
+# Exceptions that have the same names as in Java's Iceberg; if its JAR is in the JVM, its classes are used.
 EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException", "NotFoundException")
-# The classes in the order of compilation. Each is a source file in `java/`, in the Java package `icefloe` unless the file names another.
+# The classes in the order of compilation. Each has a source file in `java/`; its Java package is `icefloe` unless the file states a different one.
 SOURCES = (
     "PlannedFiles",
     "PartitionSplit",
@@ -76,9 +76,9 @@ SOURCES = (
     "SparkParser",
     "SparkExtensions",
 )
-# Data sources, which Spark finds by the names of their classes once `add_formats` was called: source files with the paths of their classes.
+# Data sources, which Spark finds by class name after a call of `add_formats`: source files, with the paths of their classes.
 FORMATS = {"DefaultSource": "icefloe/DefaultSource", "IcebergSource": "iceberg/DefaultSource"}
-# Classes that run in Spark's tasks; executors receive them in a jar.
+# Classes that run in Spark's tasks; executors get them in a jar.
 FOR_EXECUTORS = (
     "CopiedColumn",
     "CountedBatches",
@@ -101,18 +101,18 @@ FOR_EXECUTORS = (
     "SplitReader",
     "UnsignedValues",
 )
-# The interface whose methods `ParserMethods` gets, and the line of its source that they replace.
+# The interface to which `ParserMethods` adds methods, and the line in its source that these methods replace.
 _PARSER_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _PARSER_METHODS = "  // The methods of the interface."
 _STATIC = 8  # java.lang.reflect.Modifier
-# Bytecode of Java 8: every Java that Spark 4 runs on reads it, so the cache does not depend on the Java that wrote it.
+# Bytecode of Java 8: every Java version for Spark 4 can load it, so that the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
 FORMATS_FOLDER = "formats"
-# Folder with the file by which Spark finds the data source `iceberg` in any case of letters; without it Spark finds the class by the exact name.
+# Folder with the file by which Spark finds the data source `iceberg` in any case; without that file Spark finds the class only by the exact name.
 SERVICES_FOLDER = "services"
 _SERVICE_FILE = "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister"
 ICEBERG_SOURCE = "iceberg.DefaultSource"
-# Part of the hash that names a cache folder: a folder of another layout is never read.
+# Version of the cache folder's layout, a part of the hash in its name: folders with another layout are never read.
 _CACHE_LAYOUT = "sealed"
 EXECUTOR_JAR = Path("executors.jar")
 
@@ -120,7 +120,7 @@ EXECUTOR_JAR = Path("executors.jar")
 def compiled_folder(gateway: Any, spark_version: str) -> Path:
     """Return the folder of class files for this Spark and these sources.
 
-    They are compiled now unless an earlier session left them in a cache that can be trusted.
+    The sources are compiled now, unless an earlier session has left the classes in a cache that can be trusted.
 
     Raises:
         EngineError: Other users can change every folder that could hold the classes.
@@ -141,7 +141,7 @@ def compiled_folder(gateway: Any, spark_version: str) -> Path:
         )
         return _compiled_once(gateway, sources)
     except OSError:
-        # A home folder without write access costs one compilation per session, nothing else.
+        # If the home folder cannot be written, the only cost is one compilation per session.
         return _compiled_once(gateway, sources)
     try:
         _compile(gateway, sources, making / "classes")
@@ -152,7 +152,7 @@ def compiled_folder(gateway: Any, spark_version: str) -> Path:
 
 
 def _compiled_once(gateway: Any, sources: dict[str, str]) -> Path:
-    """Compile for this process alone."""
+    """Compile once for this process."""
     folder = session_folder() / "classes"
     _compile(gateway, sources, folder)
     seal(folder)
@@ -160,12 +160,12 @@ def _compiled_once(gateway: Any, sources: dict[str, str]) -> Path:
 
 
 def _put_in_place(finished: Path, kept: Path) -> Path:
-    """Rename the folder of finished classes in one step: another process sees all of them or none."""
+    """Rename the folder of finished classes in one step, so that other processes see either all classes or none."""
     try:
         finished.rename(kept)
     except OSError:
         try:
-            check_sealed(kept)  # another process was first
+            check_sealed(kept)  # another process has been faster
         except (OSError, UnsafeCacheError):
             return Path(shutil.move(finished, session_folder()))
     return kept
@@ -181,7 +181,7 @@ def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
         source.write_text(text, "utf-8")
         java_files[index] = jvm.java.io.File(str(source))
     compiler = jvm.org.codehaus.janino.Compiler()
-    # Janino looks classes up in the running JVM, wherever this Spark keeps its jars, but not where compiled classes of these sources were added before.
+    # Janino looks classes up in the running JVM, wherever Spark's jars are, but not where compiled classes of the same sources have been added.
     loader = context_loader(jvm)
     if takes_folders(jvm, loader):
         loader = loader.getParent()
@@ -199,12 +199,12 @@ def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
     service.write_text(f"{ICEBERG_SOURCE}\n", "utf-8")
     with zipfile.ZipFile(folder / EXECUTOR_JAR, "w") as jar:
         for name in FOR_EXECUTORS:
-            for file in sorted((folder / "icefloe").glob(f"{name}*.class")):  # and the classes inside it
+            for file in sorted((folder / "icefloe").glob(f"{name}*.class")):  # and its nested classes
                 jar.write(file, f"icefloe/{file.name}")
 
 
 def _parser_methods(jvm: Any) -> str:
-    """Return the source of the methods of this Spark's parser interface, each of which passes its call on."""
+    """Return the source of all methods of this Spark's parser interface, which pass their calls on."""
     methods = {}
     for method in jvm.java.lang.Class.forName(_PARSER_INTERFACE).getMethods():
         if method.getModifiers() & _STATIC or method.isBridge():
@@ -219,10 +219,10 @@ def _parser_methods(jvm: Any) -> str:
 
 
 def context_loader(jvm: Any) -> Any:
-    """Return the context class loader of the JVM's thread that runs the call."""
+    """Return the context class loader of the JVM thread that runs the call."""
     return jvm.java.lang.Thread.currentThread().getContextClassLoader()
 
 
 def takes_folders(jvm: Any, loader: Any) -> bool:
-    """Return True for a class loader of Spark to which folders can be added."""
+    """Return True if a class loader is a class loader of Spark to which folders can be added."""
     return bool(jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader))

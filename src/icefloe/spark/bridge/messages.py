@@ -1,9 +1,8 @@
-"""Messages from Spark's connector objects in the JVM to Python: their named types.
+"""The types of messages that Spark's connector objects in the JVM send to Python.
 
-A message is the name of a method and its arguments. `bridge/java/ConnectorJson.java` writes values as JSON; objects that only Spark can read, such as rows and
-plans, arrive as Py4J's `JavaObject`. Methods marked with `@connector_method` annotate their parameters with the types of this module, and `callback.py`
-compares each argument with its annotation before the method runs. Keys that a type does not list are allowed: a newer Spark may send more. What a message
-means is decided by the method that receives it.
+A message consists of the name of a method and its arguments. `bridge/java/ConnectorJson.java` writes values as JSON; objects that only Spark can read, such as
+rows and plans, arrive as Py4J's `JavaObject`. The parameters of methods marked with `@connector_method` are annotated with the types of this module, and
+`callback.py` compares each argument with its annotation before the method runs. Additional keys are allowed, because a newer Spark may send more.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ class NoFields(TypedDict):
 
 
 class NamespaceMessage(TypedDict):
-    """The name of a namespace, by its parts; empty for the root."""
+    """The name of a namespace, as its parts; empty for the root."""
 
     namespace: list[str]
 
@@ -41,21 +40,21 @@ class NamespaceChanges(NamespaceMessage):
 
 
 class NamespaceDrop(NamespaceMessage):
-    """A namespace to drop; with `cascade` its tables and namespaces too."""
+    """A namespace to drop; with `cascade` also its tables and namespaces."""
 
     cascade: bool
 
 
 class TableMessage(TypedDict):
-    """The name of a table, by its parts, without the catalog."""
+    """The name of a table, as its parts, without the catalog."""
 
     table: list[str]
 
 
 class TableToLoad(TableMessage):
-    """A table to load: as it is, of a `version` (snapshot id, branch or tag), or as of a `timestamp` in microseconds since 1970-01-01 UTC.
+    """A table to load: its current state, a `version` (snapshot id, branch or tag), or its state at a `timestamp` in microseconds since 1970-01-01 UTC.
 
-    `known_state` is the state of the table whose description Java has.
+    `known_state` is the state of the table for which Java already has the description.
     """
 
     version: NotRequired[str]
@@ -64,7 +63,7 @@ class TableToLoad(TableMessage):
 
 
 class TablesToLoad(TypedDict):
-    """The tables of one catalog in a statement, as they are."""
+    """The tables of one catalog in a statement, in their current state."""
 
     tables: list[TableToLoad]
 
@@ -76,10 +75,10 @@ class TableRename(TableMessage):
 
 
 class Expression(TypedDict):
-    """An expression of Spark's connector.
+    """An expression of Spark's connector interface.
 
-    `kind` is `reference` (with `parts`), `literal` (`type` in Spark's JSON, `value` as text, of bytes as hexadecimal digits, None for null), `transform`
-    (`name`, `arguments`), `call` or `function` (`name`, `children`), `cast` (`type`, `children`), or the name of another class (`children`, `text`).
+    `kind` is `reference` (with `parts`), `literal` (`type` in Spark's JSON, `value` as text, for bytes hexadecimal digits, None for null), `transform` (`name`,
+    `arguments`), `call` or `function` (`name`, `children`), `cast` (`type`, `children`), or otherwise the name of the class (`children`, `text`).
     """
 
     kind: str
@@ -93,21 +92,21 @@ class Expression(TypedDict):
 
 
 class Aggregation(TypedDict):
-    """Aggregates that a query computes, and what it groups them by."""
+    """The aggregates of a query, and its grouping expressions."""
 
     aggregateExpressions: list[Expression]
     groupByExpressions: list[Expression]
 
 
 class DefaultValue(TypedDict):
-    """The default of a column: the text of the statement and, where it is a literal, its value."""
+    """The default of a column: its text in the statement and, if it is a literal, its value."""
 
     getSql: str | None
     getValue: NotRequired[Expression | None]
 
 
 class ColumnDefinition(TypedDict):
-    """A column to create; `dataType` is Spark's type as JSON."""
+    """A column to create; `dataType` is Spark's type in JSON."""
 
     name: str
     dataType: str
@@ -117,7 +116,7 @@ class ColumnDefinition(TypedDict):
 
 
 class TableDefinition(TableMessage):
-    """A table to create; `partitioning` has the transforms in order."""
+    """A table to create; `partitioning` are the transforms in order."""
 
     columns: list[ColumnDefinition]
     partitioning: list[Expression]
@@ -133,8 +132,8 @@ class StagedTableDefinition(TableDefinition):
 class TableChangeMessage(TypedDict):
     """A change of a table.
 
-    `kind` is the name of the class in Spark's `TableChange`, such as `AddColumn`. The other keys are the methods of that class: `fieldNames` is the path of a
-    column, types are Spark's JSON.
+    `kind` is the name of the class in Spark's `TableChange`, such as `AddColumn`. The other keys have the names of that class's methods: `fieldNames` is the
+    path of a column, types are in Spark's JSON.
     """
 
     kind: str
@@ -150,23 +149,23 @@ class TableChanges(TableMessage):
 
 
 class FunctionMessage(TypedDict):
-    """The name of a function, by its parts, without the catalog."""
+    """The name of a function, as its parts, without the catalog."""
 
     function: list[str]
 
 
 class ProcedureMessage(TypedDict):
-    """The name of a procedure, by its parts, without the catalog."""
+    """The name of a procedure, as its parts, without the catalog."""
 
     procedure: list[str]
 
 
 class ReadQuery(TypedDict):
-    """What Spark pushed to a scan: options of the read, with the time `zone` of its session and the session's `settings` that Icefloe reads.
+    """The query that Spark pushed to a scan: options of the read, the time `zone` of the session, and the `settings` of the session that Icefloe reads.
 
-    The names of these begin with `spark.sql.iceberg.` or `spark.icefloe.`, or are `spark.wap.branch`. `split_bytes` is the session's size of splits in bytes,
-    `uses_statistics` whether its optimizer is cost-based, `groups_partitions` whether it joins partitions that scans report, `schema` the columns that it
-    needs, in Spark's JSON.
+    The names of these settings begin with `spark.sql.iceberg.` or `spark.icefloe.`, or are `spark.wap.branch`. `split_bytes` is the session's split size in
+    bytes; `uses_statistics` is true if its optimizer is cost-based, and `groups_partitions` if it uses storage-partitioned joins. `schema` are the needed
+    columns in Spark's JSON.
     """
 
     options: dict[str, str]
@@ -187,7 +186,7 @@ class WriteInfo(TypedDict):
     options: dict[str, str]
 
 
-# The rows of its target that a MERGE which only inserts has read: those of the scans that noted it, all rows, or none.
+# For a MERGE that only inserts, the rows of its target that it has read: rows of the scans that noted it, all rows, or none.
 MergeReads = Literal["scanned", "all", "none"]
 
 
@@ -199,10 +198,10 @@ class RowLevelOperationInfo(TypedDict):
 
 
 class StatementMessage(TypedDict):
-    """A statement that Spark's parser hands over.
+    """A statement that Spark's parser passes to Icefloe.
 
-    `kind` is the name of the class of the plan that Spark parsed it to; None where Spark could not parse it; absent where the statement is to run now.
-    The handler adds the other keys, which Spark's errors name.
+    `kind` is the class name of the plan to which Spark parsed it; None if Spark could not parse it; absent if the statement is to run now. The handler adds the
+    other keys, which are used in Spark's errors.
     """
 
     text: str
@@ -213,11 +212,11 @@ class StatementMessage(TypedDict):
 
 
 class ObjectDescription(TypedDict):
-    """What a connector object sends to `PythonProxy.java`, once.
+    """The description of a connector object, which is sent to `PythonProxy.java` once.
 
-    `interfaces` are the names of Spark's interfaces within `org.apache.spark.sql.connector`; objects with equal `identity` are equal; `state` is that of
-    `ConnectorObject`; `constants` are the results of methods that never change, by the names of the methods; `methods` are the names of the Python methods by
-    name and number of parameters of the Java ones, such as `pushPredicates/1`.
+    `interfaces` are the names of Spark's interfaces within `org.apache.spark.sql.connector`. Objects with equal `identity` are equal. `state` is the result of
+    `ConnectorObject.state`. `constants` are the results of methods that never change, by method name. `methods` are the names of the Python methods, by the
+    name and number of parameters of the Java method, such as `pushPredicates/1`.
     """
 
     interfaces: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`install_rule`: adds `bridge/java/SparkRule.java` to a session's optimizer, with the settings that its scans need."""
+"""`install_rule`: add `bridge/java/SparkRule.java` to a session's optimizer, with the settings that its scans need."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
 def install_rule(spark: SparkSession) -> None:
-    """Add the rule to a session, after the rules that others have added; further calls change nothing."""
+    """Add the rule to a session, after existing additional rules; further calls change nothing."""
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
     experimental = spark._jsparkSession.experimental()

@@ -1,4 +1,4 @@
-"""Conversion of errors to exceptions of Spark: missing tables, refused statements, failed jobs, with what to do next as SQL.
+"""Conversion of Icefloe's errors to exceptions of Spark: missing tables, refused statements, failed jobs, with SQL in the next step.
 
 `docs/design/spark-bridge.md` has the table of all errors.
 """
@@ -39,7 +39,7 @@ from icefloe.spec.sql_tokens import StatementSyntaxError
 
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 _MISSING = (NoSuchTableError, NoSuchViewError)
-# Spark's exceptions with the name of a table, and those with the name of a namespace.
+# Spark's exceptions with a table's name as argument, and those with a namespace's name.
 _OF_TABLES: Mapping[type[IcefloeError], str] = {
     NoSuchTableError: "NoSuchTableException",
     NoSuchViewError: "NoSuchTableException",
@@ -58,7 +58,7 @@ _OF_VIEWS: Mapping[type[IcefloeError], str] = {
     ViewAlreadyExistsError: "ViewAlreadyExistsException",
 }
 _ANTLR = "org.antlr.v4.runtime"
-# A call that a next step may name, and the SQL statement for it. Longer calls come first.
+# Python calls that a next step may contain, and the SQL statement for each. Longer calls come first.
 _STATEMENTS = (
     (r"(?:table\.)?update_schema\(\)\.rename_column(?:\(\(.*?\), ?\.\.\.\)|\(.*?\))", "ALTER TABLE ... RENAME COLUMN"),
     (r"(?:table\.)?update_schema\(\)\.make_column_optional(?:\(.*?\))?", "ALTER TABLE ... ALTER COLUMN ... DROP NOT NULL"),
@@ -106,9 +106,9 @@ class AnalysisError(InvalidInputError):
     """A statement that Spark's analyzer would refuse.
 
     Attributes:
-        condition: Spark's error condition; None for none. Spark's exception has the message of the condition, but this error's message where there is no
-            condition or where there is a next step.
-        parameters: The parameters of that message.
+        condition: Spark's error condition; None without a condition. Spark's exception has the message of the condition; if there is no condition, or if there
+            is a next step, it has this error's message.
+        parameters: The parameters of the condition's message.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class AnalysisError(InvalidInputError):
 
 
 class FilesReplacedError(CommitInvalidatedError):
-    """Another writer replaced files, without a change of rows, while a statement ran that changes rows of them; `RowStatement.java` runs it again."""
+    """Another writer replaced files, without changing rows, while a statement changed rows of these files; `RowStatement.java` runs it again."""
 
 
 # Errors whose exceptions have the names of Java's Iceberg, in `java/`; all others become `InvalidStatement`.
@@ -137,10 +137,10 @@ _OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
 
 
 def refusal(error: BaseException) -> str:
-    """Return the text of an error for which Spark has no exception; `bridge/java/PythonBridge.java` throws the text as one.
+    """Return the text for an error without an exception in Spark; `bridge/java/PythonBridge.java` throws an exception made from it.
 
     Returns:
-        `!`, the name of the exception, and the message in the next lines.
+        `!` and the name of the exception in the first line; the message in the next lines.
     """
     name = next((name for kind, name in _OF_JAVA if isinstance(error, kind)), "InvalidStatement")
     return f"!{name}\n{_text_of(error)}"
@@ -154,23 +154,23 @@ def _text_of(error: BaseException) -> str:
 
 
 def as_spark_error(error: BaseException, message: Any) -> JavaObject | None:
-    """Return Spark's exception for an error; None where there is none.
+    """Return Spark's exception for an error; None if Spark has no exception for it.
 
     Args:
         error: The error.
-        message: The first argument of the call that failed, which names the table or namespace.
+        message: The first argument of the failed call, which has the name of the table or namespace.
     """
     thrown = _thrown_by_spark(error)
     gateway = SparkContext._gateway
     if thrown is not None or gateway is None:
         return thrown
-    with suppress(Py4JError):  # a version of Spark with other constructors: the caller uses the text alone
+    with suppress(Py4JError):  # a version of Spark with different constructors: the caller uses the text instead
         return _spark_exception(lambda path: class_behind(gateway, path), gateway, error, message if isinstance(message, dict) else {})
     return None
 
 
 def _spark_exception(classes: Callable[[str], Any], gateway: Any, error: BaseException, message: Mapping[str, Any]) -> JavaObject | None:
-    # In a rename, a missing table is the old name, and every other error concerns the new name.
+    # In a rename, a missing table is the old name; all other errors concern the new name.
     table = message.get("table") if isinstance(error, _MISSING) else message.get("to", message.get("table"))
     namespace = table[:-1] if table else message.get("namespace")
     if isinstance(error, StatementSyntaxError):
@@ -220,7 +220,7 @@ def _scala_map(classes: Callable[[str], Any], values: Mapping[str, str]) -> Java
 
 
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:
-    """Return the Spark exception that caused a job to fail, for example because several source rows of a MERGE match one target row."""
+    """Return the Spark exception because of which a job failed, for example if several source rows of a MERGE match one target row."""
     captured = error.__cause__ if isinstance(error, EngineError) else error
     if isinstance(captured, Py4JJavaError):  # as the cause of an `InvocationTargetException`, which PySpark does not convert
         thrown = captured.java_exception

@@ -1,1 +1,1 @@
-"""Spark's catalog interface: `SparkCatalog` with its tables, views, procedures and DDL, and the SQL text that catalogs and statements share."""
+"""Spark's catalog interfaces: `SparkCatalog` with its tables, views, procedures and DDL."""

@@ -1,6 +1,6 @@
-"""ALTER TABLE: the changes that Spark parsed from a statement, applied to a table in one commit.
+"""ALTER TABLE: apply the changes that Spark parsed from a statement to a table, in one commit.
 
-Iceberg's SQL extensions, which Spark does not parse, are `statements/alter_statements.py`.
+Iceberg's SQL extensions, which Spark does not parse, are in `statements/alter_statements.py`.
 Spec: Schema Evolution; Default values; Table Metadata Fields.
 """
 
@@ -24,7 +24,7 @@ _STATEMENTS_OF_PROPERTIES = {
     "sort-order": "ALTER TABLE ... WRITE ORDERED BY ...",
     "identifier-fields": "ALTER TABLE ... SET IDENTIFIER FIELDS ...",
 }
-# Properties that SHOW TBLPROPERTIES adds; no statement sets them.
+# Properties that SHOW TBLPROPERTIES adds; statements cannot set them.
 _SHOWN_ONLY = ("provider", "format", "metadata-location")
 _PROPERTY_CHANGES = ("SetProperty", "RemoveProperty")
 
@@ -32,7 +32,7 @@ _PROPERTY_CHANGES = ("SetProperty", "RemoveProperty")
 def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
     """Apply all changes of one statement in one commit.
 
-    Properties come first, because a new format version may allow what the changes of columns need.
+    Properties are changed first, because the changes of columns may need a new format version.
 
     Args:
         spark: the session, which evaluates defaults.
@@ -54,7 +54,7 @@ def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
 
 
 def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Change]) -> None:
-    """Add changes of columns to a transaction. Raises as `alter`."""
+    """Add changes of columns to a transaction. Raises the errors of `alter`."""
     if changes:
         with tx.update_schema() as update:
             for change in changes:
@@ -62,7 +62,7 @@ def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Chang
 
 
 def supports_change(spark: SparkSession, table: Table, change: Change) -> bool:
-    """Return False if a change gives a column a type that it cannot be promoted to, or that Iceberg keeps as the one it has (SMALLINT as INT).
+    """Return False for a change to a type to which the column cannot be promoted, or which Iceberg stores as its current type (SMALLINT as INT).
 
     All other changes are checked when they are applied.
     """
@@ -82,7 +82,7 @@ def _change_property(tx: Transaction, change: Change) -> None:
     if change["kind"] == "RemoveProperty":
         tx.remove_properties(name)
     elif name.lower() == COLLATION:
-        check_collation({name: change["value"]}, "the table")  # the one that every column has is no property
+        check_collation({name: change["value"]}, "the table")  # the default collation, which every column has, is not a property
     elif name.lower() == "location":
         tx.set_location(change["value"])
     elif name.lower() in ("current-snapshot-id", "cherry-pick-snapshot-id"):

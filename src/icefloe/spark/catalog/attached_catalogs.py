@@ -1,4 +1,4 @@
-"""The attached catalogs of the sessions, by name, and the resolution of names in SQL to them. `attach_catalog.py` registers them."""
+"""The catalogs that are attached to sessions, by name, and the resolution of SQL names to them. `attach_catalog.py` registers them."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from icefloe.spark.catalog.spark_catalog import SparkCatalog
 
 PREFIX = "spark.sql.catalog."
 SESSION_CATALOG = "spark_catalog"
-# Catalogs by key; the setting `spark.sql.catalog.<name>.icefloe` of a session has the key.
+# Catalogs by key; a session has the key in its setting `spark.sql.catalog.<name>.icefloe`.
 ATTACHED: dict[str, SparkCatalog] = {}
 
 
 def drop_stopped() -> list[str]:
-    """Drop the catalogs of sessions that were stopped, with the plans that they keep, and return their keys, which Java has to drop too."""
+    """Drop the catalogs of stopped sessions, with the plans that they keep. Return their keys, which Java has to drop too."""
     stopped = [key for key, catalog in list(ATTACHED.items()) if catalog.is_stopped]
     for key in stopped:
         ATTACHED.pop(key, None)
@@ -28,12 +28,12 @@ def catalogs_of(spark: SparkSession) -> dict[str, SparkCatalog]:
 
 
 def attached_catalog(spark: SparkSession, name: str) -> SparkCatalog | None:
-    """Return the Icefloe catalog of that name in the session; None if there is none."""
+    """Return the session's Icefloe catalog with this name; None if there is no such catalog."""
     return ATTACHED.get(spark.conf.get(f"{PREFIX}{name}.icefloe", None) or "")
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return True if the session has a catalog of that name, of Icefloe or not."""
+    """Return True if the session has any catalog with this name, also one that is not Icefloe's."""
     return bool(spark._jsparkSession.sessionState().catalogManager().isCatalogRegistered(name))
 
 
@@ -44,9 +44,9 @@ def current_namespace(spark: SparkSession) -> tuple[str, tuple[str, ...]]:
 
 
 def resolve_name(spark: SparkSession, name: Sequence[str]) -> tuple[SparkCatalog, tuple[str, ...]] | None:
-    """Return the catalog of a name in SQL and the name within it; None if the catalog is not an Icefloe one.
+    """Return the catalog of a SQL name and the name within the catalog; None if it is not an Icefloe catalog.
 
-    A name of one part is in the current namespace.
+    A name with a single part belongs to the current namespace.
     """
     parts = tuple(name)
     named_catalog = attached_catalog(spark, parts[0]) if len(parts) > 1 else None

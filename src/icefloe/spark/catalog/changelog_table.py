@@ -1,4 +1,4 @@
-"""`ChangelogTable`, the metadata table `changes` in SQL over a range of snapshots, and the procedure `create_changelog_view`, which makes a view of it.
+"""`ChangelogTable`: the metadata table `changes` in SQL, over a range of snapshots; and the procedure `create_changelog_view`, which creates a view of it.
 
 `icefloe.metadata_tables.changes` defines and computes the rows. Spec: Snapshots.
 """
@@ -29,7 +29,7 @@ Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), el
 
 
 class ChangelogTable(SparkMetadataTable):
-    """The metadata table `changes`; its rows have metadata columns with the file and position they are or were at."""
+    """The metadata table `changes`. Its metadata columns have the data file and position where each row is, or was."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsMetadataColumns", "catalog.SupportsRead")
 
@@ -46,14 +46,14 @@ class ChangelogTable(SparkMetadataTable):
         }
 
     def scan(self, query: PushedQuery) -> "ChangelogScan":
-        """Return a scan of the changes in the range of the options."""
+        """Return a scan of the changes in the range that the options select."""
         with_metadata_columns = replace(self._metadata_table, schema=Schema(*self._metadata_table.schema.fields, *self.metadata_fields()))
         selected = with_options(self._selected, query["options"], takes_range=True)
         return ChangelogScan(self._spark, selected, with_metadata_columns, query)
 
 
 class ChangelogScan(MetadataTableScan):
-    """One read of the changes."""
+    """A scan of the changes."""
 
     def _rows(self) -> Any:
         snapshot_range = changes_range(self._selected.table, self._query["options"], self._snapshot_id())
@@ -61,19 +61,19 @@ class ChangelogScan(MetadataTableScan):
 
 
 def changes_range(table: TableReader, options: Mapping[str, str], end: int | None = None) -> tuple[int | None, int | None] | None:
-    """Return the range of snapshots that read options choose.
+    """Determine the range of snapshots from read options.
 
     Args:
         table: the table.
         options: read options: `start-snapshot-id` or `start-timestamp`, exclusive; `end-snapshot-id` or `end-timestamp`, inclusive. Timestamps are
             milliseconds since 1970-01-01 UTC.
-        end: id of the snapshot in the table's name, if there is one.
+        end: id of the snapshot in the table's name; None if the name has no snapshot.
 
     Returns:
         The ids of the snapshots before the first change and of the last change; None if no snapshot is in the range.
 
     Raises:
-        InvalidInputError: a value is not a number, an end is given twice, or the start is not before the end.
+        InvalidInputError: a value is not a number, the start or the end is set twice, or the start is not before the end.
     """
     ends = {key.lower(): _number(key, value) for key, value in options.items() if key.lower() in RANGE_OPTIONS}
     end_in_name = [] if end is None else ["a snapshot, branch or tag of the table"]

@@ -1,6 +1,6 @@
-"""Column defaults between Spark's SQL and Iceberg's values: the default of a statement as a value, and that of a table as SQL.
+"""Conversion of column defaults between Spark's SQL and Iceberg's values: a statement's default to a value, and a table's default to SQL.
 
-Iceberg keeps values, not expressions: an expression whose value changes is refused. Spec: Default values.
+Iceberg stores values, not expressions, so that an expression whose value may change is refused. Spec: Default values.
 """
 
 import json
@@ -17,7 +17,7 @@ from icefloe.spark.types.default_literals import CURRENT_DEFAULT, default_litera
 from icefloe.spark.types.spark_types import spark_type
 from icefloe.spec.types import DateType, IcebergType, NestedField, PrimitiveType, TimestampType, TimestamptzType
 
-# SQL functions whose value differs between calls.
+# SQL functions whose value may differ between calls.
 _VARIABLE = re.compile(
     r"\b(current_\w+|curdate|now|local_?timestamp|localtime|user|session_user|rand\w*|uuid|unix_timestamp|shuffle|monotonically_increasing_id)\b",
     re.IGNORECASE,
@@ -27,17 +27,17 @@ EXISTS_DEFAULT = "EXISTS_DEFAULT"
 
 
 def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
-    """Return the value of `DEFAULT ...` of a new column.
+    """Return the value of a new column's `DEFAULT ...` clause.
 
     Args:
         clause: Spark's `DefaultValue` as a mapping, with its SQL and its value; None for a column without a default.
         column: the column's name, for errors.
 
     Returns:
-        The value as the schema takes it; None for no default.
+        The value in the form of the schema; None without a default.
 
     Raises:
-        UnsupportedFeatureError: the value is not constant, or not of a primitive type.
+        UnsupportedFeatureError: the value is not constant, or its type is not primitive.
     """
     if clause is None:
         return None
@@ -54,10 +54,10 @@ def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
 
 
 def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: NestedField) -> Any:
-    """Return the default of a column of a new table.
+    """Return the default of a column in a new table.
 
-    The SQL of the clause decides: its value is an older one, or missing, where the table of a query gave its column a new default later. A column that is made
-    without SQL may have the default in its metadata alone.
+    The SQL of the clause decides, because its value may be outdated or missing if the table of a query changed the column's default later. A column that was
+    created without SQL may have its default only in the metadata.
 
     Args:
         spark: the session that computes a default.
@@ -65,11 +65,11 @@ def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: Nes
         field: the column in the schema.
 
     Returns:
-        The value as the schema takes it; None for no default.
+        The value in the form of the schema; None without a default.
 
     Raises:
-        UnsupportedFeatureError: the value is not constant, or not of a primitive type.
-        InvalidInputError: Spark cannot compute it.
+        UnsupportedFeatureError: the value is not constant, or its type is not primitive.
+        InvalidInputError: Spark cannot evaluate it.
     """
     clause = column.get("defaultValue")
     sql = json.loads(column.get("metadataInJSON") or "{}").get(CURRENT_DEFAULT) if clause is None else clause.get("getSql")
@@ -80,21 +80,21 @@ def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: Nes
 
 
 def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, column: str) -> Any:
-    """Return the value of the expression of a default, which Spark computes once.
+    """Evaluate the expression of a default in Spark, once, and return the value.
 
-    The expression may be text of others: columns of a query have the metadata that a file has for them. So it is computed only if Spark's analyzer finds it
-    constant: it then calls no Java method, reads no table and no file.
+    The expression may come from another user, because the columns of a query have metadata from files. So it is evaluated only if Spark's analyzer reports that
+    it is constant, and then it cannot call Java methods or read tables and files.
 
     Raises:
         UnsupportedFeatureError: the value is not constant, or the column is not of a primitive type.
-        InvalidInputError: Spark cannot compute it, or it does not fit the column.
+        InvalidInputError: Spark cannot evaluate it, or the value does not fit the column.
     """
     _check_constant(sql, column)
     if not isinstance(field_type, PrimitiveType):
         raise UnsupportedFeatureError(
             f"column {column} cannot have a default: its type is not primitive", next_step="leave the default out"
         )
-    # Dates and timestamps are computed as numbers, because PySpark would convert them by Python's time zone.
+    # Dates and timestamps are evaluated as numbers, because PySpark would convert them with Python's time zone.
     as_number = {DateType: f"unix_date(({sql}))", TimestamptzType: f"unix_micros(({sql}))"}.get(type(field_type))
     if isinstance(field_type, TimestampType):
         as_number = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', CAST(({sql}) AS TIMESTAMP_NTZ))"
@@ -113,7 +113,7 @@ def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, co
 
 
 def default_texts(field_type: IcebergType, initial: Any, write: Any) -> dict[str, str]:
-    """Return the column metadata by which Spark has defaults; empty for values without a literal in Spark's SQL."""
+    """Return the column metadata that sets defaults in Spark; empty for values without a literal in Spark's SQL."""
     current, exists = default_literal(field_type, write), default_literal(field_type, initial)
     if current is None or exists is None:
         return {}

@@ -1,4 +1,4 @@
-"""The files of a table of Spark's session catalog, for procedures that take a `source_table` by its name; and its replacement by an Iceberg table."""
+"""Tables of Spark's session catalog as the `source_table` of a procedure: their files, and their replacement by an Iceberg table."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 SESSION_CATALOG = "spark_catalog"
 _FORMATS = ("parquet", "orc")  # formats whose files can be added
 _TABLE_TYPES = "org.apache.spark.sql.catalyst.catalog.CatalogTableType"
-# The property by which Hive deletes the files of an external table when it is dropped.
+# The property that makes Hive delete the files of an external table when it is dropped.
 _PURGE = "external.table.purge"
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
@@ -30,21 +30,21 @@ _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 def source_folders(
     spark: SparkSession, text: str, partition_filter: Mapping[str, str], is_iceberg: Callable[[tuple[str, ...]], bool] = lambda _: False
 ) -> SourceFolders | None:
-    """Return the folders that hold the files of a table of Spark's session catalog, or None if the text names no such table.
+    """Return the folders with the files of a table of Spark's session catalog; None if the text is not the name of such a table.
 
     Args:
         spark: the session.
-        text: a name such as `db.t` or `spark_catalog.db.t`; one without a namespace is in the current namespace of the session catalog.
-        partition_filter: values of partition columns, by name. Only partitions with these values count.
-        is_iceberg: returns True for the name of an Iceberg table, of which there may be a backup.
+        text: a name such as `db.t` or `spark_catalog.db.t`; without a namespace, the current namespace of the session catalog is used.
+        partition_filter: values of partition columns, by name. Only partitions with these values are returned.
+        is_iceberg: a function that returns True if a name is an Iceberg table; then a backup with this name belongs to a finished migration.
 
     Returns:
-        One location for the table, or one for each of its partitions, each with a slash at its end; with the table's columns and properties.
+        The location of the table, or the locations of its partitions, each with a slash at its end; with the table's columns and properties.
 
     Raises:
-        InvalidInputError: the filter names a column by which the table is not partitioned, or no partition has its values.
+        InvalidInputError: the filter has a column by which the table is not partitioned, or no partition has its values.
         UnsupportedFeatureError: files of the table's format cannot be added.
-        NoSuchTableError: a migration of the table was killed, and its backup has its rows.
+        NoSuchTableError: a migration of the table was killed, so that its rows are in the backup.
     """
     state = spark._jsparkSession.sessionState()
     try:
@@ -90,14 +90,14 @@ def source_folders(
 
 
 class SessionCatalogTable(SourceTable):
-    """A table of Spark's session catalog, as it was when it was found."""
+    """A table of Spark's session catalog, with its entry at the time when it was found."""
 
     def __init__(self, spark: SparkSession, table: Any) -> None:
-        """Keep the table's entry, by which `restore` gives it its name and type back.
+        """Keep the table's entry, from which `restore` takes its original name and type.
 
         Args:
             spark: the session.
-            table: the entry, an object of Spark's class `CatalogTable`.
+            table: the table's entry, an object of Spark's class `CatalogTable`.
         """
         self._spark = spark
         self._entry = table
@@ -151,12 +151,12 @@ class SessionCatalogTable(SourceTable):
     def _rename(self, old: Any, new: Any) -> None:
         catalog = self._spark._jsparkSession.sessionState().catalog()
         catalog.renameTable(old, new)
-        # Spark caches a table's relation by its name, and a new table may have the old one.
+        # Spark caches the relation of a table by name, and a new table may get the old name.
         catalog.invalidateCachedTable(old)
         catalog.invalidateCachedTable(new)
 
     def _as_external(self) -> Any:
-        """Return the entry as that of an external table that nothing deletes files of."""
+        """Return the entry changed to an external table, whose files nothing deletes."""
         properties = self._entry.properties()
         if properties.contains(_PURGE):
             properties = properties.updated(_PURGE, "false")
@@ -166,7 +166,7 @@ class SessionCatalogTable(SourceTable):
         return self._entry.copy(*(new.get(name, self._entry.productElement(place)) for name, place in fields))
 
     def _keeps_files(self, entry: Any) -> bool:
-        """Return whether a table with this entry can be dropped without its files."""
+        """Return whether dropping a table with this entry keeps its files."""
         purge = entry.properties().get(_PURGE)
         is_purged = purge.isDefined() and str(purge.get()).lower() != "false"
         return entry.tableType().name() == "EXTERNAL" and not is_purged and _folder(self._spark, entry.location()) == self.location
@@ -183,7 +183,7 @@ class SessionCatalogTable(SourceTable):
 
 
 def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str, ...]], bool]) -> None:
-    """Refuse the name of a table of which only the backup of a migration is there. Raises `NoSuchTableError`."""
+    """Raise `NoSuchTableError` for a table name of which only the backup of a migration exists."""
     namespace = parts[:-1] or [state.catalog().getCurrentDatabase()]
     backup = [*namespace, f"{parts[-1]}{BACKUP_SUFFIX}"]
     identifier = state.sqlParser().parseTableIdentifier(".".join(map(quote_name, backup)))
@@ -197,7 +197,7 @@ def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str
 
 
 def _warn_of_lengths(text: str, struct: StructType) -> None:
-    """Warn of the columns whose texts have a length in Spark's table, which Spark keeps in the metadata of a string."""
+    """Warn about columns whose texts have a maximum length in Spark's table, which Iceberg does not enforce."""
     names = [field.name for field in struct.fields if isinstance(field.dataType, CharType | VarcharType) or _RAW_TYPE in field.metadata]
     if names:
         LOG.warning(
@@ -225,7 +225,7 @@ def _check_format(text: str, table: Any) -> None:
 
 
 def _check_values(text: str, folder: str, values: Mapping[str, str]) -> None:
-    """Refuse a partition at a folder with other values in its name: files are added with the values of their paths. Raises `UnsupportedFeatureError`."""
+    """Refuse a partition whose folder name has different values, because files are added with the values in their paths. Raises `UnsupportedFeatureError`."""
     in_path = {name.lower(): unquote(text) for name, text in folders_in_path(folder)}
     wrong = [name for name, value in values.items() if in_path.get(name, value) != value]
     if wrong:
@@ -242,5 +242,5 @@ def _members(sequence: Any) -> list[Any]:
 
 
 def _folder(spark: SparkSession, location: Any) -> str:
-    """Return a Java URI as a path: it escapes characters that the folder has in its name."""
+    """Return a Java URI as a path, because the URI escapes some characters of the folder's name."""
     return f"{str(java_class(spark, 'org.apache.hadoop.fs.Path')(location).toString()).rstrip('/')}/"

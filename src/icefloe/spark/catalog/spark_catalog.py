@@ -1,6 +1,6 @@
-"""`SparkCatalog`: an Icefloe catalog as Spark's catalog interfaces: namespaces, tables, views, functions and procedures by name.
+"""`SparkCatalog`: an Icefloe catalog that implements Spark's catalog interfaces: namespaces, tables, views, functions and procedures by name.
 
-A loaded table is `spark_table.py`; statements on views are in the package `statements`.
+Loaded tables are in `spark_table.py`; statements on views are in the package `statements`.
 """
 
 import logging
@@ -59,7 +59,7 @@ _OWNER = "owner"
 
 
 class SchemaEvolvingTable(SparkTable):
-    """The table of one statement. The constructor raises what the changes of columns raise."""
+    """The table of a statement WITH SCHEMA EVOLUTION. The constructor raises the errors of the column changes."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, changes: Sequence[Change]) -> None:
         table = selected.table
@@ -70,7 +70,7 @@ class SchemaEvolvingTable(SparkTable):
         super().__init__(spark, catalog_name, replace(selected, table=evolved_table))
 
     def identity(self) -> str:
-        """Return a text of the state that was read and of the evolved schema."""
+        """Return a text for the state that was read and the evolved schema."""
         return f"{super().identity()} {self._selected.table.schema()}"
 
     def _run(self, write: Write) -> WriteResult | None:
@@ -84,9 +84,9 @@ class SchemaEvolvingTable(SparkTable):
 
 
 class SparkCatalog(PythonCallback):
-    """One catalog under its name in one session. Java's `SparkCatalog` and `SparkSessionCatalog` call its methods.
+    """A catalog with a name in a session. Java's `SparkCatalog` and `SparkSessionCatalog` call its methods.
 
-    Methods without other errors here raise those of the catalog.
+    All methods may raise the errors of the Icefloe catalog.
     """
 
     def __init__(self, spark: SparkSession, name: str, catalog: Catalog) -> None:
@@ -118,7 +118,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def table_exists(self, request: TableMessage) -> bool:
-        """Return True if the name is a table, or a branch, tag, snapshot or metadata table of one."""
+        """Return True if the name is a table, or a branch, tag, snapshot or metadata table of a table."""
         try:
             select(self._catalog, request["table"])
         except NoSuchTableError:
@@ -127,7 +127,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_table(self, request: TableToLoad) -> Any:
-        """Return a table, at the version or time of the request, or Spark's own relation of a view."""
+        """Return a table at the version or time in the request, or Spark's own relation for a view."""
         try:
             selected = select(self._catalog, request["table"])
         except NoSuchTableError:
@@ -143,11 +143,11 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_tables(self, request: TablesToLoad) -> tuple[SparkTable, ...]:
-        """Return the tables of a statement as they were at one moment, so that it sees a commit to several of them whole or not at all.
+        """Return all tables of a statement at the same moment, so that the statement sees either all or nothing of a commit to several tables.
 
         Returns:
-            The tables in the order of the names; none where a name is that of a view or of a part of a table, or a table cannot be loaded: Spark then loads
-            each by its own call, which has the error.
+            The tables in the order of the names. Empty if a name is a view or a part of a table, or if a table cannot be loaded: then Spark loads each table by
+                a separate call, which raises the error.
         """
         try:
             tables = self._catalog.load_tables(*(tuple(table["table"]) for table in request["tables"]))
@@ -159,13 +159,13 @@ class SparkCatalog(PythonCallback):
         )
 
     def _load(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
-        """Return a table without its description if Java has that of its state."""
+        """Return a table, without its description if Java already has the description of this state."""
         table = SparkTable(self._spark, self.name, selected, self._scans)
         table.is_known = "known_state" in request and request["known_state"] == table.state()
         return table
 
     def _load_view(self, request: TableToLoad) -> Any:
-        """Return Spark's relation of a view. Raises `NoSuchTableError` if there is no view either."""
+        """Return Spark's relation for a view. Raises `NoSuchTableError` if there is no view either."""
         name = tuple(request["table"])
         if len(name) < 2 or self.is_session_catalog or not self._catalog.keeps_views or not self._catalog.view_exists(name):
             raise NoSuchTableError(f"there is no table or view {'.'.join(name)}", next_step="see SHOW TABLES and SHOW VIEWS")
@@ -183,7 +183,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def stage_table(self, request: StagedTableDefinition) -> StagedTable:
-        """Return a table that the commit of the statement will create or replace, after its rows are written."""
+        """Return a table that is created or replaced by the commit of the statement, after its rows are written."""
         return StagedTable(self._spark, self.name, self._catalog, request)
 
     @connector_method
@@ -200,7 +200,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def evolve_table(self, request: TableChanges) -> PythonCallback:
-        """Return the table with the columns that a statement WITH SCHEMA EVOLUTION needs; the commit of its rows changes them."""
+        """Return the table with the column changes of a statement WITH SCHEMA EVOLUTION; the commit of the rows also commits these changes."""
         selected = select(self._catalog, request["table"])
         if selected.is_past or selected.metadata_table is not None:
             raise InvalidInputError(f"{'.'.join(request['table'])} takes no writes", next_step="name the table or a branch of it")
@@ -208,12 +208,12 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def drop_table(self, request: TableMessage) -> bool:
-        """Drop a table, and return False if there was none. Its files stay."""
+        """Drop a table, and return False if it did not exist. Its files are not deleted."""
         return self._drop(request, self._catalog.drop_table)
 
     @connector_method
     def purge_table(self, request: TableMessage) -> bool:
-        """Drop a table with its files, and return False if there was none. A warning names files that were kept: DROP TABLE has no rows for them."""
+        """Drop a table with its files, and return False if it did not exist. A warning lists files that were kept, because DROP TABLE returns no rows."""
 
         def purge(name: tuple[str, ...]) -> None:
             report = self._catalog.purge_table(name)
@@ -223,7 +223,7 @@ class SparkCatalog(PythonCallback):
         return self._drop(request, purge)
 
     def _drop(self, request: TableMessage, drop: Callable[[tuple[str, ...]], object]) -> bool:
-        """Call `drop`; return False if there was no table. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
+        """Call `drop`; return False if the table does not exist. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
         try:
             drop(tuple(request["table"]))
         except NoSuchTableError:
@@ -240,14 +240,14 @@ class SparkCatalog(PythonCallback):
         """Rename a table."""
         new = tuple(request["to"])
         if len(new) > 2 and new[0] == self.name and not self._catalog.namespace_exists(new[:-1]):
-            new = new[1:]  # the first part may be this catalog, which Spark does not remove
+            new = new[1:]  # the first part may be this catalog, which Spark does not remove from the new name
         elif len(new) == 1:
             new = (*request["table"][:-1], *new)
         self._catalog.rename_table(tuple(request["table"]), new)
 
     @connector_method
     def default_namespace(self, _: NoFields) -> list[str]:
-        """Return the namespace that USE of this catalog chooses."""
+        """Return the namespace that a USE of this catalog selects."""
         return list(self._catalog.default_namespace)
 
     @connector_method
@@ -257,7 +257,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def namespace_exists(self, request: NamespaceMessage) -> bool:
-        """Return True if the namespace exists; the root does."""
+        """Return True if the namespace exists; the root always exists."""
         return not request["namespace"] or self._catalog.namespace_exists(tuple(request["namespace"]))
 
     @connector_method
@@ -267,7 +267,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def create_namespace(self, request: NamespaceDefinition) -> None:
-        """Create a namespace. Raises `UnsupportedTypeError` for a default collation of its tables."""
+        """Create a namespace. Raises `UnsupportedTypeError` for a default collation."""
         properties = request["properties"]
         check_collation(properties, f"the namespace {'.'.join(request['namespace'])}")
         # Spark always adds the user as the owner, which catalogs without namespace properties cannot keep.
@@ -276,7 +276,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def keeps_namespace_properties(self, _: NoFields) -> bool:
-        """Return False for a catalog of folders, which keep no properties."""
+        """Return False for a file-system catalog, which cannot store namespace properties."""
         return not isinstance(self._catalog, FileSystemCatalog)
 
     @connector_method
@@ -295,7 +295,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def drop_namespace(self, request: NamespaceDrop) -> bool:
-        """Drop a namespace, with CASCADE also its tables and views; return False if there was none."""
+        """Drop a namespace, with CASCADE also its tables and views; return False if it did not exist."""
         name = tuple(request["namespace"])
         try:
             if request["cascade"]:
@@ -306,7 +306,7 @@ class SparkCatalog(PythonCallback):
         return True
 
     def _empty(self, name: tuple[str, ...]) -> None:
-        """Drop the tables and views of a namespace; if it has namespaces of its own, drop nothing and raise `InvalidInputError`."""
+        """Drop the tables and views of a namespace. If it contains namespaces, drop nothing and raise `InvalidInputError`."""
         children = self._catalog.list_namespaces(name)
         if children:
             raise InvalidInputError(
@@ -314,7 +314,7 @@ class SparkCatalog(PythonCallback):
                 next_step="drop those first: CASCADE drops the tables and views of one namespace",
             )
         for view in self._catalog.list_views(name) if self._catalog.keeps_views else ():
-            with suppress(NoSuchViewError):  # another process dropped it meanwhile
+            with suppress(NoSuchViewError):  # another process has dropped it meanwhile
                 self._catalog.drop_view(view)
         for table in self._catalog.list_tables(name):
             with suppress(NoSuchTableError):
@@ -322,7 +322,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_function(self, request: FunctionMessage) -> SparkFunction | None:
-        """Return a function of Icefloe, or None."""
+        """Return a function of Icefloe; None if there is no such function."""
         *namespace, name = request["function"]
         function = find_function(name.lower()) if is_for_functions(namespace) else None
         return None if function is None else SparkFunction(self._spark, function)
@@ -339,7 +339,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_procedure(self, request: ProcedureMessage) -> SparkProcedure:
-        """Return a procedure. Raises `AnalysisError` if there is none."""
+        """Return a procedure. Raises `AnalysisError` if it does not exist."""
         *namespace, name = request["procedure"]
         procedure = None
         if [part.lower() for part in namespace] == [SYSTEM]:

@@ -1,8 +1,8 @@
-"""`SparkDataSource`: the table that the options of `spark.read.format("icefloe")` and `df.write.format("icefloe")` name, in a classic session.
+"""`SparkDataSource`: `spark.read.format("icefloe")` and `df.write.format("icefloe")` in a classic session: find the table that the options describe.
 
-A name of an attached catalog is the same table as in SQL. All others are in a hidden catalog, whose table names are the options as JSON: tables by their
+A name in an attached catalog is the same table as in SQL. A hidden catalog, whose table names are the options as JSON, has all other tables: tables by
 location, tables of catalogs that are not attached, and reads with the options `columns` and `where`. `bridge/java/DefaultSource.java` is the Java side;
-`connect/python_data_source.py` is the data source of Spark Connect.
+`connect/python_data_source.py` is the data source for Spark Connect.
 """
 
 import json
@@ -56,12 +56,12 @@ from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 
 HIDDEN = "icefloe_format"
-_SOURCE_KEY = "formats"  # the name under which `DefaultSource.java` finds the object
-_COLUMN_BYTES = 16  # estimated bytes of a value; Spark's own scan, which replaces this one, estimates by files
+_SOURCE_KEY = "formats"  # the name by which `DefaultSource.java` finds the Python object
+_COLUMN_BYTES = 16  # estimated bytes of a value; Spark's own scan replaces this scan, and estimates by the sizes of files
 
 
 def offer(spark: SparkSession, catalog_class: str) -> None:
-    """Register the data sources `icefloe` and, unless Java's Iceberg is present, `iceberg`, for all sessions of the JVM. A second call changes nothing.
+    """Register the data sources `icefloe` and, without Java's Iceberg, `iceberg`, for all sessions of the JVM. A second call changes nothing.
 
     Args:
         spark: a session of the JVM.
@@ -73,24 +73,24 @@ def offer(spark: SparkSession, catalog_class: str) -> None:
 
 
 class SparkDataSource(PythonCallback):
-    """The data source, one for all sessions of a JVM."""
+    """The data source object, shared by all sessions of a JVM."""
 
     def __init__(self, catalog_class: str) -> None:
         self._catalog_class = catalog_class
 
     @connector_method
     def table(self, options: dict[str, str], active: JavaObject) -> list[str]:
-        """Return the names of the catalog and of the table in it.
+        """Return the name of the catalog, and the name of the table in it.
 
         Args:
             options: the options of the read or write.
-            active: Java's active session, which may be another than the one that reads.
+            active: Java's active session, which may differ from the session that reads.
         """
         spark = session_named(options.pop(OPTION, None)) or SparkSession(SparkContext.getOrCreate(), active)
         if not spark._jsparkSession.equals(active):
-            # Spark loads catalogs by the settings of the active session, whichever session reads; `createDataFrame` also changes the active session.
+            # Spark loads catalogs with the settings of the active session, whichever session reads; `createDataFrame` also changes the active session.
             jvm_of(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
-        # Spark passes the options of time travel when it loads the table.
+        # Spark passes the time travel options later, when it loads the table.
         parsed = parse_options({name: value for name, value in options.items() if name.lower() not in SPARK_POINTS})
         if not is_location(parsed.path or "") and parsed.columns == ("*",) and parsed.where is None:
             resolved = resolve_name(spark, _parts(spark, parsed))
@@ -115,7 +115,7 @@ class SparkDataSource(PythonCallback):
 
 
 class HiddenCatalog(PythonCallback):
-    """The catalog of the tables that options describe, for one session. A table name is the options as JSON."""
+    """The hidden catalog of a session, for tables that options describe. A table name is the options as JSON."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -125,8 +125,8 @@ class HiddenCatalog(PythonCallback):
         """Return the table that the options describe.
 
         Raises:
-            NoSuchCatalogError: the options name a catalog that is neither attached nor configured.
-            InvalidInputError: options contradict each other, or one has a value that is not allowed.
+            NoSuchCatalogError: the catalog in the options is neither attached nor configured.
+            InvalidInputError: options contradict each other, or have an invalid value.
         """
         options = parse_options(json.loads(request["table"][-1]))
         of_location = is_location(options.path or "")
@@ -135,7 +135,7 @@ class HiddenCatalog(PythonCallback):
             request["table"] = [options.path or ""]
             return self._metadata_table(replace(options, path=folder), part.lower(), request)
         name = [options.path or ""] if of_location else _parts(self._spark, options)
-        request["table"] = list(name)  # Spark's own errors name it
+        request["table"] = list(name)  # Spark's own errors contain the name
         resolved = None if of_location else resolve_name(self._spark, name)
         registered = registered_in(self._spark._jsparkSession)
         try:
@@ -151,7 +151,7 @@ class HiddenCatalog(PythonCallback):
         return TableByOptions(self._spark, table, options)
 
     def _metadata_table(self, options: SourceOptions, name: str, request: Mapping[str, Any]) -> SparkMetadataTable:
-        """Return a metadata table of a table by its folder, as Java names it: `/folder/of/table#files`."""
+        """Return a metadata table of a table by its folder, in Java's form: `/folder/of/table#files`."""
         if options.columns != ("*",) or options.where is not None:
             raise InvalidInputError(
                 f"the options columns and where are for a table's own rows, not for {options.path}#{name}",
@@ -164,24 +164,24 @@ class HiddenCatalog(PythonCallback):
 
     @staticmethod
     def _load_by_location(options: SourceOptions, registered: RegisteredCatalogs) -> Table | StaticTable:
-        """Return the table of a location; a table's folder also takes writes, a metadata file does not."""
+        """Return the table at a location. A table's folder can also be written; a metadata file is read-only."""
         is_folder = options.storage is None and is_location(options.path or "") and not (options.path or "").endswith(".json")
         return FileSystemCatalog.table_at(options.path or "", options.properties) if is_folder else load_table(options, registered)
 
     @connector_method
     def table_exists(self, request: TableMessage) -> bool:
-        """Return True if a folder holds the table. Raises `UnsupportedFeatureError` otherwise: Spark would create it."""
+        """Return True if a folder contains the table. Otherwise raise `UnsupportedFeatureError`, because Spark would create the table."""
         options = parse_options(json.loads(request["table"][-1]))
         with suppress(InvalidInputError, NotFoundError):
             if is_location(options.path or ""):
-                request["table"] = [options.path or ""]  # Spark's own errors name it
+                request["table"] = [options.path or ""]  # Spark's own errors contain the name
                 self._load_by_location(options, registered_in(self._spark._jsparkSession))
                 return True
         return self.create_table(request)
 
     @connector_method
     def create_table(self, _: TableMessage) -> bool:
-        """Raise `UnsupportedFeatureError`: a table is created only in a catalog."""
+        """Raise `UnsupportedFeatureError`, because a table can only be created in a catalog."""
         raise UnsupportedFeatureError(
             "only a table of an attached catalog is made by format(...).save(...)",
             next_step='attach its catalog: icefloe.spark.attach(spark, name, catalog); or write with mode("append") or mode("overwrite") to a table',
@@ -191,7 +191,7 @@ class HiddenCatalog(PythonCallback):
 
 
 def _at(options: SourceOptions, table: Table | StaticTable, request: Mapping[str, Any]) -> TableSelection:
-    """Return the table at the version or time of `versionAsOf` or `timestampAsOf`. Raises `InvalidInputError` if another option chooses one."""
+    """Return the table at the version or time of `versionAsOf` or `timestampAsOf`. Raises `InvalidInputError` if another option selects a version too."""
     selected = TableSelection(table=table)  # type: ignore[arg-type]  # both are read alike
     version, micros = request.get("version"), request.get("timestamp")
     if version is None and micros is None:
@@ -205,7 +205,7 @@ def _at(options: SourceOptions, table: Table | StaticTable, request: Mapping[str
 
 
 class TableByOptions(SparkTable):
-    """A table, or the rows and columns of it that options choose. A table of a metadata file is read-only; its writes raise."""
+    """A table, or the rows and columns of a table that options select. A table from a metadata file is read-only; its writes raise errors."""
 
     prunes_nested = False
 
@@ -218,11 +218,11 @@ class TableByOptions(SparkTable):
         return self._selected.table.full_name
 
     def parts(self) -> Sequence[str]:
-        """Return nothing: no statement names the table."""
+        """Return an empty name, because no statement contains the table's name."""
         return ()
 
     def identity(self) -> str:
-        """Return a text of the table's state and the options."""
+        """Return a text for the table's state and the options."""
         return f"{super().identity()} {self._source_options.where} {self._source_options.columns}"
 
     def constants(self) -> Mapping[str, Any]:
@@ -234,11 +234,11 @@ class TableByOptions(SparkTable):
         return schema_to_struct(scan.as_held(scan.projection()), field_ids=False).json()
 
     def filters(self, query: PushedQuery) -> list[bool]:
-        """Return False for each predicate: Spark tests all of them again."""
+        """Return False for each predicate, so that Spark evaluates all of them again."""
         return ReadableTable.filters(self, query)
 
     def aggregate(self, _: PushedQuery) -> str | None:
-        """Return None: no aggregate is pushed down."""
+        """Return None, because aggregates are not pushed down."""
         return None
 
     def scan(self, query: PushedQuery) -> "ScanByOptions":
@@ -248,7 +248,7 @@ class TableByOptions(SparkTable):
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
     def _run(self, write: Write) -> WriteResult | None:
-        if self._source_options.where is not None:  # the filter of the replaced rows
+        if self._source_options.where is not None:  # the filter for the rows to replace
             if write.overwrite_filter is None or write.options.overwrites_partitions:
                 raise InvalidInputError(
                     "the option where chooses the rows that an overwrite replaces",
@@ -262,7 +262,7 @@ class TableByOptions(SparkTable):
 
 
 class ScanByOptions(ConnectorScan):
-    """One read of a table by options."""
+    """A scan of a table by options."""
 
     def __init__(self, spark: SparkSession, scan: DataScan, query: PushedQuery) -> None:
         super().__init__(query)
@@ -287,20 +287,20 @@ class ScanByOptions(ConnectorScan):
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
-        """Return the number of rows before deletes, and an estimate of their bytes."""
+        """Return the number of rows before deletes, and their estimated bytes."""
         rows = self._plan.records_before_deletes
         return statistics(rows, rows * _COLUMN_BYTES * (len(self._columns) + 1))
 
 
 def _check_no_view(catalog: SparkCatalog, name: tuple[str, ...]) -> None:
-    """Raise `InvalidInputError` if the name is a view: Spark reads views by their name in SQL only."""
+    """Raise `InvalidInputError` if the name is a view, because Spark reads views only by their SQL name."""
     if catalog.catalog.keeps_views and len(name) > 1 and catalog.catalog.view_exists(name):
         full_name = ".".join((catalog.name, *name))
         raise InvalidInputError(f"{full_name} is a view, and a format reads and writes tables", next_step=f'spark.table("{full_name}")')
 
 
 def _parts(spark: SparkSession, options: SourceOptions) -> list[str]:
-    """Return the parts of a table's name, with its catalog if the options have one. Raises Spark's own error for a text that is not a name."""
+    """Return the parts of a table's name, with the catalog if the options have one. Raises Spark's own error for an invalid name."""
     text = options.table or options.path or ""
     parser = spark._jsparkSession.sessionState().sqlParser()
     parts: list[str] = parser.parseMultipartIdentifier(text).mkString("\0").split("\0")

@@ -1,4 +1,4 @@
-"""`SparkMetadataTable`: a metadata table, such as `lake.db.t.files`, as Spark SQL reads it. `icefloe.metadata_tables` makes the rows.
+"""`SparkMetadataTable`: a metadata table in Spark SQL, such as `lake.db.t.files`. `icefloe.metadata_tables` computes the rows.
 
 Spec: Snapshots; Manifests.
 """
@@ -38,7 +38,7 @@ class SparkMetadataTable(ReadableTable):
         self._metadata_table = metadata_table(selected.table, name)
 
     def identity(self) -> str:
-        """Return a text that is equal for two loads of the same state of the table."""
+        """Return a text that is equal for two loads of the same table state."""
         return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()}"
 
     def constants(self) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ class SparkMetadataTable(ReadableTable):
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}.{self._metadata_table.name}"
 
     def schema_json(self) -> str:
-        """Return the columns, in Spark's JSON. Raises `UnsupportedTypeError` for bounds and partitions of a type that this Spark lacks."""
+        """Return the columns in Spark's JSON. Raises `UnsupportedTypeError` for bounds and partitions whose type this Spark does not have."""
         try:
             return schema_to_struct(self._metadata_table.schema, field_ids=False).json()
         except UnsupportedTypeError as error:
@@ -64,12 +64,12 @@ class SparkMetadataTable(ReadableTable):
             raise
 
     def scan(self, query: PushedQuery) -> "MetadataTableScan":
-        """Return a scan of the rows at the chosen snapshot."""
+        """Return a scan of the rows at the selected snapshot."""
         return MetadataTableScan(self._spark, with_options(self._selected, query["options"]), self._metadata_table, query)
 
 
 class MetadataTableScan(ConnectorScan):
-    """One read of a metadata table."""
+    """A scan of a metadata table."""
 
     def __init__(self, spark: SparkSession, selected: TableSelection, metadata_table: MetadataTable, query: PushedQuery) -> None:
         super().__init__(query)
@@ -83,12 +83,12 @@ class MetadataTableScan(ConnectorScan):
 
     @connector_method
     def description(self) -> str:
-        """Return the text for EXPLAIN: the table and the filter that prunes."""
+        """Return the text for EXPLAIN: the table, and the filter that prunes."""
         return f"Icefloe {self._selected.table.full_name}.{self._metadata_table.name} [{self._filter}]"
 
     @connector_method
     def rows(self) -> Any:
-        """Return Spark's plan of the rows: rows that are read now, or, where they are many, a job that reads them."""
+        """Return Spark's plan of the rows: rows that are read now, or for many rows a job that reads them."""
         frame = self._frame()
         return frame.select(*map(quote_name, self._columns))._jdf.queryExecution().optimizedPlan()
 
@@ -105,11 +105,11 @@ class MetadataTableScan(ConnectorScan):
         return frame_of(self._spark, rows, Schema(*(field for field in self._metadata_table.schema.fields if field.name in self._columns)))
 
     def _rows(self) -> Any:
-        """Return the rows as a `pyarrow.Table` or `ManifestRows`; some may not match the filter, which Spark tests again."""
+        """Return the rows as a `pyarrow.Table` or `ManifestRows`. Some may not match the filter, so that Spark evaluates it again."""
         return self._metadata_table.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
 
     def _snapshot_id(self) -> int | None:
-        """Return the id of the chosen snapshot; None for the current one."""
+        """Return the id of the selected snapshot; None for the current one."""
         if not self._selected.is_past and self._selected.branch is None:
             return None
         snapshot = self._selected.scan().snapshot()
@@ -122,15 +122,15 @@ class MetadataTableScan(ConnectorScan):
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
-    """Return a DataFrame of the rows of a `pyarrow.Table`. Members of its structs are nullable."""
+    """Return a DataFrame with the rows of a `pyarrow.Table`. The members of structs are nullable."""
     struct = schema_to_struct(schema, field_ids=False)
-    # PySpark casts the rows to the schema, and Arrow's cast refuses a null struct whose members are not nullable.
+    # PySpark casts the rows to the schema, and Arrow refuses to cast a null struct if its members are not nullable.
     columns = [StructField(field.name, _nullable_members(field.dataType), field.nullable, field.metadata) for field in struct.fields]
     return spark.createDataFrame(in_spark_form(rows, schema), StructType(columns))
 
 
 def _nullable_members(data_type: DataType) -> DataType:
-    """Return the type with nullable members in the structs of all levels."""
+    """Return the type with nullable members in structs at every level."""
     if isinstance(data_type, StructType):
         return StructType([StructField(field.name, _nullable_members(field.dataType), True, field.metadata) for field in data_type.fields])
     if isinstance(data_type, ArrayType):

@@ -1,4 +1,4 @@
-"""`SparkProcedure`: a procedure as `CALL lake.system.name(...)` binds and runs it. `icefloe.procedures` has the procedures themselves."""
+"""`SparkProcedure`: a procedure in the form in which `CALL lake.system.name(...)` binds and runs it. `icefloe.procedures` has the procedures themselves."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, 
 
 _PARTITION_FILTER = "partition_filter"
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
-# Methods of Spark's `SpecializedGetters`, by the Iceberg type of the value.
+# Methods of Spark's `SpecializedGetters`, by Iceberg type.
 _GETTERS: Mapping[type[IcebergType], str] = {
     BooleanType: "getBoolean",
     IntegerType: "getInt",
@@ -31,9 +31,9 @@ _GETTERS: Mapping[type[IcebergType], str] = {
 
 
 class SparkProcedure(ConnectorObject):
-    """A procedure of a catalog under its name in SQL, before its arguments are known.
+    """An unbound procedure of a catalog, with its name in SQL.
 
-    The bound procedure is an object of another class. Spark would treat an object of both interfaces as bound while it still analyses arguments such as
+    The bound procedure has a class of its own: Spark would treat an object with both interfaces as bound while it still analyzes arguments such as
     `current_timestamp() - INTERVAL 5 DAYS`.
     """
 
@@ -51,7 +51,7 @@ class SparkProcedure(ConnectorObject):
 
     @connector_method
     def bind(self, _: str) -> "BoundSparkProcedure":
-        """Return the bound procedure; Spark casts arguments of other types."""
+        """Return the bound procedure. Spark casts arguments to the types of its parameters."""
         return BoundSparkProcedure(self._spark, self._catalog_name, self._catalog, self._procedure)
 
 
@@ -66,7 +66,7 @@ class BoundSparkProcedure(SparkProcedure):
 
     @connector_method
     def parameters(self) -> Any:
-        """Return the parameters as Spark's `ProcedureParameter` objects, which hold defaults in Spark's form."""
+        """Return the parameters as Spark's `ProcedureParameter` objects, which have the defaults in Spark's form."""
         holder = java_class(self._spark, f"{_PROCEDURES}.ProcedureParameter")
         spark_parameters = []
         for parameter in self._procedure.parameters:
@@ -77,7 +77,7 @@ class BoundSparkProcedure(SparkProcedure):
 
     @connector_method
     def call(self, row: JavaObject) -> "ProcedureResultScan":
-        """Run the procedure with Spark's row of the arguments, in order, and return its result."""
+        """Run the procedure and return its result. `row` is Spark's row with the arguments in order."""
         values = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
         arguments = {parameter.name: self._argument(parameter, value) for parameter, value in values if value is not None}
         self._resolve_source_tables(arguments)
@@ -95,7 +95,7 @@ class BoundSparkProcedure(SparkProcedure):
         return ProcedureResultScan(self._spark, rows, output)
 
     def _resolve_source_tables(self, arguments: dict[str, Any]) -> None:
-        """Replace the name of a table of Spark's session catalog by its folders; that catalog also applies the partition filter."""
+        """Replace the name of a table of Spark's session catalog by its folders. The session catalog also applies the partition filter."""
         for parameter in self._procedure.parameters:
             if parameter.is_source and parameter.name in arguments:
                 folders = source_folders(
@@ -122,7 +122,7 @@ def _view(spark: SparkSession, name: str) -> DataFrame:
 
 
 class ProcedureResultScan(ConnectorObject):
-    """The rows that a procedure returned."""
+    """A scan of the rows that a procedure returned."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.LocalScan",)
 
@@ -142,7 +142,7 @@ class ProcedureResultScan(ConnectorObject):
 
 
 def value_at(values: Any, place: int, field_type: IcebergType) -> Any:
-    """Return a value of Spark's internal row or array; timestamps as microseconds since 1970-01-01 UTC."""
+    """Return a value from a row or array in Spark's internal form; timestamps are microseconds since 1970-01-01 UTC."""
     if values.isNullAt(place):
         return None
     if isinstance(field_type, StringType):
@@ -161,7 +161,7 @@ def _values_of(array: Any, element_type: IcebergType) -> list[Any]:
 
 
 def _table_name(spark: SparkSession, catalog_name: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a table's name; one without a namespace is in the session's current one, if that is of this catalog."""
+    """Return the parts of a table's name. A name without a namespace belongs to the session's current namespace, if that is in this catalog."""
     try:
         parts = list(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text).mkString("\0").split("\0"))
     except PySparkException as error:

@@ -1,6 +1,6 @@
-"""`SparkTable`: a table as Spark SQL loads it: its description, its scans and its metadata columns.
+"""`SparkTable`: a loaded table in Spark SQL: its description, its scans and its metadata columns.
 
-It inherits writes from `write/write_builder.py`, and UPDATE, MERGE and DELETE from `row_level/operation.py`.
+Writes are inherited from `write/write_builder.py`; UPDATE, MERGE and DELETE are inherited from `row_level/operation.py`.
 Spec: Schemas and Data Types; Partitioning.
 """
 
@@ -34,15 +34,15 @@ from icefloe.spec.schema.metadata_columns import METADATA_COLUMNS, partition_col
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import NestedField
 
-# Spark's names of transforms that differ from the specification's.
+# Spark's names for transforms, where they differ from the specification.
 _TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
-# Capabilities that a table property turns on; Spark before 4.1 does not have the second.
+# Capabilities that a table property enables; Spark before 4.1 does not have the second.
 _CAPABILITIES_BY_PROPERTY = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
 
 
 class SparkTable(RowLevelTable):
-    """A table, or a branch, tag or snapshot of one."""
+    """A table, or a branch, tag or snapshot of a table."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
         "catalog.SupportsSchemaEvolution",  # Spark 4.2 and later
@@ -62,11 +62,11 @@ class SparkTable(RowLevelTable):
         self._row_level_scans = []
 
     def identity(self) -> str:
-        """Return a text that is equal for two loads of the same state, so that Spark finds what it cached."""
+        """Return a text that is equal for two loads of the same state, by which Spark finds cached rows."""
         return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()}"
 
     def state(self) -> str | None:
-        """Return a text of all that the description and the scans of the table depend on; None where they are not shared."""
+        """Return a text that determines the description and the scans of the table; None if they must not be shared."""
         state = self._plans.state
         return None if state is None else f"{state} {self._selected.text()}"
 
@@ -82,7 +82,7 @@ class SparkTable(RowLevelTable):
         metadata = self._selected.table.metadata
         return {
             "name": self.name(),
-            "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later cache rows by it, and do not use those of another table of the same name
+            "id": self._selected.table.metadata.table_uuid,  # Spark 4.1 and later: distinguishes cached rows of tables with the same name
             "toString": self.name(),
             "schema": self._columns_json(),
             "properties": _shown_properties(metadata, self._selected.table.metadata_location),
@@ -114,13 +114,13 @@ class SparkTable(RowLevelTable):
             raise
 
     def schema_json(self) -> str:
-        """Return the columns, in Spark's JSON. Raises `UnsupportedTypeError` for columns of a type that this Spark lacks."""
+        """Return the columns in Spark's JSON. Raises `UnsupportedTypeError` for columns whose type this Spark does not have."""
         schema: str = self._constants["schema"]
         return schema
 
     @connector_method
     def partitioning(self) -> Any:
-        """Return the partition fields as a Java array of Spark's transforms; arguments are a number, if the transform has one, and the column."""
+        """Return the partition fields as a Java array of Spark's transforms. The arguments of a transform are its number, if it has one, and the column."""
         spec, schema = self._selected.table.spec(), self._selected.table.schema()
         expressions = java_class(self._spark, "org.apache.spark.sql.connector.expressions.Expressions")
         transforms = []
@@ -128,9 +128,9 @@ class SparkTable(RowLevelTable):
             path = schema.path_of(field.source_id)
             if path is None or isinstance(field.transform, VoidTransform):
                 continue
-            column = ".".join(map(quote_name, path))  # Spark parses the name
+            column = ".".join(map(quote_name, path))  # Spark parses this name
             name = str(field.transform).partition("[")[0]
-            # Spark has classes for `bucket` and `identity`; every other transform is a name with arguments.
+            # Spark has classes for `bucket` and `identity`; all other transforms are a name with arguments.
             if isinstance(field.transform, BucketTransform):
                 transform = expressions.bucket(field.transform.num_buckets, java_array(self._spark, "java.lang.String", [column]))
             elif isinstance(field.transform, IdentityTransform):
@@ -145,32 +145,32 @@ class SparkTable(RowLevelTable):
         return java_array(self._spark, "org.apache.spark.sql.connector.expressions.Transform", transforms)
 
     def metadata_fields(self) -> Sequence[NestedField]:
-        """Return the metadata columns; a column of the table with the same name hides one."""
+        """Return the metadata columns. A table column with the same name hides a metadata column."""
         partition = partition_column(table_partition_type(self._selected.table.metadata))
         column_names = set(self._selected.table.schema().names)
         return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in column_names]
 
     @connector_method
     def supports_column_change(self, change: TableChangeMessage) -> bool:
-        """Return False if the column cannot be changed in this way; rows of a statement WITH SCHEMA EVOLUTION are then cast to its type."""
+        """Return False if the column cannot be changed in this way. Then the rows of a statement WITH SCHEMA EVOLUTION are cast to the column's type."""
         return supports_change(self._spark, self._selected.table, change)
 
     def filters(self, query: PushedQuery) -> list[bool]:
-        """Return for each predicate whether it holds for all rows of the planned files, so that Spark need not test it."""
+        """Return for each predicate whether it is true for all rows of the planned files, so that Spark need not evaluate it."""
         return self._push(query).filters_true_of_all_rows()
 
     def aggregate(self, query: PushedQuery) -> str | None:
-        """Return the schema of the aggregate's result if metadata alone gives it; None otherwise."""
+        """Return the schema of the aggregate's result if it can be computed from metadata only; otherwise None."""
         return self._push(query).aggregate_schema()
 
     def scan(self, query: PushedQuery) -> ConnectorScan:
-        """Return the scan; one of a row-level operation is remembered, because its filter limits the conflicts of the commit."""
+        """Return the scan. A scan of a row-level operation is remembered, because its filter limits the conflicts of the commit."""
         pushed = self._push(query)
         if query["operation"] is not None:
             self._row_level_scans.append(pushed)
         scan: SparkScan | None = partitioned_scan(pushed) if reports_partitions(query) else None
         fields = [field for spec in pushed.scan.metadata.partition_specs for field in spec.fields]
-        # By identity fields Spark's own file scan leaves files out.
+        # Spark's own file scan can prune files by identity fields.
         if scan is None and not all(isinstance(field.transform, IdentityTransform) for field in fields):
             scan = runtime_filtered_scan(pushed)
         scan = scan or SparkScan(pushed)
@@ -183,7 +183,7 @@ class SparkTable(RowLevelTable):
 
 
 def _columns_struct(schema: Schema) -> StructType:
-    """Return the schema as Spark's columns, with defaults in the metadata keys that Spark reads."""
+    """Return the schema as Spark's struct, with defaults in the metadata keys that Spark reads."""
     fields = []
     for field, column in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
         has_default = column.initial_default is not None or column.write_default is not None
@@ -193,7 +193,7 @@ def _columns_struct(schema: Schema) -> StructType:
 
 
 def _shown_properties(metadata: TableMetadata, metadata_location: str) -> dict[str, str]:
-    """Return the properties that SHOW TBLPROPERTIES and DESCRIBE EXTENDED show: the table's own, and those that Java's Iceberg adds."""
+    """Return the properties for SHOW TBLPROPERTIES and DESCRIBE EXTENDED: the table's own, and the same additional properties as in Java's Iceberg."""
     snapshot = metadata.current_snapshot_id
     order = metadata.sort_order()
     ids = sorted(metadata.schema().identifier_field_ids)

@@ -1,7 +1,7 @@
-"""Views as Spark SQL reads them: the catalog returns Spark's own definition of a view, and Spark's analyzer resolves its query.
+"""Views in Spark SQL: the catalog returns a view as Spark's own definition, and Spark's analyzer resolves its query.
 
-The query is resolved in the catalog and namespace of the view and sees no temporary views or functions; errors in it are Spark's, and name the view.
-`statements/view_statements.py` creates and changes views; `bridge/java/SparkViews.java` is the Java side. Spec: View spec, View Metadata.
+The query is resolved with the catalog and namespace of the view, without temporary views and functions. Errors in the query are Spark's, and contain the view's
+name. `statements/view_statements.py` creates and changes views; `bridge/java/SparkViews.java` is the Java side. Spec: View spec, View Metadata.
 """
 
 import json
@@ -17,15 +17,15 @@ from icefloe.spark.types.spark_types import quote_name, schema_to_struct, with_g
 from icefloe.view.view import View
 
 DIALECT = "spark"
-# View property with the names of the query's columns at creation, separated by commas, as Java's Iceberg writes it.
+# View property with the names of the query's columns at creation, separated by commas, as in Java's Iceberg.
 QUERY_COLUMNS = "spark.query-column-names"
 
 
 def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
-    """Return Spark's relation of a view. Columns are matched by `query_columns`, else by position.
+    """Return Spark's relation for a view. Columns are matched by `query_columns`, or without it by position.
 
     Raises:
-        UnsupportedFeatureError: the view has no query in Spark's SQL, or one that does more than read tables.
+        UnsupportedFeatureError: the view has no query in Spark's SQL, or its query does more than read tables.
     """
     version = view.current_version()
     query = query_of(view)
@@ -44,23 +44,23 @@ def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
 
 
 def analyzed_query(spark: SparkSession, name: Sequence[str], query: str, default_namespace: Sequence[str]) -> Any:
-    """Return Spark's analyzed plan of a query as the view `name` would read it. Raises Spark's own errors.
+    """Return Spark's analyzed plan of a query, resolved as the query of the view `name`. Raises Spark's own errors.
 
     Args:
         spark: the session.
         name: the view's name, with its catalog.
         query: the query's text.
-        default_namespace: catalog and namespace of names without them.
+        default_namespace: catalog and namespace for names that have none.
     """
     definition = _definition(name=name, query=query, default_namespace=default_namespace, schema=StructType())
     return static_method(spark, "SparkViews", "plan", spark._jsparkSession.sessionState(), definition)
 
 
 def check_query(spark: SparkSession, name: str, query: str) -> None:
-    """Refuse a query of a view that does more than read tables, such as call Java methods: another user may have written it.
+    """Refuse a view whose query does more than read tables, for example calls Java methods, because another user may have written it.
 
     Raises:
-        UnsupportedFeatureError: the query does so; the error names every such part.
+        UnsupportedFeatureError: the query has such parts; the error lists all of them.
     """
     parts = json.loads(static_method(spark, "ViewQueries", "code", spark._jsparkSession.sessionState(), query))
     if parts:
@@ -71,7 +71,7 @@ def check_query(spark: SparkSession, name: str, query: str) -> None:
 
 
 def query_of(view: View) -> str:
-    """Return the view's query in Spark's SQL. Raises `UnsupportedFeatureError` if it has none."""
+    """Return the view's query in Spark's SQL. Raises `UnsupportedFeatureError` if it has no such query."""
     representation = view.sql_for(DIALECT)
     if representation is None or representation.dialect.lower() != DIALECT:
         raise UnsupportedFeatureError(
@@ -79,11 +79,11 @@ def query_of(view: View) -> str:
             + (f", only in the dialect {representation.dialect}" if representation else ""),
             next_step="add one with CREATE OR REPLACE VIEW",
         )
-    return representation.sql.rstrip().rstrip(";")  # Spark accepts a semicolon after a statement, not after a query
+    return representation.sql.rstrip().rstrip(";")  # Spark accepts a semicolon after a statement, but not after a query
 
 
 def query_columns(view: View) -> list[str]:
-    """Return the names of the query's columns at creation; empty if they are unknown, as for views that were not created by SQL."""
+    """Return the names of the query's columns at creation; empty if they are unknown, for example if the view was not created by SQL."""
     names = view.properties.get(QUERY_COLUMNS, "")
     columns = names.split(",") if names else []
     return columns if len(columns) == len(view.schema().fields) else []

@@ -1,6 +1,6 @@
-"""`StagedTable`: the table of CREATE TABLE AS SELECT, REPLACE TABLE and similar statements: rows are written first, one commit creates or replaces it.
+"""`StagedTable`: the table of CREATE TABLE AS SELECT, REPLACE TABLE and similar statements. Rows are written first; one commit creates or replaces the table.
 
-A statement that fails leaves no table and no files. Spec: Table Metadata; Snapshots.
+If the statement fails, no table and no files are left. Spec: Table Metadata; Snapshots.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from icefloe.table.table import Table
 
 
 class StagedTable(SparkTable):
-    """A table that is not committed yet; `request["how"]` is `create`, `replace` or `create or replace`."""
+    """A table that is not committed yet. `request["how"]` is `create`, `replace` or `create or replace`."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.StagedTable", *SparkTable.interfaces)
 
@@ -38,14 +38,15 @@ class StagedTable(SparkTable):
         try:
             self._member = _stage(self._transaction, request["how"], request["table"], definition_of(spark, request))
         except InvalidSchemaError as error:
-            # Columns of a query have the defaults of their tables, which the new table does not need. Whether there is a query shows when rows are written.
+            # The columns of a query have the defaults of their tables, which the new table need not support. Whether there is a query is known when rows are
+            # written.
             self._default_error = error
             self._member = _stage(self._transaction, request["how"], request["table"], _without_defaults(definition_of(spark, request)))
         staged = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
         super().__init__(spark, catalog_name, TableSelection(table=staged))
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:
-        """Write the rows of the new table; the commit removes what was there before."""
+        """Write the rows of the new table. The commit removes the rows of an existing table."""
         self._is_written = True
         name = self._selected.table.full_name
         options = options_of_write(spark, builder.options, self._member.table_metadata, name)
@@ -54,7 +55,7 @@ class StagedTable(SparkTable):
 
     @connector_method
     def commit_staged_changes(self) -> None:
-        """Commit the table and its rows. Raises `InvalidSchemaError` if the statement itself has defaults that the table's version does not allow."""
+        """Commit the table and its rows. Raises `InvalidSchemaError` if the statement has defaults that the table's format version does not allow."""
         if self._default_error is not None and not self._is_written:
             raise self._default_error
         self._transaction.commit_transaction()

@@ -1,6 +1,6 @@
-"""The definition of a table in Spark's statements as Iceberg has it: columns, partition transforms and properties.
+"""Conversion of table definitions in Spark's statements to Iceberg: columns, partition transforms and properties.
 
-The opposite direction, a table as Spark shows it, is `spark_table.py`.
+`spark_table.py` has the opposite direction.
 
 Spec: Schemas and Data Types; Partition Transforms.
 """
@@ -25,7 +25,7 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.spec.types import IcebergType, NestedField
 
-# Properties of Spark's statements that are not table properties.
+# Properties of Spark's statements that do not become table properties.
 _NOT_PROPERTIES = frozenset(
     {
         *("provider", "location", "owner", "external", "is_managed_location", "comment", "collation", "table_type"),
@@ -37,7 +37,7 @@ _FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 def iceberg_type(data_type: DataType, column: str) -> IcebergType:
-    """Return the type of a column that a statement adds or changes; its field ids have no meaning yet. Raises `UnsupportedTypeError`."""
+    """Return the Iceberg type of a column that a statement adds or changes. Its field ids have no meaning yet. Raises `UnsupportedTypeError`."""
     ids, problems = count(1), list[Problem]()
     field_type = to_iceberg_type(data_type, lambda: next(ids), (column,), problems)
     if problems:
@@ -49,7 +49,7 @@ def schema_of(spark: SparkSession, columns: Sequence[Mapping[str, Any]]) -> Sche
     """Return the schema of Spark's columns, with new field ids and their defaults.
 
     Raises:
-        UnsupportedTypeError: Iceberg has no counterpart of a type, as `declared_types`.
+        UnsupportedTypeError: Iceberg has no equivalent of a type; see `declared_types`.
         UnsupportedFeatureError: a column is generated, or its default is not a constant.
         InvalidSchemaError: the columns are not a valid schema.
     """
@@ -67,13 +67,13 @@ def schema_of(spark: SparkSession, columns: Sequence[Mapping[str, Any]]) -> Sche
 
 
 def _with_default(field: NestedField, value: Any) -> NestedField:
-    # The table checks whether its format version allows defaults; the version is not known here.
+    # The table checks whether its format version, which is not known here, allows defaults.
     default = to_default_value(field.field_type, value, field.name, FIRST_VERSION_OF_DEFAULTS)
     return field if default is None else replace(field, initial_default=default, write_default=default)
 
 
 def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return partition fields as `Catalog.create_table` takes them: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
+    """Return partition fields as texts for `Catalog.create_table`: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
     return [_partition_text(transform) for transform in transforms]
 
 
@@ -89,10 +89,10 @@ def _partition_text(transform: Mapping[str, Any]) -> str:
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the table properties among the properties of a statement; `USING parquet`, `orc` or `avro` sets the default file format.
+    """Return the table properties among a statement's properties. `USING parquet`, `orc` or `avro` sets the default file format.
 
-    Spark passes the properties of OPTIONS twice, once with the prefix `option.`. Properties that only describe a state (SHOW CREATE TABLE prints them) are left
-    out.
+    Spark passes the properties in OPTIONS twice, once with the prefix `option.`. Properties that only describe a state, which SHOW CREATE TABLE prints, are
+    ignored.
 
     Raises:
         UnsupportedFeatureError: the provider is not Iceberg or a file format.
@@ -110,7 +110,7 @@ def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def definition_of(spark: SparkSession, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the definition of a CREATE or REPLACE TABLE as arguments of `Catalog.create_table`. Raises the errors of this module's functions."""
+    """Return the definition in a CREATE or REPLACE TABLE as arguments for `Catalog.create_table`. Raises the errors of this module's functions."""
     properties = request["properties"]
     check_collation(properties, ".".join(request["table"]))
     schema = schema_of(spark, request["columns"])

@@ -1,4 +1,4 @@
-"""Tables where there is no JVM at hand, as in Spark Connect: the Python data source `icefloe`, and planned reads by Spark's public functions.
+"""Tables in sessions without a JVM in this process, such as Spark Connect: the Python data source `icefloe`, and planned reads by Spark's public functions.
 
-The classic session's own scan is `icefloe.spark.scan.read_strategy`.
+`icefloe.spark.scan.read_strategy` reads in classic sessions.
 """

@@ -1,6 +1,6 @@
-"""Push-down of Spark's filters to the Python data source: those with the same meaning for every row become row filters; Spark evaluates the others.
+"""Push-down of Spark's filters to the Python data source: filters with the same meaning for every row become row filters; Spark evaluates the others.
 
-Push-down in SQL and in classic sessions is `spark/scan/filter_pushdown.py`. Spec: Scan Planning.
+`spark/scan/filter_pushdown.py` is the push-down in SQL and in classic sessions. Spec: Scan Planning.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ from icefloe.spec.types import (
     TimestamptzType,
 )
 
-# The types whose values compare as in Spark. There a uuid is a text, in which upper case matters, and a fixed has any length.
+# The types whose values Spark compares as Iceberg does. In Spark a uuid is a text, for which case matters, and a fixed may have any length.
 _COMPARABLE = (
     BooleanType,
     IntegerType,
@@ -51,7 +51,7 @@ _COMPARABLE = (
     StringType,
     BinaryType,
 )
-# By the names of Spark's classes (pyspark.sql.datasource, Spark 4.1). `EqualNullSafe` with a value matches the same rows as `EqualTo`; its NOT does not.
+# By the names of Spark's classes (pyspark.sql.datasource, Spark 4.1). `EqualNullSafe` with a value matches the same rows as `EqualTo`, but its NOT does not.
 _COMPARISONS: Mapping[str, Callable[[str, Any], BooleanExpression]] = {
     "EqualTo": EqualTo,
     "EqualNullSafe": EqualTo,
@@ -66,14 +66,14 @@ _TESTS: Mapping[str, Callable[[str], BooleanExpression]] = {"IsNull": IsNull, "I
 
 
 def as_row_filter(spark_filter: Any, schema: Schema) -> BooleanExpression | None:
-    """Translate one of Spark's filters into a row filter.
+    """Translate a filter of Spark to a row filter.
 
     Args:
         spark_filter: A filter of `pyspark.sql.datasource`.
-        schema: The schema whose columns it names.
+        schema: The schema with the columns of the filter.
 
     Returns:
-        The row filter; None where Spark must evaluate the filter.
+        The row filter; None if Spark must evaluate the filter.
     """
     negated = type(spark_filter).__name__ == "Not"
     test = spark_filter.child if negated else spark_filter
@@ -97,7 +97,7 @@ def _has_same_meaning(expression: BooleanExpression, path: tuple[str, ...], sche
         bound = bind(expression, schema)
     except IcefloeError:
         return False
-    if not isinstance(bound, BoundPredicate):  # always true or false, as with a literal beyond all values of the column
+    if not isinstance(bound, BoundPredicate):  # always true or always false, for example if the literal is beyond all values of the column
         return False
     if tuple(bound.path) != tuple(path) or is_reserved(bound.field.field_id):
         return False

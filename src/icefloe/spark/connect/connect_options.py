@@ -1,6 +1,6 @@
-"""Options of the data source `icefloe`: which table of which catalog, which of its rows and columns, and how to write.
+"""Options of the data source `icefloe`: the catalog and table, the selected rows and columns, and the way of writing.
 
-All other options are properties of the catalog and its storage. Reading and writing are `python_data_source.py` and `table_writer.py`.
+All other options are properties of the catalog and its storage. `python_data_source.py` reads, and `table_writer.py` writes.
 """
 
 import json
@@ -25,7 +25,7 @@ from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 
 CATALOG, TABLE, PATH, STORAGE = "catalog", "table", "path", "storage"
-# Id of a read by `icefloe.spark.table`, which converts the errors of this read into exceptions of their class.
+# Id of a read by `icefloe.spark.table`, which converts the errors of the read to Icefloe's exceptions.
 READ_ID = "icefloe-read-id"
 SNAPSHOT_ID, BRANCH, TAG, AS_OF = "snapshot-id", "branch", "tag", "as-of-timestamp"
 START, END = "start-snapshot-id", "end-snapshot-id"
@@ -48,7 +48,7 @@ _OPTION_NAMES = (
     TOLERANT,
     OVERWRITE_MODE,
 )
-# The options with their meanings for the configuration reference, without those that Icefloe sets itself.
+# The options and their meanings for the configuration reference, without options that only Icefloe sets.
 DATA_SOURCE_OPTIONS = (
     Option(TABLE, "The table, as `namespace.table`.", java=False),
     Option(CATALOG, "Its catalog; without it, the first part of the table's name.", java=False),
@@ -66,13 +66,13 @@ DATA_SOURCE_OPTIONS = (
     Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
 )
 _POINTS = (SNAPSHOT_ID, BRANCH, TAG, AS_OF)
-# Spark's options of time travel; only tables of an attached catalog accept them.
+# Spark's time travel options; only tables of an attached catalog accept them.
 SPARK_POINTS = ("versionasof", "timestampasof")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRecipe:
-    """The arguments that open a catalog again in another process. Its properties may contain passwords and are not shown."""
+    """The arguments to open a catalog again in another process. Its properties may contain passwords, so that they are not in the repr."""
 
     kind: type[Catalog]
     name: str
@@ -80,10 +80,10 @@ class CatalogRecipe:
 
     @classmethod
     def of(cls, catalog: Catalog) -> "CatalogRecipe":
-        """Return the recipe of a catalog.
+        """Return the recipe for a catalog.
 
         Raises:
-            UnsupportedFeatureError: The catalog exists in this process only.
+            UnsupportedFeatureError: The catalog exists only in this process.
         """
         properties = {key: str(value) for key, value in catalog.properties.items()}
         uri = properties.get("uri", "")
@@ -95,19 +95,19 @@ class CatalogRecipe:
         return cls(kind=type(catalog), name=catalog.name, properties=properties)
 
     def catalog(self) -> Catalog:
-        """Open the catalog, without creating its database.
+        """Open the catalog without creating its database.
 
         Raises:
             StorageUnavailableError: This machine does not have the database.
         """
-        # The database exists, as the catalog was open when it was registered; a new one on another machine would be empty.
+        # The database exists, because the catalog was open when it was registered; creating a new one on another machine would give an empty catalog.
         opened = {**self.properties, "init_catalog_tables": "false"} if issubclass(self.kind, SqlCatalog) else self.properties
         return self.kind(self.name, **opened)  # type: ignore[arg-type]  # each kind takes its properties so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredCatalogs:
-    """The catalogs (by name) and storages (by the key that names one in an option) of a session. They are not part of any plan, option or log."""
+    """A session's registered catalogs (by name) and storages (by the key that is used in an option). They are not part of any plan, option or log."""
 
     catalogs: Mapping[str, CatalogRecipe] = field(default_factory=dict, repr=False)
     error_key: bytes = field(default_factory=key_of_this_process, repr=False)
@@ -116,7 +116,7 @@ class RegisteredCatalogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The parsed options of one Spark read or write."""
+    """The parsed options of a read or write in Spark."""
 
     table: str = ""
     catalog: str | None = None
@@ -126,7 +126,7 @@ class SourceOptions:
     branch: str | None = None
     tag: str | None = None
     as_of_ms: int | None = None
-    start_snapshot_id: int | None = None  # with it the rows appended after it, up to `snapshot_id`, are read
+    start_snapshot_id: int | None = None  # rows that were appended after this snapshot, up to `snapshot_id`, are read
     columns: tuple[str, ...] = ("*",)
     where: str | None = None
     tolerant: bool = False
@@ -135,7 +135,7 @@ class SourceOptions:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def pin(self, table: TableReader) -> "SourceOptions":
-        """Return the options of the same read of exactly this metadata file, which Spark may plan later than it was made."""
+        """Return the options for the same read of exactly this metadata file, because Spark may plan the read later."""
         return replace(self, path=table.metadata_location, table=table.full_name)
 
 
@@ -143,7 +143,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     """Parse and check the options.
 
     Raises:
-        InvalidInputError: An option is misspelt or malformed, no table is named, or two options name what to read.
+        InvalidInputError: An option is misspelt or malformed, there is no table, or two options contradict each other about what to read.
     """
     values = {key.lower(): value for key, value in options.items()}
     _check_names(values)
@@ -186,10 +186,10 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table | StaticTable:
-    """Load the table from its catalog; or from a metadata file or table folder, and then it is read-only.
+    """Load the table from its catalog, or read-only from a metadata file or table folder.
 
     Args:
-        options: The parsed options of the Spark read or write, which name the table.
+        options: The parsed options of the Spark read or write, with the name or location of the table.
         registered: Catalogs and storages of the session.
 
     Raises:
@@ -206,12 +206,12 @@ def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table 
 
 
 def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Mapping[str, str]) -> Catalog:
-    """Return a catalog that is registered, else one that the properties or the configuration of this machine define.
+    """Return a registered catalog, or a catalog that the properties or the configuration of this machine define.
 
     Args:
         name: The name of the catalog.
         registered: Catalogs of the session.
-        properties: Properties of the catalog where it is not registered.
+        properties: Properties of the catalog if it is not registered.
 
     Raises:
         NoSuchCatalogError: The catalog is neither registered nor configured.
@@ -231,21 +231,21 @@ def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Ma
 
 
 def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
-    """Load the table from the metadata file that the option `path` names, in an open storage.
+    """Load the table from the metadata file in the option `path`, in an open storage.
 
     Args:
-        options: The parsed options of the Spark read; `path` names the metadata file.
+        options: The parsed options of the Spark read; `path` is the location of the metadata file.
         io: The storage.
 
     Raises:
         NoSuchFileError: The file does not exist.
-        MetadataFormatError: It is not valid.
+        MetadataFormatError: The file is not valid.
     """
     return StaticTable(read_metadata_at(io, options.path or ""), io, options.table)
 
 
 def to_scan(table: TableReader, options: SourceOptions) -> DataScan:
-    """Return the scan that the options of a Spark read describe: its filter, columns and snapshot.
+    """Return the scan for the options of a Spark read: with its filter, columns and snapshot.
 
     Args:
         table: The table.
@@ -269,7 +269,7 @@ def to_scan(table: TableReader, options: SourceOptions) -> DataScan:
 
 
 def is_location(text: str) -> bool:
-    """Return whether a text is the location of a metadata file or table folder, not the name of a table."""
+    """Return whether a text is the location of a metadata file or table folder, and not the name of a table."""
     return "/" in text or "\\" in text or text.endswith(".json")
 
 
@@ -311,7 +311,7 @@ def _check_names(values: Mapping[str, str]) -> None:
 
 
 def _check_range(values: Mapping[str, str], points: list[str]) -> None:
-    """Refuse a range of appended rows that has no start, ends twice, or is of times."""
+    """Refuse a range of appended rows that has no start, has two ends, or is a range of times."""
     times = sorted(values.keys() & {"start-timestamp", "end-timestamp"})
     if times:
         raise InvalidInputError(f"a range of appended rows has no {' and '.join(times)}", next_step=f"give {START} and {END}")
@@ -335,7 +335,7 @@ def _whole_number(values: Mapping[str, str], name: str) -> int | None:
 
 
 def _columns(text: str) -> Iterator[str]:
-    """Yield names separated by commas, or those of a list in JSON, where names may contain commas."""
+    """Yield the names in a text, which are separated by commas or are a JSON list; in JSON, names may contain commas."""
     if text.lstrip().startswith("["):
         try:
             yield from (str(name) for name in json.loads(text))

@@ -1,6 +1,6 @@
-"""`icefloe.spark.table`: the rows of a table as a DataFrame of any session, planned in this process; and `reading_of`, how they are read.
+"""`icefloe.spark.table`: a DataFrame with the rows of a table for any session, planned in this process; and `reading_of`, which returns how it is read.
 
-A classic session reads with `spark/scan/read_strategy.py`; Spark Connect with `parquet_reader.py` where that returns the table's rows, else with the data
+A classic session reads with `spark/scan/read_strategy.py`. Spark Connect reads with `parquet_reader.py` if that returns the correct rows, else with the data
 source `python_data_source.py`. Spec: Scan Planning.
 """
 
@@ -36,11 +36,11 @@ NATIVE, PARQUET, DATA_SOURCE = "native", "parquet", "data source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a frame of `table` is read.
+    """The way in which a DataFrame from `table` is read.
 
     Attributes:
         way: `native` (a classic session), `parquet` (Spark's public reader) or `data source` (through Python).
-        reason: Why Spark's public reader is not used.
+        reason: The reason why Spark's public reader is not used; empty if it is used, or in a classic session.
     """
 
     way: str
@@ -65,19 +65,19 @@ def table(
 ) -> DataFrame:
     """Return the rows of a table as a DataFrame of any session, classic or Spark Connect.
 
-    `table(spark, "lake.demo.events", where="day = DATE '2026-01-31'")`. The frame stays at the snapshot that is current now.
-    `reading_of` returns how it is read.
+    For example `table(spark, "lake.demo.events", where="day = DATE '2026-01-31'")`. The DataFrame keeps the snapshot that is current at the call. `reading_of`
+    returns how it is read.
 
     Args:
         spark: The session.
-        name: A table; or a name `catalog.namespace.table` whose catalog was given to `register` or is configured on this machine; or the location of a
+        name: A table; or a name `catalog.namespace.table` in a catalog that was passed to `register` or is configured on this machine; or the location of a
             metadata file.
-        where: Filter of the rows, used for planning: it prunes files that `frame.where` does not. A time without a zone is in UTC.
+        where: A filter that is used for planning, so that it prunes files, which `frame.where` does not. A time without a zone is in UTC.
         columns: Columns to read; all by default.
         snapshot_id: The snapshot to read.
         branch: The branch to read.
         tag: The tag to read.
-        as_of_timestamp: Read the snapshot that was current then: milliseconds from 1970-01-01 UTC, or a time with its zone, as a `datetime` or text.
+        as_of_timestamp: Read the snapshot that was current at this time: milliseconds since 1970-01-01 UTC, or a `datetime` or text with a time zone.
         start_snapshot_id: Read only rows appended after this snapshot.
         end_snapshot_id: Last snapshot of that range; the current one by default.
 
@@ -87,7 +87,7 @@ def table(
     Raises:
         NoSuchCatalogError, NoSuchTableError, NoSuchSnapshotError: The catalog, table or snapshot does not exist.
         InvalidFilterError, InvalidSchemaError: The filter or a column is not valid for the table.
-        InvalidInputError: Two arguments name a snapshot, or one has the wrong type.
+        InvalidInputError: Two arguments select a snapshot, or an argument has the wrong type.
         UnsupportedTypeError: This Spark has no type for a column.
     """
     _check_types(spark, name, columns)
@@ -123,7 +123,7 @@ def table(
 
 
 def _check_types(spark: object, name: object, columns: object) -> None:
-    """Refuse swapped arguments, and a text in place of a list. Raises `InvalidInputError`."""
+    """Refuse swapped arguments, and a text instead of a list. Raises `InvalidInputError`."""
     check_session(spark)
     if not isinstance(name, str | TableReader):
         raise InvalidInputError(
@@ -135,13 +135,13 @@ def _check_types(spark: object, name: object, columns: object) -> None:
 
 
 def reading_of(frame: DataFrame) -> Reading:
-    """Return how Spark reads a frame that `table` returned, and why no faster way is used.
+    """Return how Spark reads a DataFrame from `table`.
 
     Args:
-        frame: The frame itself, not one derived from it.
+        frame: The DataFrame itself, not one that is derived from it.
 
     Returns:
-        The reader, and why a faster one is not used.
+        The reader, and the reason why a faster reader is not used.
 
     Raises:
         InvalidInputError: `table` did not return this frame.

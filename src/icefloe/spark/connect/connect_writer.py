@@ -1,7 +1,7 @@
-"""Writing a DataFrame of Spark Connect as data files, with public functions only: the counterpart of `spark/write/data_file_job.py`.
+"""Writing of a DataFrame of Spark Connect to data files, using only public functions: the counterpart of `spark/write/data_file_job.py`.
 
-The caller commits in its own process: the files come back as the job's rows, so that every write of a table works, in transactions too. The data source
-commits on the server, where a transaction of this process has no effect. Spec: Writing Data Files.
+The written files are returned as the job's rows, and the caller commits them in its own process. So every kind of write works, also in transactions. The data
+source, in contrast, commits on the server, where a transaction of this process has no effect. Spec: Writing Data Files.
 """
 
 import uuid
@@ -22,10 +22,10 @@ from icefloe.spec.manifest.data_file import DataFile
 def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
     """Write rows as data files.
 
-    After a failure or Ctrl-C the files of finished tasks are looked up in the table's data folder and deleted.
+    After a failure or Ctrl-C, the files of finished tasks are searched in the table's data folder and deleted.
 
     Args:
-        rows: The rows, of a Connect session.
+        rows: The rows, from a session of Spark Connect.
         target: The table to write for.
 
     Returns:
@@ -33,7 +33,7 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
     Raises:
         SchemaMismatchError: The columns do not match the table; raised before a job runs.
-        StorageError: The workers wrote to disks of their own.
+        StorageError: The workers wrote to their local disks, which this process cannot read.
         EngineError: The job failed; the server may truncate the error of a task.
     """
     spark = rows.sparkSession
@@ -49,7 +49,7 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
 
 class NoFinishedFiles:
-    """Receives the locations of finished files and does nothing, as they come back with Spark's rows."""
+    """A replacement of `FinishedFiles` that ignores the locations, because the files are returned as Spark's rows."""
 
     def add(self, locations: list[str]) -> None:
         """Do nothing."""
@@ -57,7 +57,7 @@ class NoFinishedFiles:
 
 @contextmanager
 def _ended_with(spark: SparkSession) -> Iterator[None]:
-    """Interrupt the jobs on the server that the block started, if Ctrl-C ends the block."""
+    """If Ctrl-C ends the block, interrupt the jobs on the server that the block started."""
     tag = f"icefloe-{uuid.uuid4()}"
     spark.addTag(tag)
     try:

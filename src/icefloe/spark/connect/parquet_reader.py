@@ -1,6 +1,6 @@
-"""A planned scan by Spark's public Parquet reader: the planned files by name, columns by field id, deleted rows removed by an anti join on file and row index.
+"""A planned scan by Spark's public Parquet reader: files by path, columns by field id, and deleted rows removed by an anti join on file and row index.
 
-For sessions without a JVM, and only where it returns exactly the table's rows; otherwise `read_by_parquet` raises the reason.
+For sessions without a JVM. It is used only if it returns exactly the table's rows; otherwise `read_by_parquet` raises an error with the reason.
 Spec: Column Projection; Row-level Deletes.
 """
 
@@ -36,37 +36,37 @@ from icefloe.spec.schema.schema import Schema, fields_to_read, walk
 from icefloe.spec.types import NestedField, PrimitiveType
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
-# Where Spark prunes the nested fields of files, it takes the field ids off, and would look for the columns by name.
+# If Spark prunes nested fields, it drops the field ids, and would look columns up by name.
 NESTED_PRUNING_CONF = "spark.sql.optimizer.nestedSchemaPruning.enabled"
-# Files of one plan: their names are part of the query, and Spark looks each one up before it begins.
+# The maximum number of files in a plan: their paths are part of the query, and Spark looks each of them up first.
 MOST_FILES = 10_000
-# Deleted rows of one plan, which are part of the query with 8 bytes each.
+# The maximum number of deleted rows in a plan; they are part of the query, with 8 bytes each.
 MOST_DELETED = 4_000_000
-# Deleted rows that are broadcast for the join, at some 100 bytes each.
+# The maximum number of deleted rows that are broadcast for the join, at about 100 bytes each.
 MOST_BROADCAST = 500_000
 FOOTER_THREADS = 16
 _PATH, _POSITION = "icefloe path", "icefloe position"
 _PATTERN_SIGNS = re.compile(r"([\\*?\[\]{}])")
-# Characters that Java does not escape in the path of a URI, besides letters, digits and those beyond ASCII.
+# Characters that Java does not escape in the path of a URI, besides letters, digits and non-ASCII characters.
 _PLAIN = "/-_.!~*'();:@&=+$,"
 
 
 class NotReadableByParquet(Exception):  # noqa: N818 a reason to use another reader, not an error
-    """The reason why Spark's public reader would not return the table's rows."""
+    """Spark's public reader would not return exactly the table's rows; the message has the reason."""
 
 
 def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
-    """Return the rows of a scan, analysed, so that Spark has looked up every file.
+    """Return a DataFrame with the rows of a scan. It is already analyzed, so that Spark has looked up every file.
 
-    The session's `spark.sql.parquet.fieldId.read.enabled` is turned on and must stay on until the rows are read. Where a column is nested,
-    `spark.sql.optimizer.nestedSchemaPruning.enabled` is turned off and must stay off.
+    The session's `spark.sql.parquet.fieldId.read.enabled` is turned on, and must stay on until the rows are read. For nested columns,
+    `spark.sql.optimizer.nestedSchemaPruning.enabled` is turned off, and must stay off.
 
     Args:
         spark: The session.
         request: The planned files, the columns and the filter.
 
     Raises:
-        NotReadableByParquet: Another reader is needed.
+        NotReadableByParquet: A different reader is needed.
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
     """
@@ -97,7 +97,7 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
 
 
 def _columns_to_read(request: ScanRequest) -> Schema:
-    """Return the columns to read; refuse those that Spark's reader has no type for or cannot compute."""
+    """Return the columns to read. Raises an error for columns that Spark's reader cannot read or compute."""
     if request.plan.files.num_rows > MOST_FILES:
         raise NotReadableByParquet(f"the plan has over {MOST_FILES:,} files")
     requested = [*request.projection.fields, *(test.field for test in predicates(request.row_filter))]
@@ -119,7 +119,7 @@ def _check(request: ScanRequest, group: ScanFileGroup) -> None:
         raise NotReadableByParquet(group.reason)
     if group.equality is not None:
         raise NotReadableByParquet("rows are deleted by equality")
-    # Spark skips such files in silence.
+    # Spark silently skips such files.
     hidden = [task.file.file_path for task in tasks if task.file.file_path.rpartition("/")[2].startswith(("_", "."))]
     if hidden:
         raise NotReadableByParquet(f"Spark skips files with names such as {hidden[0].rpartition('/')[2]}")
@@ -127,7 +127,7 @@ def _check(request: ScanRequest, group: ScanFileGroup) -> None:
     if changed:
         raise NotReadableByParquet(f"Spark changes the location {changed[0]}")
     if group.constant_ids:
-        # A partition column that the file lacks has the partition's value, which the public reader cannot add.
+        # If the file lacks a partition column, the column has the partition's value, which the public reader cannot add.
         for task, (ids, _) in zip(tasks, _stored_fields(request, tasks), strict=True):
             if ids is None or not group.constant_ids <= ids:
                 raise NotReadableByParquet(f"{task.file.file_path} lacks a column that the table is partitioned by")
@@ -167,7 +167,7 @@ def _default(field: NestedField) -> Column:
 
 
 def _deleted_rows(spark: SparkSession, locations: Sequence[str], vectors: Sequence[DeletionVector | None]) -> DataFrame:
-    """Return one row for each deleted row: its file, as Spark names it in `_metadata.file_path`, and its position."""
+    """Return a row for each deleted row: its file, as in Spark's `_metadata.file_path`, and its position."""
     deletes = [(path, vector) for path, vector in zip(locations, vectors, strict=True) if vector is not None and vector.cardinality]
     positions = pa.array([list(vector.bitmap) for _, vector in deletes], pa.list_(pa.int64()))
     packed: Any = pa.table({_PATH: pa.array([spark_path(path) for path, _ in deletes], pa.string()), _POSITION: positions})
@@ -176,7 +176,7 @@ def _deleted_rows(spark: SparkSession, locations: Sequence[str], vectors: Sequen
 
 
 def keeps_its_name(location: str) -> bool:
-    """Return whether Hadoop keeps a location as it is: it shortens paths with `//`, `.` and `..`, and adds a host where a URL has none."""
+    """Return whether Hadoop does not change a location: it shortens paths with `//`, `.` and `..`, and adds a host to URLs without one."""
     uri = hadoop_paths(pa.array([location])).to_pylist()[0]
     _, _, rest = uri.partition(":")
     if scheme_of(location) != "file":
@@ -186,7 +186,7 @@ def keeps_its_name(location: str) -> bool:
 
 
 def spark_path(location: str) -> str:
-    """Return a location as Spark has it in `_metadata.file_path`: a URI, with its path escaped as in Java."""
+    """Return a location in the form of Spark's `_metadata.file_path`: a URI whose path is escaped as in Java."""
     uri = hadoop_paths(pa.array([location])).to_pylist()[0]
     scheme, _, rest = uri.partition(":")
     if scheme_of(location) == "file":
@@ -207,7 +207,7 @@ def _no_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
 def _output(
     field: NestedField, read_as: NestedField, reader_names: Mapping[str, str], defaults: Mapping[int, Column], types: Mapping[str, DataType]
 ) -> Column:
-    """Return the column with its name in the table, cut to the projected part of a struct, without the metadata that only the reader uses."""
+    """Return the column with the table's name, reduced to the projected part of a struct, and without metadata that is only for the reader."""
     column = defaults[field.field_id] if field.field_id in defaults else column_named(reader_names[read_as.name])
     cut = cut_struct(column, read_as.field_type, field.field_type, types.get(reader_names.get(read_as.name, "")))
     return cut.alias(field.name, metadata={COMMENT_KEY: field.doc} if field.doc is not None else {})

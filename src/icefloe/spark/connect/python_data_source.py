@@ -1,6 +1,6 @@
-"""The Python data source `icefloe`: a table read and written through Python in Spark's tasks, without a JVM.
+"""The Python data source `icefloe`: Spark's tasks read and write a table with Python code, without a JVM in this process.
 
-Its options are `connect_options.py`; rows of a task are read by `spark/scan/python_scan.py` and written by `table_writer.py`. `register.py` registers it.
+`connect_options.py` parses its options, `spark/scan/python_scan.py` reads the rows of a task, and `table_writer.py` writes them. `register.py` registers it.
 Spec: Data File Fields; Scan Planning; Column Projection; Writing Data Files.
 """
 
@@ -42,7 +42,7 @@ from icefloe.spec.ports import FileIO
 
 FORMAT = "icefloe"
 SPLIT_OPTION = "split-size"
-# Options of Java Iceberg without an effect on this source, besides those without an effect on any read.
+# Options of Java's Iceberg that have no effect on this source, in addition to those without effect on any read.
 UNUSED_BY_SOURCE = UNUSED_READ_OPTIONS | dict.fromkeys(
     ("file-open-cost", "vectorization-enabled", "batch-size", "aggregate-push-down-enabled"),
     "the data source reads files through Python, in Arrow batches, and leaves aggregates to Spark",
@@ -56,7 +56,7 @@ _OPEN_END = 2**62
 
 
 def pack_tasks(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
-    """Yield groups of tasks in their order, each of about `bytes_per_task` bytes; a larger file is split over several groups."""
+    """Yield groups of tasks, in order, with about `bytes_per_task` bytes each; a larger file is divided over several groups."""
     group: list[FileScanTask] = []
     size = 0
     for task in tasks:
@@ -72,7 +72,7 @@ def pack_tasks(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER
 
 
 def _split_task(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
-    """Yield parts of a file with their lengths. A part has whole row groups. It is larger than `bytes_per_task` only if a single row group is."""
+    """Yield parts of a file with their lengths. A part has whole row groups, and is larger than `bytes_per_task` only if it is a single row group."""
     start, end = task.start, task.start + task.length
     offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
     if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:
@@ -82,7 +82,7 @@ def _split_task(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileS
         if after - start > bytes_per_task and offset > start:
             yield replace(task, start=start, length=offset - start), offset - start
             start = offset
-    # The last part has no end, because the file may be longer than its manifest states.
+    # The last part has no end, because the file may be longer than the manifest states.
     yield replace(task, start=start, length=_OPEN_END - start), end - start
 
 
@@ -91,12 +91,12 @@ class IcefloeSource(DataSource):
 
     Attributes:
         registered: Catalogs and storages of the session.
-        pushes_filters: Whether the reader accepts filters; Spark refuses such a reader where `spark.sql.python.filterPushdown.enabled` is off.
+        pushes_filters: Whether the reader accepts filters; if `spark.sql.python.filterPushdown.enabled` is off, Spark refuses readers that do.
     """
 
     registered: ClassVar[RegisteredCatalogs] = RegisteredCatalogs()
     pushes_filters: ClassVar[bool] = False
-    # Options that name the metadata file that was current when Spark read the columns, so that Spark plans from the same file later.
+    # Options with the metadata file that was current when Spark requested the columns, so that Spark later plans from the same file.
     _pinned: tuple[SourceOptions, FileIO] | None = None
 
     @classmethod
@@ -105,17 +105,17 @@ class IcefloeSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns to read, as a Spark struct."""
-        # `icefloe.spark.table` requests the columns, and unpacks the error. The methods below are called by actions of the user, where errors stay plain.
+        """Return the columns to read as a Spark struct."""
+        # `icefloe.spark.table` requests the columns, and unpacks the error. The methods below are called in users' actions, where errors are not packed.
         with TaskErrors(self.registered.error_key, self.options.get(READ_ID)).carry():
             try:
                 scan = self._scan()
-            except NoSuchFileError as error:  # this process is Spark's server, which may be another machine
+            except NoSuchFileError as error:  # this process runs on Spark's server, which may be another machine
                 raise NoSuchFileError(error.message, table=error.table, path=error.path, next_step=UNSEEN_FILE) from error
             return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the columns of a schema, the caller's or that of `schema`."""
+        """Return a reader of the columns of a schema, which is the result of `schema` or set by the caller."""
         scan = self._scan().select(*schema.names)
         _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
         options = {name.lower(): text for name, text in self.options.items()}
@@ -126,7 +126,7 @@ class IcefloeSource(DataSource):
         return (PushingReader if self.pushes_filters else SourceReader)(scan, schema, bytes_per_task)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a writer that appends the rows, or replaces the table's rows by them."""
+        """Return a writer that appends the rows, or with `overwrite` replaces all rows of the table."""
         return TableWriter(parse_options(self.options), self.registered, schema, overwrite=overwrite)
 
     def _scan(self) -> DataScan:
@@ -140,7 +140,7 @@ class IcefloeSource(DataSource):
 
 
 class IcebergSource(IcefloeSource):
-    """The same data source under the name of Java's format, for programs that use it, where Java's is not installed."""
+    """The same data source under the format name of Java's Iceberg, for programs that use this name if Java's Iceberg is not installed."""
 
     @classmethod
     def name(cls) -> str:
@@ -150,13 +150,13 @@ class IcebergSource(IcefloeSource):
 
 @dataclass
 class TasksPartition(InputPartition):
-    """The scan tasks that one Spark task reads."""
+    """The scan tasks for one Spark task."""
 
     tasks: tuple[FileScanTask, ...]
 
 
 class SourceReader(DataSourceReader):
-    """Spark's data source reader: it plans on the driver and reads in tasks, which do not receive the table's metadata."""
+    """Spark's data source reader. It plans on the driver, and reads in tasks, which do not get the table's metadata."""
 
     def __init__(self, scan: DataScan, schema: StructType, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self._bytes_per_task = bytes_per_task
@@ -174,14 +174,14 @@ class SourceReader(DataSourceReader):
         )
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan the scan, and split and combine its files into partitions."""
+        """Plan the scan, and divide or combine its files into partitions."""
         scan = self._planned_scan()
         plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
         return [TasksPartition(tasks) for tasks in pack_tasks(plan.tasks(), bytes_per_task=self._bytes_per_task)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition, in the Arrow types that Spark expects of the columns."""
-        if not isinstance(partition, TasksPartition):  # Spark passes a partition of its own where a plan has no files
+        """Yield the rows of a partition, with the Arrow types that Spark expects for the columns."""
+        if not isinstance(partition, TasksPartition):  # Spark passes a partition object of its own if a plan has no files
             return
         form = to_arrow_schema(self._schema, **_IN_UTC)
         for task in partition.tasks:
@@ -198,10 +198,10 @@ class SourceReader(DataSourceReader):
 
 
 class PushingReader(SourceReader):
-    """A reader that accepts Spark's filters."""
+    """A reader that accepts filters from Spark."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 Spark's name
-        """Accept the filters that have a row filter; yield the others."""
+        """Accept the filters that can be translated to row filters, and yield the others."""
         accepted: list[BooleanExpression] = []
         for spark_filter in filters:
             expression = as_row_filter(spark_filter, self._rows.schema)

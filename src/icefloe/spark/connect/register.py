@@ -1,6 +1,6 @@
-"""`icefloe.spark.register`, which registers the data source `icefloe` in a session, with catalogs that its tasks open by name.
+"""`icefloe.spark.register`: register the data source `icefloe` in a session, with catalogs that its tasks open by name.
 
-What is registered travels to tasks inside the registered class, as bytes: no plan, option or log shows it.
+The registered catalogs are sent to tasks as bytes inside the registered class, so that no plan, option or log shows them.
 """
 
 import threading
@@ -29,18 +29,18 @@ _LOCK = threading.RLock()
 def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None, /, **more: Catalog) -> None:
     """Make `spark.read.format("icefloe")` and `df.write.format("icefloe")` work in a session, classic or Connect: `register(spark, lake=catalog)`.
 
-    In a classic session without Java's Iceberg, `format("iceberg")` is the same. After a catalog is attached to a classic session, both formats exist without
-    this call and read with Spark's own scan; this call then only adds catalogs. Turns on `spark.sql.python.filterPushdown.enabled`, with which Spark 4.1 and
-    later push filters down.
+    In a classic session without Java's Iceberg, `format("iceberg")` is the same. After a catalog is attached to a classic session, both formats exist anyway
+    and read with Spark's own scan; then this call only adds catalogs. It turns on `spark.sql.python.filterPushdown.enabled`, so that Spark 4.1 and later push
+    filters down.
 
     Args:
         spark: The session.
-        catalogs: Catalogs by name. Spark's driver opens them again by their properties. Those of earlier calls stay.
-        more: More catalogs, by name.
+        catalogs: Catalogs by name. Spark's driver opens them again with their properties. Catalogs from earlier calls stay registered.
+        more: Additional catalogs, by name.
 
     Raises:
-        UnsupportedFeatureError: A catalog exists in this process only.
-        InvalidInputError: An argument is no session, no mapping or no catalog.
+        UnsupportedFeatureError: A catalog exists only in this process.
+        InvalidInputError: An argument is not a session, a mapping or a catalog.
     """
     check_session(spark)
     if catalogs is not None and not isinstance(catalogs, Mapping):
@@ -62,7 +62,7 @@ def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None,
 
 
 def check_session(spark: object) -> None:
-    """Refuse a value that is no session of Spark. Raises `InvalidInputError`."""
+    """Refuse a value that is not a Spark session. Raises `InvalidInputError`."""
     if not hasattr(spark, "createDataFrame"):
         raise InvalidInputError(
             f"the first argument is of type {type(spark).__qualname__}, not a Spark session", next_step="pass the session first"
@@ -70,12 +70,12 @@ def check_session(spark: object) -> None:
 
 
 def registered_catalogs(spark: SparkSession) -> RegisteredCatalogs:
-    """Return what is registered in a session so far."""
+    """Return the registered catalogs and storages of a session."""
     return _REGISTERED.get(spark, RegisteredCatalogs())
 
 
 def registered_in(java_session: Any) -> RegisteredCatalogs:
-    """Return what is registered in a classic session, given its Java object, which several Python sessions may share."""
+    """Return the registered catalogs and storages of a classic session, given its Java object, which several Python sessions may share."""
     return next(
         (
             registered
@@ -91,7 +91,7 @@ def _java_of(spark: SparkSession) -> Any:
 
 
 def storage_key(spark: SparkSession, io: FileIO) -> str:
-    """Return the key that names a storage in an option; register the storage first if it is new."""
+    """Return the key by which an option refers to a storage; register the storage first if it is new."""
     with _LOCK:
         registered = registered_catalogs(spark)
         for key, other in registered.storages.items():
@@ -109,10 +109,12 @@ def _register(spark: SparkSession, registered: RegisteredCatalogs) -> None:
     if is_classic:
         name_session(spark)
     if is_classic and has_class(spark, f"{FORMAT}.DefaultSource"):
-        _REGISTERED[spark] = registered  # Spark accepts no second source of a name; the existing one reads the same registered catalogs
+        _REGISTERED[spark] = (
+            registered  # Spark does not accept a second source with the same name; the existing one uses the same registered catalogs
+        )
         return
     spark.conf.set(FILTERS_CONF, "true")
-    # A class that is in no module is pickled whole, with its attributes; one that can be imported would be pickled as its name.
+    # A class outside of any module is pickled completely, with its attributes; an importable class would be pickled as its name.
     attributes = {"__module__": __name__, "registered": registered, "pushes_filters": True}
     spark.dataSource.register(type("RegisteredSource", (IcefloeSource,), attributes))
     if is_classic and not has_class(spark, JAVAS_SOURCE):

@@ -1,4 +1,4 @@
-"""Writing by the data source `icefloe`: tasks write data files of a table, and Spark's driver makes one commit.
+"""Writing by the data source `icefloe`: tasks write data files of a table, and Spark's driver commits them together.
 
 Spec: Writing Data Files; Snapshots.
 """
@@ -36,13 +36,13 @@ _UNSUPPORTED_OPTIONS = frozenset(
 
 @dataclass
 class FilesMessage(WriterCommitMessage):
-    """The files that one task wrote; none where it had no rows."""
+    """The files that a task wrote; empty if it had no rows."""
 
     written: tuple[TaskFiles, ...]
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Spark's data source writer: it writes in tasks and commits on the driver.
+    """Spark's data source writer. It writes files in tasks, and commits on the driver.
 
     Raises:
         SchemaMismatchError: The columns do not match the table; raised before a row is read.
@@ -73,7 +73,7 @@ class TableWriter(DataSourceArrowWriter):
 
         Raises:
             StorageError: Spark's driver does not find a local file of a task.
-            IcefloeError: As `Table.append`, `Table.overwrite` or `Table.dynamic_partition_overwrite`.
+            IcefloeError: The errors of `Table.append`, `Table.overwrite` or `Table.dynamic_partition_overwrite`.
         """
         written = [task_files for message in messages if isinstance(message, FilesMessage) for task_files in message.written]
         files = WrittenFiles(tuple(file for task_files in written for file in task_files.files))
@@ -89,7 +89,7 @@ class TableWriter(DataSourceArrowWriter):
             table.overwrite(files, self._options.where or AlwaysTrue(), **form, **self._isolation)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete the files of the tasks, unless all succeeded: then the commit began, and deletes the files that may be deleted."""
+        """Delete the files of the tasks, unless all tasks succeeded: then the commit has begun, and decides which files are deleted."""
         if all(isinstance(message, FilesMessage) for message in messages):
             return
         delete_files_of_operation(self._task.target)
@@ -100,7 +100,7 @@ class TableWriter(DataSourceArrowWriter):
             table = _load_writable_table(self._options, self._registered)
             check_branch(table.handle, table.metadata, self._branch)
         except IcefloeError:
-            self._delete(files)  # no commit was begun, so no metadata names them
+            self._delete(files)  # the commit has not begun, so that no metadata refers to the files
             raise
         return table
 
