@@ -1,4 +1,4 @@
-"""Conversions between Iceberg and Arrow schemas, in the module that has them in PyIceberg: `from icefloe.io.pyarrow import schema_to_pyarrow`."""
+"""Conversions between Iceberg and Arrow schemas, under the module name of PyIceberg: `from icefloe.io.pyarrow import schema_to_pyarrow`."""
 
 import pyarrow as pa
 

@@ -79,8 +79,7 @@ def plan_scan(
             older one.
         appends: If not None, read only the files that these snapshots added, as they were added: no deletes apply, and later snapshots are ignored.
         cache: A cache of decoded manifests, to which the newly decoded ones are added; None if other processes read them.
-        enough_rows: Stop reading data manifests once the planned files without deletes have this many rows. The files of the other manifests are in no part and
-            no count of the plan. None reads all.
+        enough_rows: Stop reading data manifests once the planned files without deletes have this many rows: the plan lacks the files of the others.
         tolerance: Which deviations of manifest lists and manifests are accepted with a warning.
 
     Raises:
