@@ -190,7 +190,7 @@ def _parquet_findings(layout: TableLayout, file: DataFile, place: FindingPlace) 
     try:
         size, checked, columns = _footer(layout.io, file.file_path)
     except FormatError:
-        # This reader distinguishes an encrypted file from a damaged one.
+        # `open_by_format` raises another error for an encrypted file than for a damaged one.
         with open_by_format(layout, file):
             raise
     yield from _other_size(file, size, place)

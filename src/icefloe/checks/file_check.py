@@ -31,7 +31,7 @@ from icefloe.spec.types import StructType
 # Files of one task. Each task decodes the manifest up to its last file, so that few large tasks cost least in this process, where they run one after another.
 # Spark's tasks run in parallel and are smaller.
 FILES_OF_A_TASK, FILES_OF_A_SPARK_TASK = 20_000, 2_000
-# Files that are in memory at once with their metrics.
+# The most files that are in memory at once, with all their metrics.
 _FILES_AT_ONCE = 1_000
 _LEAST_FINDINGS_OF_A_TASK, _SPARE = 10, 20
 _Unit = Callable[[], Iterator[Finding]]
@@ -149,7 +149,7 @@ def check_files(check: FileCheck, tasks: Sequence[FileTask], description: str) -
         EngineError: The Spark job failed for another reason.
     """
     engine = engine_choice().for_many(sum(len(task.positions) for task in tasks), engine_choice().checked_files)
-    # Rows of several files are in memory at once; footers are small.
+    # Fewer files are checked in parallel if their rows are read, because the rows of each are in memory; footers are small.
     parallel = in_threads if Depth.VALUES in check.depths else side_by_side
     if engine is IN_PROCESS:
         check = replace(check, parallel=parallel)

@@ -19,7 +19,7 @@ from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.types import StructType
 
 _NUMBERS = ("status", "snapshot_id", "sequence_number", "file_sequence_number")
-_BATCH_RECORDS = 1_024  # entries in memory at once, with all their metrics
+_BATCH_RECORDS = 1_024  # the most entries in memory at once, with all their metrics
 _FORMATS = {file_format.value: file_format for file_format in FileFormat}
 
 

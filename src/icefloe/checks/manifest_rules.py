@@ -184,7 +184,7 @@ def _contradiction(values: Any, kind: PrimitiveType, summary: tuple[bool, bool |
         return "has no bounds, and a value is neither null nor NaN" if lower is None or upper is None else None
     least, greatest = pc.min_max(known).as_py().values()
     low, high = bounds.to_pylist()
-    if isinstance(kind, FloatType | DoubleType):  # -0.0 is below 0.0
+    if isinstance(kind, FloatType | DoubleType):  # the format orders -0.0 before 0.0, which compare as equal
         values = numpy_of(known)
         is_negative = np.signbit(values[values == 0])
         if (low == 0 and not np.signbit(low) and is_negative.any()) or (high == 0 and np.signbit(high) and not is_negative.all()):

@@ -55,7 +55,7 @@ from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetad
 from icefloe.spec.ports import FileIO
 from icefloe.spec.types import StructType
 
-_DIGITS = 20  # a snapshot id has fewer digits digits
+_DIGITS = 20  # a snapshot id has fewer digits
 # The most manifests that are read ahead of their check. A manifest of 8 MB takes some 50 MB of memory when it is decoded.
 _MANIFESTS_AHEAD = 6
 # The most manifests whose paths are cached while entries of several manifests are compared again.

@@ -90,7 +90,7 @@ def split_version(text: str) -> tuple[str, str | None]:
 @app.command("commit")
 @looks_at_table
 def explain(opened: TableReader, snapshot: Version = "") -> Reportable:
-    """Explain a commit: how often it was attempted, which snapshots of other writers were first, and what it was checked against."""
+    """Explain a commit: its attempts, the snapshots that other writers committed first, and the snapshots against which it was checked."""
     return look.explain_commit(opened, snapshot or None)
 
 

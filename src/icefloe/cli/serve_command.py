@@ -141,6 +141,6 @@ def serve(
 
 
 def server_user(file: UserFile, name: UserName, grant: Grants = None) -> None:
-    """Add a user of the server to a file, and print the new token once. The file has its digest alone; restart the server to use it."""
+    """Add a user of the server to a file, and print the new token once. The file has only the digest of the token; restart the server to use it."""
     grants = tuple(access_control.Grant.of(text) for text in grant or ())
     print(users_file.add_user(file, name, grants))

@@ -111,7 +111,7 @@ def bar_on(console: "rich_console.Console", text: str, unit: str, poll: Poll | N
 
 @contextmanager
 def _draw_beside(draw: Draw, text: str, unit: str, work: Work) -> Iterator[None]:
-    """Draw in a separate thread until the block ends."""
+    """Draw the progress in a separate thread while a `with` block runs."""
     over = threading.Event()
     thread = threading.Thread(target=draw, args=(in_one_line(text), unit, work, over), name="icefloe-progress", daemon=True)
     thread.start()

@@ -47,7 +47,7 @@ def diff(
     optional=("attempt", "snapshot_id", "timestamp", "operation", "added_rows", "deleted_rows", "engine", "message"),
 )
 def explain_commit(table: Table, snapshot: Text | None = None) -> Rows:
-    """Explain a stored commit: its lost attempts, the snapshots of other writers that were first, and what it was checked against."""
+    """Explain a stored commit: its lost attempts, the snapshots that other writers committed first, and the snapshots against which it was checked."""
     explanation = explained(table, snapshot)
     rows: list[tuple[Any, ...]] = [
         (

@@ -397,7 +397,7 @@ def maintain(
     *,
     progress: MaintenanceProgress | None = None,
 ) -> Sequence[MaintenanceReport]:
-    """Do what keeps a table, a namespace or all tables quick to read, where it pays; with plan only return the decision."""
+    """Run the maintenance that pays on a table, a namespace or all tables; with plan => true only return the decision."""
     if table is not None and namespace is not None:
         raise InvalidInputError("a table and a namespace are given", next_step="name one of them, or none for the whole catalog")
     arguments = MaintenanceArguments(

@@ -17,7 +17,7 @@ from icefloe.server.storage_keys import keys_of
 
 READ_METHODS = frozenset({"GET", "HEAD"})
 METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
-# Parameters of S3 for operations on objects and their parts, and for the listing of a folder. S3 distinguishes letter case: it would
+# The allowed parameters of S3: for operations on objects and their parts, and for the listing of a folder. S3 distinguishes letter case: it would
 # ignore `Prefix`, and list the whole bucket.
 PARAMETERS = frozenset(
     {

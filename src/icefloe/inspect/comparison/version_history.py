@@ -50,7 +50,13 @@ class VersionHistory:
 
 
 def version_history(before: TableVersion, after: TableVersion, *, is_one_table: bool) -> VersionHistory:
-    """Return the relation of two versions."""
+    """Return the relation of two versions.
+
+    Args:
+        before: The first version.
+        after: The second version.
+        is_one_table: Whether both are versions of the same table.
+    """
     if not is_one_table:
         return VersionHistory(relation="other table", common_snapshot_id=None, steps=())
     old, new = before.history(), after.history()
