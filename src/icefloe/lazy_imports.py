@@ -1,8 +1,8 @@
 """Imports at first use, so that a process loads only the packages that it uses.
 
 `import icefloe` loads no Arrow, no SQLAlchemy and no SQL parser. There are two mechanisms: a public package exports its names through `lazy_exports`, and a
-module that only some calls need is a `lazy_module`. Both take the names of modules as text, which import-linter cannot read. The same imports are
-therefore repeated under `if TYPE_CHECKING` for import-linter and mypy, and tests/architecture/test_lazy_imports.py compares the two.
+module that only some calls need is a `lazy_module`. Both take the names of modules as text, which import-linter cannot read. The same imports are therefore
+repeated under `if TYPE_CHECKING` for import-linter and mypy, and tests/architecture/test_lazy_imports.py compares the two.
 """
 
 import builtins

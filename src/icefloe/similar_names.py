@@ -15,8 +15,7 @@ def similar_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name of which an unknown name seems to be a misspelling.
 
     Names that differ only in letter case, or have underscores for hyphens, count as similar. If known names begin with the first part of the name, such as
-    `s3.`,
-    only these are compared.
+    `s3.`, only these are compared.
 
     Args:
         name: The unknown name.

@@ -1,8 +1,7 @@
 """Rules of the delete files of one snapshot: to which data files each delete file applies, and whether all engines agree on that.
 
-Each manifest is read once, however many snapshots have it. All delete files stay in memory; of the data files only those that a delete file refers to, and
-the least sequence number of each partition. `delete_file_rules.py` checks the content of delete files. Spec: Row-level Deletes; Deletion Vectors;
-Scan Planning.
+Each manifest is read once, however many snapshots have it. All delete files stay in memory; of the data files only those that a delete file refers to, and the
+least sequence number of each partition. `delete_file_rules.py` checks the content of delete files. Spec: Row-level Deletes; Deletion Vectors; Scan Planning.
 """
 
 import math

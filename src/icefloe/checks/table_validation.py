@@ -1,7 +1,7 @@
 """`validate_table`: the check of all rules on one table, from its metadata file to the entries of its manifests.
 
-Every distinct manifest is read once, however many snapshots have it, in parallel threads or by a Spark job. Only a digest of its entries stays in memory.
-A file that cannot be read is a finding, and the run continues with the others. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests.
+Every distinct manifest is read once, however many snapshots have it, in parallel threads or by a Spark job. Only a digest of its entries stays in memory. A
+file that cannot be read is a finding, and the run continues with the others. Spec: Table Metadata; Snapshots; Manifest Lists; Manifests.
 """
 
 from collections import deque

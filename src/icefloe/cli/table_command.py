@@ -100,8 +100,7 @@ def takes_options_of(procedure: Procedure) -> Callable[[Callable[..., Any]], Cal
     """Return a decorator that gives a command function the options of a procedure.
 
     A parameter of the function with the name of a procedure's parameter becomes that option; `**arguments` is replaced by all other options. The function is
-    not
-    passed options that are None.
+    not passed options that are None.
     """
     options = {parameter.name: parameter for parameter in procedure.options}
 

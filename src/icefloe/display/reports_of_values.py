@@ -1,7 +1,7 @@
 """The display of values of the format in notebooks: the columns of a schema, the facts of a snapshot.
 
-The packages of these values cannot import this package. `icefloe/__init__.py` therefore sets this module in them, and it is imported when a notebook displays
-a value.
+The packages of these values cannot import this package. `icefloe/__init__.py` therefore sets this module in them, and it is imported when a notebook displays a
+value.
 """
 
 from itertools import islice

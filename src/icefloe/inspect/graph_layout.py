@@ -36,8 +36,7 @@ def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tupl
     """Draw each commit as its own line and the lines below it, which shift lanes to their next positions.
 
     A lane is a column of the drawing that leads down to one commit. If another lane already leads to the parent of a commit, the lanes join at the left one. If
-    the
-    parent is not in `parents`, the lane ends.
+    the parent is not in `parents`, the lane ends.
 
     Args:
         commits: The commits from top to bottom.

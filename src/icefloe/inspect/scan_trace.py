@@ -79,10 +79,8 @@ class TraceTotals:
     """The totals of a scan. Sizes are in bytes.
 
     Files and rows in skipped manifests are counted by the manifest list. Their size is the rest of the total in the snapshot's summary; None if there is no
-    total.
-    Rows are counted before deletes. `records_read` are all rows of the kept files: how many of them match the filter is not known before they are read.
-    Manifests
-    include delete manifests; `delete_files` counts the live files of the delete manifests that were read.
+    total. Rows are counted before deletes. `records_read` are all rows of the kept files: how many of them match the filter is not known before they are read.
+    Manifests include delete manifests; `delete_files` counts the live files of the delete manifests that were read.
     """
 
     data_files: int
@@ -107,8 +105,7 @@ class ScanTrace(Reportable):
     """A scan, step by step. The levels of deletes are empty for a table without delete files.
 
     `catalog` is None for a table that was opened by its metadata file, `snapshot` is None for a table without snapshots. If the catalog's server planned the
-    scan,
-    only the chosen files are known: there are no manifests, nothing is skipped, and the totals count only what is read.
+    scan, only the chosen files are known: there are no manifests, nothing is skipped, and the totals count only what is read.
     """
 
     table: str

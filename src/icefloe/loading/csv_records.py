@@ -1,9 +1,9 @@
 """Records of CSV text: where each begins and ends, on which line, and how many values it has; and the lines that are not valid records.
 
 A block of text is split by array operations up to the first quote in an unexpected place; from there on it is split record by record with a regular expression.
-Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a normal character.
-After an invalid line, splitting continues with the next line, so that an unclosed quote makes one line bad, not the rest of the file.
-Arrow reads the values of the records (`csv_input.py`); it gets only text whose structure was checked here.
+Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a normal character. After an
+invalid line, splitting continues with the next line, so that an unclosed quote makes one line bad, not the rest of the file. Arrow reads the values of the
+records (`csv_input.py`); it gets only text whose structure was checked here.
 """
 
 import re

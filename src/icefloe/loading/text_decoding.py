@@ -18,8 +18,7 @@ def utf8_decoder(encoding: str, path: str) -> Callable[[bytes, bool], bytes]:
     """Return a function that converts the blocks of one file to UTF-8, in their order.
 
     UTF-8 is not checked, because the reader reports invalid characters with their lines. The function raises `InvalidInputError` for a file that begins with
-    the byte
-    order mark of another encoding, and `UnicodeError` for an invalid character.
+    the byte order mark of another encoding, and `UnicodeError` for an invalid character.
 
     Args:
         encoding: The encoding of the file.

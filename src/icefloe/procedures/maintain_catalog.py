@@ -24,8 +24,7 @@ def maintain_catalog(
     """Maintain every table of a catalog, or of a namespace and the namespaces below it.
 
     `max_bytes` is a budget for all tables together: the work on every table is planned first, and the most valuable work is done. A table that cannot be
-    maintained
-    does not stop the others.
+    maintained does not stop the others.
 
     Args:
         catalog: The catalog.

@@ -1,8 +1,7 @@
 """`MetadataSearch`: the search for a metadata file with which a table can continue whose own metadata file is lost.
 
 It searches the folder of the lost file and the folder of the table's name. A folder may have files of failed commits, of other tables, and of a dropped table
-of
-the same name. A file counts only if it is complete, claims the folder that it is in, and all files of the folder are of one table.
+of the same name. A file counts only if it is complete, claims the folder that it is in, and all files of the folder are of one table.
 Spec: Table Metadata; Metastore Tables.
 """
 

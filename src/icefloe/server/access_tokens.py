@@ -1,9 +1,8 @@
 """Access tokens of the OAuth2 client credentials flow: signed, short-lived, and valid in every worker of a server.
 
 A client sends its id and secret, which are a user's name and token. It gets an access token that contains the name of the user and the time of its expiry,
-signed
-with a key that the server generates when it starts. So the server stores no access tokens, and after a restart clients must request new ones. The rights of the
-user are looked up at each request.
+signed with a key that the server generates when it starts. So the server stores no access tokens, and after a restart clients must request new ones. The rights
+of the user are looked up at each request.
 Spec: REST catalog, getToken. The flows are those of RFC 6749, 4.4, and RFC 8693.
 """
 

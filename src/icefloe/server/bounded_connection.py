@@ -1,10 +1,8 @@
 """`BoundedConnection`: an HTTP connection that counts towards the limit of connections only while the server has a request to respond to.
 
 uvicorn refuses every request while too many connections are open, even if they are idle. Connections need no token, so that anyone could shut out all clients
-with
-connections that send nothing. Here a connection keeps its place only while a completely received request is processed. Otherwise it is closed if its client
-makes
-the server wait too long. If there are too many connections, the one that has been waiting longest is closed in favour of a new one.
+with connections that send nothing. Here a connection keeps its place only while a completely received request is processed. Otherwise it is closed if its
+client makes the server wait too long. If there are too many connections, the one that has been waiting longest is closed in favour of a new one.
 """
 
 import asyncio
@@ -17,8 +15,7 @@ class BoundedConnection(HttpToolsProtocol):
     """One connection. The server waits for its client from the begin of the connection, and from the end of each response, until it has the whole next request.
 
     Two waits end after `timeout_keep_alive` seconds: the wait for the head of a request, even if it is sent byte by byte, and the wait for a client that does
-    not
-    read its response. The wait for a body is limited by the time of the request (`RequestHandler`).
+    not read its response. The wait for a body is limited by the time of the request (`RequestHandler`).
     """
 
     _waits_since: float | None = None  # None from the end of a request until the end of its response

@@ -1,8 +1,7 @@
 """`Health`: reports whether the catalog can be read, for load balancers. It needs no token and gives no details.
 
 Anyone may send any number of such requests. The catalog is therefore read at most once a second, by one thread at a time, however long a read takes; all
-requests
-wait for its result.
+requests wait for its result.
 """
 
 import asyncio

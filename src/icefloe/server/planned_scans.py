@@ -1,8 +1,8 @@
 """`PlannedScans`: scans that the server plans, either at once or while the client polls, and whose files it sends in pages.
 
 A plan is identified by the table, the snapshot and the filter. They are part of the ids that a client gets, which the server signs, so that any worker can
-respond:
-a worker that does not have the plan makes it again with the same files, because a snapshot never changes. Each process keeps its last plans as columns.
+respond: a worker that does not have the plan makes it again with the same files, because a snapshot never changes. Each process keeps its last plans as
+columns.
 Spec: REST catalog, planTableScan, fetchPlanningResult, cancelPlanning, fetchScanTasks.
 """
 

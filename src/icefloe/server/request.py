@@ -1,8 +1,7 @@
 """`Call`: one request as an operation receives it, with names, parameters, headers and body decoded and checked; and `Answer`: the response of an operation.
 
 Names in a path are percent-encoded, and the levels of a namespace are joined by the unit separator. Levels are split before they are decoded, so that an
-encoded
-slash becomes part of a name, which the rules of names then refuse. Spec: REST catalog, parameters.
+encoded slash becomes part of a name, which the rules of names then refuse. Spec: REST catalog, parameters.
 """
 
 import re

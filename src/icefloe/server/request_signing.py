@@ -121,8 +121,7 @@ def signed_digest(request: SignRequest) -> str:
     """Return the digest of the body that becomes part of the signature.
 
     For a deletion of several objects, the keys in the body were checked. Its digest is signed, so that the store refuses the request with a different body. Any
-    other
-    body is the content of one object, which the server does not see: its digest is the one that the client sent, or none.
+    other body is the content of one object, which the server does not see: its digest is the one that the client sent, or none.
     """
     if request.body is not None:
         return hashlib.sha256(request.body.encode()).hexdigest()

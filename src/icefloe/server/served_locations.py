@@ -1,9 +1,8 @@
 """The locations that a client of the server may name: those in the warehouse, and in the folders that the server's configuration allows.
 
 A client is not trusted in the way that a caller of Icefloe's Python API is: the server would read, sign and delete the files that a client registers, creates
-or
-commits with its own rights. Therefore each location in a request is checked before it is used, in addition to the checks of the catalog itself, which has the
-strict policy of locations. Spec: File Locations in Metadata.
+or commits with its own rights. Therefore each location in a request is checked before it is used, in addition to the checks of the catalog itself, which has
+the strict policy of locations. Spec: File Locations in Metadata.
 """
 
 import os

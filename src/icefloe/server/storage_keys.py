@@ -1,8 +1,7 @@
 """The server's own keys to S3, with which it signs requests and calls the token service. They are the keys with which its catalog opens files.
 
 They come from the catalog's properties, under every name that they can have (`s3.access-key-id`, `client.access-key-id`, `s3.profile-name`), otherwise from
-this
-machine.
+this machine.
 """
 
 from collections.abc import Mapping

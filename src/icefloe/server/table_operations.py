@@ -235,8 +235,7 @@ def _version_of(handle: Callable[[], TableHandle], loaded: LoadedMetadata) -> ob
     """Return the version of a metadata file that this request has committed, for the ETag; None if it is unknown.
 
     The version cannot be read if later commits have deleted the file, or if another server behind this one keeps the file to itself. This must not become an
-    error:
-    the commit succeeded, and after an error the client would delete the files that the table has now.
+    error: the commit succeeded, and after an error the client would delete the files that the table has now.
     """
     try:
         return None if has_no_file(loaded.location) else file_version(handle().io, loaded.location)

@@ -119,8 +119,7 @@ def _lock(path: str) -> Iterator[None]:
     """Hold the lock of a file of users in a `with` block, so that two processes which add users do not lose a user.
 
     The lock is on a separate file, because the file of users is replaced. The lock file is never deleted, because another process may be waiting for it.
-    Windows has
-    no such lock.
+    Windows has no such lock.
     """
     lock = f"{path}.lock"
     try:

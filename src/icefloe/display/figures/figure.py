@@ -1,7 +1,7 @@
 """`Figure`: the base of every figure: SVG with a title for screen readers, a text for when nothing can be drawn, and a description in Vega-Lite.
 
-Shapes have a class for their concept (`c-data`, `c-delete`, `c-manifest`, `c-snapshot`, `c-metadata`), by which the style sheet of a page colours them, and
-a colour of their own that is used without a style sheet. Text has the colour of the surrounding text, so that a figure fits into light and dark pages.
+Shapes have a class for their concept (`c-data`, `c-delete`, `c-manifest`, `c-snapshot`, `c-metadata`), by which the style sheet of a page colours them, and a
+colour of their own that is used without a style sheet. Text has the colour of the surrounding text, so that a figure fits into light and dark pages.
 """
 
 from abc import abstractmethod
